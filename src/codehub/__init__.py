@@ -1,0 +1,1 @@
+"""codehub: self-hosted cloud development environments. `codehub.core` holds the whole idea."""

@@ -1,0 +1,1 @@
+"""One folder per platform. None imports another; each imports ports and core only."""

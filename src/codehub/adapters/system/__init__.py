@@ -1,0 +1,1 @@
+"""The real clock, dice, ids and tasks of this machine."""

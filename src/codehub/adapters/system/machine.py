@@ -1,0 +1,64 @@
+"""The real clock, dice, ids and tasks: the only place that reaches for them."""
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Coroutine
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+log = structlog.get_logger()
+
+
+class SystemClock:
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class SystemRandomness:
+    def fraction(self) -> float:
+        return random.random()  # noqa: S311  # jitter guards nothing
+
+    def token(self) -> str:
+        return secrets.token_urlsafe(32)
+
+
+class SystemIdentity:
+    """UUID version 7: 48 bits of milliseconds, then 74 bits nobody can guess."""
+
+    def new_id(self) -> UUID:
+        milliseconds = time.time_ns() // 1_000_000
+        value = (milliseconds & ((1 << 48) - 1)) << 80 | secrets.randbits(80)
+        value = value & ~(0xF << 76) | 7 << 76
+        value = value & ~(0b11 << 62) | 0b10 << 62
+        return UUID(int=value)
+
+
+class SystemTasks:
+    """asyncio tasks that are held until they end, and whose failures are logged, never lost."""
+
+    def __init__(self) -> None:
+        self._live: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, name=name)
+        self._live.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def settle(self) -> None:
+        live = list(self._live)
+        for task in live:
+            task.cancel()
+        await asyncio.gather(*live, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._live.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task_failed", task=task.get_name(), exc_info=error)

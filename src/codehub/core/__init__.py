@@ -1,0 +1,1 @@
+"""The whole idea, pure: what a workspace is, what was seen, what it means, what comes next. No I/O, no clock, no dice."""

@@ -1,0 +1,79 @@
+"""What was seen, Kubernetes style: four conditions, each True, False or Unknown, with a reason a person can read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+
+class Truth(StrEnum):
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Reason(StrEnum):
+    """Why a resource's condition has its status. False is Absent or NotReady; "no X" always means Absent."""
+
+    READY = "Ready"
+    ABSENT = "Absent"
+    NOT_READY = "NotReady"
+    UNREACHABLE = "Unreachable"
+    NOT_LOOKED = "NotLooked"
+    HEALTHY = "Healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    status: Truth
+    reason: str
+    message: str
+    last_transition_time: datetime | None = None
+
+    @property
+    def is_true(self) -> bool:
+        return self.status is Truth.TRUE
+
+    @property
+    def is_false(self) -> bool:
+        return self.status is Truth.FALSE
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.status is Truth.UNKNOWN
+
+    @property
+    def is_absent(self) -> bool:
+        return self.is_false and self.reason == Reason.ABSENT
+
+    @property
+    def is_present(self) -> bool:
+        """Something is there, ready or not."""
+        return self.is_true or (self.is_false and self.reason == Reason.NOT_READY)
+
+    def following(self, earlier: "Condition", now: datetime) -> "Condition":
+        """Return this condition with the time at which its status last changed."""
+        since = earlier.last_transition_time if earlier.status is self.status else now
+        return replace(self, last_transition_time=since)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    volume_ready: Condition
+    archive_ready: Condition
+    container_ready: Condition
+    healthy: Condition
+
+
+# The names under which the conditions are stored and shown.
+NAMES: Mapping[str, str] = {
+    "volume_ready": "storage.volume_ready",
+    "archive_ready": "storage.archive_ready",
+    "container_ready": "infra.container_ready",
+    "healthy": "policy.healthy",
+}
+
+NOTHING_YET = Condition(Truth.FALSE, Reason.ABSENT, "Nothing has been made yet.")
+NO_ARCHIVE = Condition(Truth.FALSE, Reason.ABSENT, "There is no archive.")
+HEALTHY = Condition(Truth.TRUE, Reason.HEALTHY, "No rule is broken.")
+INITIAL = Conditions(NOTHING_YET, NOTHING_YET, NOTHING_YET, HEALTHY)

@@ -1,0 +1,59 @@
+"""What can go wrong with a workspace, which of it ends in ERROR, and what a person can do about each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from codehub.core.operations import Operation
+
+
+class ErrorReason(StrEnum):
+    TIMEOUT = "Timeout"
+    RETRY_EXCEEDED = "RetryExceeded"
+    ACTION_FAILED = "ActionFailed"
+    DATA_LOST = "DataLost"
+    UNREACHABLE = "Unreachable"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    CONTAINER_WITHOUT_VOLUME = "ContainerWithoutVolume"
+    ARCHIVE_CORRUPTED = "ArchiveCorrupted"
+    CRASH_LOOP = "CrashLoop"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Only a person restarts what a terminal error has stopped."""
+        return self not in (ErrorReason.ACTION_FAILED, ErrorReason.UNREACHABLE)
+
+
+# After these there is nothing that a last archive could save.
+NOTHING_TO_SAVE = frozenset({ErrorReason.DATA_LOST, ErrorReason.CONTAINER_WITHOUT_VOLUME})
+
+REMEDY: Mapping[ErrorReason, str] = {
+    ErrorReason.TIMEOUT: "Look at the logs, then recover it: the step is tried again from where it stands.",
+    ErrorReason.RETRY_EXCEEDED: "Remove the cause that the message names, then recover it.",
+    ErrorReason.ACTION_FAILED: "Nothing: it is tried again by itself.",
+    ErrorReason.DATA_LOST: (
+        "Bring the volume or the archive back and recover it. Recovering with accept_loss goes on without what is gone."
+    ),
+    ErrorReason.UNREACHABLE: "Nothing: it goes on when the backend answers again.",
+    ErrorReason.IMAGE_PULL_FAILED: "Correct the image's name or the registry's access, then recover it.",
+    ErrorReason.CONTAINER_WITHOUT_VOLUME: "Recover it: the instance is stopped first. Then it is judged anew.",
+    ErrorReason.ARCHIVE_CORRUPTED: (
+        "Bring a good copy of the archive back and recover it. Recovering with accept_loss begins with an empty home."
+    ),
+    ErrorReason.CRASH_LOOP: "Look at the logs, mend what makes it die (the image, a start-up file, its memory), then recover it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    reason: ErrorReason
+    message: str
+    operation: Operation
+    error_count: int
+    occurred_at: datetime
+    context: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.reason.is_terminal

@@ -1,0 +1,65 @@
+"""The history: what changed between two states of a workspace, as events. Derived, so that no change can be forgotten."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from codehub.core.workspace import Spec, Status
+
+
+class EventKind(StrEnum):
+    WISH = "wish"
+    OPERATION = "operation"
+    PHASE = "phase"
+    ERROR = "error"
+    RECOVERY = "recovery"
+    DELETION = "deletion"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: EventKind
+    before: str | None
+    after: str | None
+    actor: str
+    reason: str
+    request_id: str | None = None
+
+
+def wished(
+    before: Spec, after: Spec, *, actor: str, reason: str, request_id: str | None = None
+) -> Iterator[Event]:
+    """Yield what a person's (or the TTL's) request changed."""
+    if before.deleted_at != after.deleted_at or before.purge_at != after.purge_at:
+        yield Event(EventKind.DELETION, _deletion(before), _deletion(after), actor, reason, request_id)
+    if before.recover_at != after.recover_at:
+        after_word = "accept_loss" if after.recover_accepts_loss else "recover"
+        yield Event(EventKind.RECOVERY, None, after_word, actor, reason, request_id)
+    if before.desired_state is not after.desired_state:
+        yield Event(EventKind.WISH, before.desired_state, after.desired_state, actor, reason, request_id)
+
+
+def observed(before: Status, after: Status, *, actor: str, reason: str) -> Iterator[Event]:
+    """Yield what a controller's pass changed."""
+    if before.operation is not after.operation or before.op_id != after.op_id:
+        yield Event(EventKind.OPERATION, before.operation, after.operation, actor, reason)
+    if before.error_info != after.error_info:
+        yield Event(
+            EventKind.ERROR,
+            _error(before),
+            _error(after),
+            actor,
+            after.error_info.message if after.error_info else reason,
+        )
+    if before.phase is not after.phase:
+        yield Event(EventKind.PHASE, before.phase, after.phase, actor, reason)
+
+
+def _deletion(spec: Spec) -> str | None:
+    if spec.deleted_at is None:
+        return None
+    return "purge" if spec.purge_at is None or spec.purge_at <= spec.deleted_at else "trash"
+
+
+def _error(status: Status) -> str | None:
+    return status.error_info.reason if status.error_info else None

@@ -1,0 +1,213 @@
+"""Judge: a workspace and what was seen of it in, its status as it is now out. Begins nothing, finishes nothing."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from codehub.core.conditions import HEALTHY, NAMES, NO_ARCHIVE, Condition, Conditions, Truth
+from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.rules import DEFAULT_RULES, Rules
+from codehub.core.seen import Seen, conditions_seen
+from codehub.core.wishes import is_purge_due
+from codehub.core.workspace import Spec, Status, Workspace, observed_status
+
+# These operations read or write the archive: for them its condition decides as well.
+_ARCHIVE_OPERATIONS = frozenset(
+    {Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING, Operation.ARCHIVING, Operation.DELETING}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    status: Status
+    unknown: tuple[str, ...] = ()
+    """The conditions that decide and are not known. While there are any, the phase stays and nothing begins."""
+
+
+def judge(
+    workspace: Workspace,
+    seen: Seen,
+    now: datetime,
+    *,
+    starting_up: bool = False,
+    rules: Rules = DEFAULT_RULES,
+) -> Verdict:
+    """Return what the workspace is, given what was seen. Losses found at start-up are no crashes."""
+    spec, stored = workspace.spec, workspace.status
+    status = _mark_dirty(replace(stored, conditions=conditions_seen(stored, seen, now, rules)))
+    if unknown := unknown_conditions(status.conditions, status.operation):
+        return Verdict(status, unknown)
+    status = replace(status, observed_at=now, op_started_at=_moved_clock(stored, now, rules))
+    if (error := stored.error_info) is not None and error.is_terminal and is_answered(spec, error):
+        status = _answer(spec, status, error)
+    if (broken := _broken_invariant(spec, stored, status, now)) is not None:
+        return Verdict(enter_error(status, broken, now))
+    if status.error_info is not None and status.error_info.is_terminal:
+        return Verdict(enter_error(status, status.error_info, now))
+    if not starting_up and _was_lost(spec, stored, status):
+        recent = tuple(at for at in stored.restarts if now - at < rules.restart_window)
+        if len(recent) >= rules.restarts_max:
+            return Verdict(enter_error(status, _crash_loop(stored, now, rules), now))
+        status = replace(status, restarts=(*recent, now))
+    return Verdict(enter(status, _phase(spec, status), now))
+
+
+def resource_phase(conditions: Conditions) -> Phase:
+    """Return the phase by resources alone (spec §2.2). An archive counts while no ready volume stands before it."""
+    if conditions.volume_ready.is_true:
+        return Phase.RUNNING if conditions.container_ready.is_true else Phase.STANDBY
+    return Phase.ARCHIVED if conditions.archive_ready.is_true else Phase.PENDING
+
+
+def is_answered(spec: Spec, error: ErrorInfo) -> bool:
+    """Whether a recovery or a deletion was asked for after the error."""
+    return is_recovered(spec, error) or (spec.deleted_at is not None and spec.deleted_at > error.occurred_at)
+
+
+def is_recovered(spec: Spec, error: ErrorInfo) -> bool:
+    return spec.recover_at is not None and spec.recover_at > error.occurred_at
+
+
+def unknown_conditions(conditions: Conditions, operation: Operation) -> tuple[str, ...]:
+    """Return which conditions decide and are not known. An archive decides where there is no volume, or where it is worked on."""
+    deciding = {"volume_ready": conditions.volume_ready, "container_ready": conditions.container_ready}
+    if not conditions.volume_ready.is_true or operation in _ARCHIVE_OPERATIONS:
+        deciding["archive_ready"] = conditions.archive_ready
+    return tuple(NAMES[name] for name, condition in deciding.items() if condition.is_unknown)
+
+
+def needs_archive_look(workspace: Workspace) -> bool:
+    """Whether this pass must look at the archive itself; the others are swept hourly."""
+    spec, status = workspace.spec, workspace.status
+    error = status.error_info
+    return (
+        status.operation in (Operation.ARCHIVING, Operation.RESTORING, Operation.CREATE_EMPTY_ARCHIVE)
+        or status.conditions.archive_ready.is_unknown
+        or (status.phase is Phase.ERROR and error is not None and is_answered(spec, error))
+        or (status.phase is Phase.DELETED and spec.deleted_at is None)
+    )
+
+
+def enter(status: Status, phase: Phase, now: datetime) -> Status:
+    healthy = HEALTHY.following(status.conditions.healthy, now)
+    return _at_phase(replace(status, conditions=replace(status.conditions, healthy=healthy)), phase, now)
+
+
+def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
+    """Entering ERROR and operation NONE are one write. It keeps op_id, the container and the volume."""
+    unhealthy = Condition(Truth.FALSE, error.reason, error.message).following(status.conditions.healthy, now)
+    previous = status.previous_status if status.phase is Phase.ERROR else observed_status(status)
+    status = replace(
+        status,
+        conditions=replace(status.conditions, healthy=unhealthy),
+        error_info=error,
+        operation=Operation.NONE,
+        op_started_at=None,
+        retry_at=None,
+        previous_status=previous,
+    )
+    return _at_phase(status, Phase.ERROR, now)
+
+
+def _mark_dirty(status: Status) -> Status:
+    """A container that is seen may write (contract 11). One that has lost its volume has nothing left to write to."""
+    conditions = status.conditions
+    if conditions.container_ready.is_present and not conditions.volume_ready.is_false:
+        return replace(status, home_ctx=replace(status.home_ctx, dirty=True))
+    return status
+
+
+def _moved_clock(stored: Status, now: datetime, rules: Rules) -> datetime | None:
+    """Return the operation's start, moved on by the time in which nobody could look (contract 12)."""
+    if stored.op_started_at is None or stored.observed_at is None:
+        return stored.op_started_at
+    gap = now - stored.observed_at
+    if not unknown_conditions(stored.conditions, stored.operation):
+        gap -= rules.look_gap_max
+    return stored.op_started_at + max(gap, timedelta(0))
+
+
+def _answer(spec: Spec, status: Status, error: ErrorInfo) -> Status:
+    """Drop an error that a newer request answers, and what was counted towards it."""
+    if is_recovered(spec, error) and spec.recover_accepts_loss:
+        status = _accept_loss(status, error)
+    return replace(status, error_info=None, error_count=0, restarts=())
+
+
+def _accept_loss(status: Status, error: ErrorInfo) -> Status:
+    """Go on without what is gone: a person said so. A ready volume is not gone, and a corrupted archive is."""
+    if status.conditions.volume_ready.is_true:
+        return status
+    status = replace(status, home_ctx=replace(status.home_ctx, dirty=False))
+    if status.conditions.archive_ready.is_true and error.reason is not ErrorReason.ARCHIVE_CORRUPTED:
+        return status
+    archive_ready = replace(
+        NO_ARCHIVE, last_transition_time=status.conditions.archive_ready.last_transition_time
+    )
+    return replace(
+        status, archive_key=None, conditions=replace(status.conditions, archive_ready=archive_ready)
+    )
+
+
+def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime) -> ErrorInfo | None:
+    """Return the broken rule, if any. Of what is being deleted or purged nothing is demanded any more."""
+    if (
+        status.operation is Operation.DELETING
+        or is_purge_due(spec, now)
+        or (spec.deleted_at is not None and stored.phase is Phase.DELETED)
+        or not status.conditions.volume_ready.is_false
+    ):
+        return None
+    error = stored.error_info
+    if status.conditions.container_ready.is_present:
+        # What is being stopped, or was recovered in order to be stopped, is on its way out of this.
+        was_recovered = (
+            error is not None
+            and error.reason is ErrorReason.CONTAINER_WITHOUT_VOLUME
+            and is_recovered(spec, error)
+        )
+        if status.operation is Operation.STOPPING or was_recovered:
+            return None
+        reason, message = ErrorReason.CONTAINER_WITHOUT_VOLUME, "An instance runs without the home's volume."
+    elif status.home_ctx.dirty:
+        reason, message = (
+            ErrorReason.DATA_LOST,
+            "The home's volume is gone, and it may have held what no archive holds.",
+        )
+    elif status.archive_key is not None and status.conditions.archive_ready.is_false:
+        reason, message = ErrorReason.DATA_LOST, "The home's archive is gone, and there is no volume."
+    else:
+        return None
+    if error is not None and error.reason is reason and not is_recovered(spec, error):
+        return error
+    return ErrorInfo(reason, message, status.operation, status.error_count, now)
+
+
+def _was_lost(spec: Spec, stored: Status, status: Status) -> bool:
+    """Whether a running workspace lost its instance though nobody asked for that."""
+    return (
+        stored.phase is Phase.RUNNING
+        and stored.operation is Operation.NONE
+        and spec.desired_state is DesiredState.RUNNING
+        and resource_phase(status.conditions) is Phase.STANDBY
+    )
+
+
+def _crash_loop(stored: Status, now: datetime, rules: Rules) -> ErrorInfo:
+    minutes = rules.restart_window.total_seconds() / 60
+    message = f"The instance died again after {rules.restarts_max} restarts in {minutes:g} minutes."
+    return ErrorInfo(ErrorReason.CRASH_LOOP, message, Operation.NONE, stored.error_count, now)
+
+
+def _phase(spec: Spec, status: Status) -> Phase:
+    conditions = status.conditions
+    is_done = spec.deleted_at is not None and status.phase is Phase.DELETED
+    if is_done and conditions.container_ready.is_absent and conditions.volume_ready.is_absent:
+        return Phase.DELETED
+    return resource_phase(conditions)
+
+
+def _at_phase(status: Status, phase: Phase, now: datetime) -> Status:
+    if status.phase is phase:
+        return status
+    return replace(status, phase=phase, phase_changed_at=now)

@@ -1,0 +1,252 @@
+"""Plan: a judged workspace and the time in, one thing to do and why out. Does nothing itself."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from codehub.core.conditions import NAMES
+from codehub.core.errors import NOTHING_TO_SAVE, ErrorReason
+from codehub.core.judge import Verdict, is_answered, unknown_conditions
+from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase, Step
+from codehub.core.rules import DEFAULT_RULES, Rules
+from codehub.core.seen import Seen
+from codehub.core.wishes import is_purge_due
+from codehub.core.workspace import Spec, Status
+
+
+class Why(Enum):
+    """Why the plan is what it is, in words for people. The one place for these sentences."""
+
+    CONVERGED = "It is where it should be."
+    IN_TRASH = "It is deleted. Its last archive is kept until its time in the trash is over."
+    GONE = "It is deleted, and nothing of it is kept."
+    CANNOT_LOOK = "A backend can't be reached. Nothing begins, and no clock runs, until it answers."
+    NEEDS_A_PERSON = "It is in ERROR. A person has to recover, delete or purge it."
+    BACKING_OFF = "The last try failed. It is tried again after a pause."
+    PURGE = "A purge was asked for, or its time in the trash is over: nothing is kept."
+    DELETION = "Its deletion was asked for, and nothing that is not archived remains."
+    DELETION_STEPS_DOWN = "Its deletion was asked for. It steps down first, so that a last archive exists."
+    NOTHING_TO_SAVE = "Its deletion was asked for after its home was lost: there is nothing left to save."
+    STRAY_CONTAINER = "An instance is there that should not be. It is stopped first."
+    MOVES_UP = "Its wish is above where it is."
+    MOVES_DOWN = "Its wish is below where it is."
+    NOT_SEEN_YET = "The operation's end was not seen yet: its first unfinished step is done (again)."
+    SEEN = "What the operation was to bring about was seen."
+    TAKEN_OVER = "The operation was begun by a process that is gone: it is taken over under a new id."
+    IMPOSSIBLE = "What is seen has made the operation impossible. It is judged anew."
+    TIME_IS_UP = "The operation did not reach its end in time."
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing is to be done."""
+
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nothing can be decided while these conditions are unknown."""
+
+    unknown: tuple[str, ...]
+    why: Why = Why.CANNOT_LOOK
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """For a time, or (None) for a person."""
+
+    until: datetime | None
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Record the operation under a new op_id. Acting starts in the next pass."""
+
+    operation: Operation
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Replace an op_id that this process did not issue, so that whoever did can do no more."""
+
+    operation: Operation
+    why: Why = Why.TAKEN_OVER
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Call the actuator of this step."""
+
+    operation: Operation
+    step: Step
+    why: Why = Why.NOT_SEEN_YET
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    operation: Operation
+    why: Why = Why.SEEN
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    operation: Operation
+    why: Why = Why.IMPOSSIBLE
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    operation: Operation
+    reason: ErrorReason
+    message: str
+    why: Why = Why.TIME_IS_UP
+
+
+Plan = Rest | Hold | Wait | Begin | TakeOver | Act | Complete | Abandon | Fail
+
+
+def plan(
+    spec: Spec, verdict: Verdict, seen: Seen, now: datetime, *, is_mine: bool, rules: Rules = DEFAULT_RULES
+) -> Plan:
+    """Return the one thing to do next. `is_mine`: this process issued the op_id that the row carries."""
+    if verdict.unknown:
+        return Hold(verdict.unknown)
+    if verdict.status.operation is not Operation.NONE:
+        return _carry_on(spec, verdict.status, seen, now, rules, is_mine=is_mine)
+    chosen = choose(spec, verdict.status, now)
+    if isinstance(chosen, Begin) and _works_on_unknown_archive(chosen.operation, verdict.status):
+        return Hold((NAMES["archive_ready"],))
+    return chosen
+
+
+def choose(spec: Spec, status: Status, now: datetime) -> Rest | Wait | Begin:
+    """Return the next operation (spec §2.5): looked at from the top, the first row that fits decides."""
+    phase, error = status.phase, status.error_info
+    is_deletion = spec.deleted_at is not None
+    is_answered_error = error is None or is_answered(spec, error)
+    if phase is Phase.DELETED:
+        return _choose_in_trash(spec, status, now)
+    if is_purge_due(spec, now) and is_answered_error:
+        return Begin(Operation.DELETING, Why.PURGE)
+    if is_deletion and phase in MOVES[Operation.DELETING].sources:
+        return Begin(Operation.DELETING, Why.DELETION)
+    if phase is Phase.ERROR:
+        if is_deletion and is_answered_error and _has_nothing_to_save(status):
+            return Begin(Operation.DELETING, Why.NOTHING_TO_SAVE)
+        return Wait(None, Why.NEEDS_A_PERSON)
+    return _choose_by_wish(
+        status, DesiredState.PENDING if is_deletion else spec.desired_state, is_deletion=is_deletion
+    )
+
+
+def holds_only_copy(status: Status) -> bool:
+    """Whether a volume is there that may hold what no archive holds."""
+    conditions = status.conditions
+    is_unsaved = status.home_ctx.dirty or (
+        status.archive_key is not None and not conditions.archive_ready.is_true
+    )
+    return conditions.volume_ready.is_present and is_unsaved
+
+
+def _choose_in_trash(spec: Spec, status: Status, now: datetime) -> Rest | Begin:
+    if status.archive_key is None:
+        return Rest(Why.GONE)
+    return Begin(Operation.DELETING, Why.PURGE) if is_purge_due(spec, now) else Rest(Why.IN_TRASH)
+
+
+def _has_nothing_to_save(status: Status) -> bool:
+    """A volume that is there but not known as this home's may still be somebody's files: that takes a purge."""
+    error = status.error_info
+    return error is not None and error.reason in NOTHING_TO_SAVE and status.conditions.volume_ready.is_absent
+
+
+def _choose_by_wish(status: Status, wish: DesiredState, *, is_deletion: bool) -> Rest | Begin:
+    phase = status.phase
+    if status.conditions.container_ready.is_present and not _may_have_container(phase, wish):
+        return Begin(Operation.STOPPING, Why.STRAY_CONTAINER)
+    operation = NEXT[phase][wish]
+    if operation is Operation.NONE:
+        return Rest(Why.CONVERGED)
+    if is_deletion:
+        return Begin(operation, Why.DELETION_STEPS_DOWN)
+    return Begin(operation, Why.MOVES_UP if LEVEL[MOVES[operation].target] > LEVEL[phase] else Why.MOVES_DOWN)
+
+
+def _may_have_container(phase: Phase, wish: DesiredState) -> bool:
+    return phase is Phase.RUNNING or (phase is Phase.STANDBY and wish is DesiredState.RUNNING)
+
+
+def _works_on_unknown_archive(operation: Operation, status: Status) -> bool:
+    return bool(unknown_conditions(status.conditions, operation))
+
+
+def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rules, *, is_mine: bool) -> Plan:
+    operation = status.operation
+    if _is_complete(spec, status, seen, now):
+        return Complete(operation)
+    if operation is not Operation.DELETING and is_purge_due(spec, now):
+        return Abandon(operation, Why.PURGE)
+    if not _is_possible(spec, status, now):
+        return Abandon(operation)
+    limit = rules.time_limits[operation]
+    if status.op_started_at is not None and now - status.op_started_at > limit:
+        return Fail(
+            operation, ErrorReason.TIMEOUT, f"{operation} took longer than {limit.total_seconds():g} s."
+        )
+    if not is_mine:
+        return TakeOver(operation)
+    if status.retry_at is not None and status.retry_at > now:
+        return Wait(status.retry_at, Why.BACKING_OFF)
+    return Act(operation, _first_unfinished_step(status))
+
+
+def _is_complete(spec: Spec, status: Status, seen: Seen, now: datetime) -> bool:
+    """Whether the operation's end is observed (spec §2.3). An actuator's word never counts."""
+    conditions, home = status.conditions, status.home_ctx
+    match status.operation:
+        case Operation.PROVISIONING:
+            return conditions.volume_ready.is_true
+        case Operation.CREATE_EMPTY_ARCHIVE:
+            return conditions.archive_ready.is_true
+        case Operation.RESTORING:
+            return conditions.volume_ready.is_true and home.restore_marker == status.archive_key
+        case Operation.STARTING:
+            return status.phase is Phase.RUNNING
+        case Operation.STOPPING:
+            return conditions.container_ready.is_absent
+        case Operation.ARCHIVING:
+            return conditions.volume_ready.is_absent and conditions.archive_ready.is_true and not home.dirty
+        case _:
+            is_gone = conditions.container_ready.is_absent and conditions.volume_ready.is_absent
+            has_archives = is_purge_due(spec, now) and seen.archives_left is not False
+            return spec.deleted_at is not None and is_gone and not has_archives
+
+
+def _is_possible(spec: Spec, status: Status, now: datetime) -> bool:
+    """Whether the operation can still act: it stands where it began, and would destroy nothing that it must keep."""
+    match status.operation:
+        case Operation.STOPPING:
+            return True
+        case Operation.ARCHIVING:
+            return status.phase is Phase.STANDBY and status.conditions.container_ready.is_absent
+        case Operation.DELETING:
+            return spec.deleted_at is not None and (is_purge_due(spec, now) or not holds_only_copy(status))
+        case operation:
+            return status.phase in MOVES[operation].sources
+
+
+def _first_unfinished_step(status: Status) -> Step:
+    conditions = status.conditions
+    match status.operation:
+        case Operation.ARCHIVING:
+            is_saved = conditions.archive_ready.is_true and not status.home_ctx.dirty
+            return Step.DELETE_VOLUME if is_saved else Step.ARCHIVE
+        case Operation.DELETING:
+            if conditions.container_ready.is_present:
+                return Step.DELETE_INSTANCE
+            return Step.DELETE_VOLUME if conditions.volume_ready.is_present else Step.PURGE_ARCHIVES
+        case operation:
+            return MOVES[operation].steps[0]

@@ -1,0 +1,119 @@
+"""What one look at the backends brought back for one workspace. Absence and blindness are different things."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from codehub.core.conditions import NO_ARCHIVE, Condition, Conditions, Reason, Truth
+from codehub.core.rules import Rules
+from codehub.core.workspace import Status
+
+
+class Blind(Enum):
+    """Nothing was learned. `None` in a look means that a complete and successful list does not have it."""
+
+    UNREACHABLE = "the backend could not be asked"
+    NOT_LOOKED = "not looked at in this pass"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    running: bool
+    healthy: bool
+    failed_checks: int = 0
+    """Health checks that failed in a row, as the observer counted them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    volume_id: str | None
+    """None: the volume is there, but was never completed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    committed: bool
+    """Its `.meta` is there. Without it the object is half-written and does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    instance: Instance | Blind | None
+    volume: Volume | Blind | None
+    archive: Archive | Blind | None
+    """The object that archive_key names."""
+    archives_left: bool | Blind = Blind.NOT_LOOKED
+    """Whether any object of this workspace is left; looked at for a purge only."""
+
+
+def conditions_seen(stored: Status, seen: Seen, now: datetime, rules: Rules) -> Conditions:
+    """Return the conditions that follow from a look. What was not looked at stays; what could not be looked at is Unknown."""
+    earlier = stored.conditions
+    return Conditions(
+        volume_ready=_volume_ready(earlier.volume_ready, seen.volume, stored.home_ctx.volume_id).following(
+            earlier.volume_ready, now
+        ),
+        archive_ready=_archive_ready(earlier.archive_ready, seen, stored.archive_key).following(
+            earlier.archive_ready, now
+        ),
+        container_ready=_container_ready(earlier.container_ready, seen.instance, rules).following(
+            earlier.container_ready, now
+        ),
+        healthy=earlier.healthy,
+    )
+
+
+def _volume_ready(earlier: Condition, look: Volume | Blind | None, volume_id: str | None) -> Condition:
+    match look:
+        case Blind.NOT_LOOKED:
+            return earlier
+        case Blind.UNREACHABLE:
+            return _unreachable("The volumes could not be listed.")
+        case None:
+            return Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
+        case Volume(volume_id=None):
+            return Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
+        case Volume(volume_id=found) if found == volume_id:
+            return Condition(Truth.TRUE, Reason.READY, "The volume is there.")
+        case _:
+            return Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
+
+
+def _archive_ready(earlier: Condition, seen: Seen, archive_key: str | None) -> Condition:
+    if seen.archives_left is Blind.UNREACHABLE:
+        return _unreachable("The object store could not be asked.")
+    if archive_key is None:
+        return NO_ARCHIVE
+    match seen.archive:
+        case Blind.NOT_LOOKED:
+            return earlier
+        case Blind.UNREACHABLE:
+            return _unreachable("The object store could not be asked.")
+        case None:
+            return Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
+        case Archive(committed=True):
+            return Condition(Truth.TRUE, Reason.READY, "The archive is there.")
+        case _:
+            return Condition(Truth.FALSE, Reason.NOT_READY, "The archive's object is not committed.")
+
+
+def _container_ready(earlier: Condition, look: Instance | Blind | None, rules: Rules) -> Condition:
+    match look:
+        case Blind.NOT_LOOKED:
+            return earlier
+        case Blind.UNREACHABLE:
+            return _unreachable("The instances could not be listed.")
+        case None:
+            return Condition(Truth.FALSE, Reason.ABSENT, "There is no instance.")
+        case Instance(running=False):
+            return Condition(Truth.FALSE, Reason.NOT_READY, "The instance does not run.")
+        case Instance(healthy=True):
+            return Condition(Truth.TRUE, Reason.READY, "The instance runs and is healthy.")
+        case Instance(failed_checks=failed) if earlier.is_true and failed < rules.failed_checks_max:
+            return earlier
+        case _:
+            return Condition(Truth.FALSE, Reason.NOT_READY, "The instance runs but is not healthy.")
+
+
+def _unreachable(message: str) -> Condition:
+    return Condition(Truth.UNKNOWN, Reason.UNREACHABLE, message)

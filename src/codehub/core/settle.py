@@ -1,0 +1,154 @@
+"""Settle: a judged status and a plan, or an actuator's outcome, in; the status to persist out. The only place that moves an operation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from codehub.core.conditions import Condition, Reason, Truth
+from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.judge import enter, enter_error, resource_phase
+from codehub.core.operations import Operation, Phase
+from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Plan, TakeOver
+from codehub.core.rules import DEFAULT_RULES, Rules
+from codehub.core.wishes import is_purge_due
+from codehub.core.workspace import HomeCtx, Spec, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The actuator returned. That finishes nothing, but what it made has a name."""
+
+    volume_id: str | None = None
+    restore_marker: str | None = None
+    archive_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    reason: ErrorReason
+    message: str
+    context: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """The backend could not be reached since then: an outage, not a failure."""
+
+    message: str
+    since: datetime
+
+
+Outcome = Done | Failed | Unreached
+
+
+def settle(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: UUID) -> Status:
+    """Return the status that records the plan. `op_id` is a fresh one, used if the plan needs one."""
+    match planned:
+        case Begin(operation=operation):
+            return _begin(status, operation, now, op_id)
+        case TakeOver():
+            return replace(status, op_id=op_id)
+        case Complete(operation=operation):
+            return _complete(spec, status, operation, now)
+        case Abandon():
+            return _end(status)
+        case Fail(operation=operation, reason=reason, message=message):
+            return enter_error(status, ErrorInfo(reason, message, operation, status.error_count, now), now)
+        case _:
+            return status
+
+
+def conclude(
+    status: Status,
+    act: Act,
+    op_id: UUID,
+    outcome: Outcome,
+    now: datetime,
+    *,
+    jitter: float,
+    rules: Rules = DEFAULT_RULES,
+) -> Status:
+    """Return the status after an actuator's call. The outcome of an operation that is no longer this one changes nothing."""
+    if status.operation is not act.operation or status.op_id != op_id:
+        return status
+    if isinstance(outcome, Done):
+        return _note(replace(status, retry_at=None), outcome, now)
+    if isinstance(outcome, Failed):
+        return _count_failure(status, act, outcome, now, jitter, rules)
+    return _wait_out(status, act, outcome, now, rules)
+
+
+def is_worth_writing(before: Status, after: Status) -> bool:
+    """Whether a pass has anything to persist: what has converged is not written again (contract 14)."""
+    if after.operation is not Operation.NONE:
+        return after != before
+    return replace(after, observed_at=before.observed_at) != before
+
+
+def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
+    if status.phase is Phase.ERROR:
+        status = enter(replace(status, error_info=None), resource_phase(status.conditions), now)
+    home = status.home_ctx
+    if operation in (Operation.PROVISIONING, Operation.RESTORING):
+        home = HomeCtx(dirty=home.dirty)
+    elif operation is Operation.STARTING:
+        home = replace(home, dirty=True)
+    return replace(status, operation=operation, op_id=op_id, op_started_at=now, retry_at=None, home_ctx=home)
+
+
+def _complete(spec: Spec, status: Status, operation: Operation, now: datetime) -> Status:
+    status = replace(_end(status), error_count=0)
+    match operation:
+        case Operation.ARCHIVING:
+            return replace(status, home_ctx=replace(status.home_ctx, volume_id=None))
+        case Operation.DELETING:
+            status = replace(status, home_ctx=replace(status.home_ctx, volume_id=None))
+            if is_purge_due(spec, now):
+                status = replace(status, archive_key=None)
+            return enter(status, Phase.DELETED, now)
+        case _:
+            return status
+
+
+def _end(status: Status) -> Status:
+    return replace(status, operation=Operation.NONE, op_started_at=None, retry_at=None, error_info=None)
+
+
+def _note(status: Status, done: Done, now: datetime) -> Status:
+    """Remember what was made. Storing archive_key and clearing dirty are one write; whether the archive is there is yet to be seen."""
+    home = status.home_ctx
+    if done.volume_id is not None:
+        home = replace(home, volume_id=done.volume_id, restore_marker=done.restore_marker)
+    if done.archive_key is None:
+        return replace(status, home_ctx=home)
+    unseen = Condition(Truth.UNKNOWN, Reason.NOT_LOOKED, "The new archive was not looked at yet.")
+    conditions = replace(
+        status.conditions, archive_ready=unseen.following(status.conditions.archive_ready, now)
+    )
+    return replace(
+        status, archive_key=done.archive_key, home_ctx=replace(home, dirty=False), conditions=conditions
+    )
+
+
+def _count_failure(
+    status: Status, act: Act, failed: Failed, now: datetime, jitter: float, rules: Rules
+) -> Status:
+    count = status.error_count + 1
+    status = replace(status, error_count=count)
+    error = ErrorInfo(failed.reason, failed.message, act.operation, count, now, failed.context)
+    if error.is_terminal:
+        return enter_error(status, error, now)
+    if count > rules.retries_max:
+        message = f"{act.step} failed {count} times, the last time so: {failed.message}"
+        error = replace(error, reason=ErrorReason.RETRY_EXCEEDED, message=message)
+        return enter_error(status, error, now)
+    return replace(status, error_info=error, retry_at=now + rules.backoff(count, jitter))
+
+
+def _wait_out(status: Status, act: Act, outage: Unreached, now: datetime, rules: Rules) -> Status:
+    """Try again soon. Neither the outage nor the pause counts towards the operation's time (contract 12)."""
+    retry_at = now + timedelta(seconds=rules.unreachable_retry_s)
+    error = ErrorInfo(ErrorReason.UNREACHABLE, outage.message, act.operation, status.error_count, now)
+    started = None if status.op_started_at is None else status.op_started_at + (retry_at - outage.since)
+    return replace(status, error_info=error, retry_at=retry_at, op_started_at=started)

@@ -1,0 +1,158 @@
+"""What people may ask for, and when: a workspace and a request in, one ruling out. Nothing is written here."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.workspace import Spec, StorageBackend, Workspace
+
+
+class Refusal(StrEnum):
+    """Why a request is refused; the wire's error code."""
+
+    INVALID_STATE = "INVALID_STATE"
+    OPERATION_IN_PROGRESS = "OPERATION_IN_PROGRESS"
+    RECOVERY_REQUIRED = "RECOVERY_REQUIRED"
+    WORKSPACE_NOT_FOUND = "WORKSPACE_NOT_FOUND"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Accepted, and already so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    code: Refusal
+    message: str
+
+
+Ruling = Accepted | Unchanged | Refused
+
+
+def rule_wish(workspace: Workspace, wanted: DesiredState) -> Ruling:
+    """Rule on a wish (spec §2.4). One that is already recorded changes nothing; any other is recorded, even if it is satisfied."""
+    spec, status = workspace.spec, workspace.status
+    if spec.deleted_at is not None:
+        return _deleted(workspace)
+    if status.operation is not Operation.NONE:
+        return Refused(
+            Refusal.OPERATION_IN_PROGRESS,
+            f"{status.operation} is under way. Ask again when it is done.",
+        )
+    if status.phase is Phase.ERROR:
+        return Refused(
+            Refusal.RECOVERY_REQUIRED,
+            "The workspace is in ERROR. Recover it first; `explain` says what went wrong.",
+        )
+    recorded = recorded_wish(spec.storage_backend, wanted)
+    if recorded is spec.desired_state:
+        return Unchanged()
+    return Accepted(replace(spec, desired_state=recorded, revision=spec.revision + 1))
+
+
+def recorded_wish(storage: StorageBackend, wanted: DesiredState) -> DesiredState:
+    """Return the wish as it is stored: a home that lives in the object store never rests in a volume."""
+    if storage is StorageBackend.OBJECT_STORE and wanted is DesiredState.STANDBY:
+        return DesiredState.ARCHIVED
+    return wanted
+
+
+def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int, purge: bool = False) -> Ruling:
+    """Rule on a deletion. Asked again it is a retry: the newer request answers the older error. A purge keeps nothing."""
+    spec, status = workspace.spec, workspace.status
+    if spec.deleted_at is not None:
+        if status.phase is Phase.DELETED and (not purge or not in_trash(workspace, now)):
+            return _deleted(workspace)
+    elif status.operation is not Operation.NONE:
+        return Refused(
+            Refusal.OPERATION_IN_PROGRESS,
+            f"{status.operation} is under way. Delete it when that is done.",
+        )
+    return Accepted(
+        replace(
+            spec,
+            desired_state=DesiredState.PENDING,
+            deleted_at=now,
+            purge_at=now if purge else _purge_time(spec, now, trash_s),
+            revision=spec.revision + 1,
+        )
+    )
+
+
+def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
+    """Rule on taking a deletion back: possible until purge_at, but for the moment in which DELETING runs."""
+    spec, status = workspace.spec, workspace.status
+    if spec.deleted_at is None:
+        return Unchanged()
+    if is_purge_due(spec, now):
+        return Refused(Refusal.WORKSPACE_NOT_FOUND, "The workspace is gone: its time in the trash is over.")
+    if status.operation is Operation.DELETING:
+        return Refused(
+            Refusal.OPERATION_IN_PROGRESS,
+            "DELETING is under way. Take the deletion back when it is done.",
+        )
+    return Accepted(
+        replace(
+            spec,
+            desired_state=DesiredState.PENDING,
+            deleted_at=None,
+            purge_at=None,
+            revision=spec.revision + 1,
+        )
+    )
+
+
+def rule_recovery(workspace: Workspace, now: datetime, *, accept_loss: bool = False) -> Ruling:
+    """Rule on a recovery: the controller then drops older errors and judges anew from reality."""
+    if workspace.status.phase is Phase.DELETED:
+        return _deleted(workspace)
+    if workspace.status.phase is not Phase.ERROR:
+        return Unchanged()
+    return Accepted(replace(workspace.spec, recover_at=now, recover_accepts_loss=accept_loss))
+
+
+def rule_keep_awake(workspace: Workspace, now: datetime, *, seconds: int) -> Ruling:
+    """Rule on staying awake: the latest such request counts, and none shortens another."""
+    spec = workspace.spec
+    if spec.deleted_at is not None:
+        return _deleted(workspace)
+    until = now + timedelta(seconds=seconds)
+    if spec.awake_until is not None and spec.awake_until >= until:
+        return Unchanged()
+    return Accepted(replace(spec, awake_until=until))
+
+
+def is_purge_due(spec: Spec, now: datetime) -> bool:
+    """Whether nothing of it need be kept: a purge was asked for, or its time in the trash is over."""
+    return spec.deleted_at is not None and spec.purge_at is not None and spec.purge_at <= now
+
+
+def in_trash(workspace: Workspace, now: datetime) -> bool:
+    """Whether it is deleted but can still be undeleted."""
+    spec = workspace.spec
+    return (
+        spec.deleted_at is not None
+        and workspace.status.phase is Phase.DELETED
+        and not is_purge_due(spec, now)
+    )
+
+
+def _purge_time(spec: Spec, now: datetime, trash_s: int) -> datetime:
+    """A purge that was asked for is not taken back by asking for a mere deletion."""
+    return now if is_purge_due(spec, now) else now + timedelta(seconds=trash_s)
+
+
+def _deleted(workspace: Workspace) -> Refused:
+    if workspace.status.phase is Phase.DELETED:
+        return Refused(Refusal.WORKSPACE_NOT_FOUND, "The workspace is deleted.")
+    return Refused(
+        Refusal.INVALID_STATE,
+        "The workspace is being deleted. Undelete it first, or wait until it is gone.",
+    )

@@ -1,0 +1,153 @@
+"""A workspace: what people set (Spec, written by the API alone) and what was seen (Status, written by the controller alone)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from codehub.core.conditions import INITIAL, Conditions
+from codehub.core.errors import ErrorInfo
+from codehub.core.operations import DesiredState, Operation, Phase
+
+
+class InstanceBackend(StrEnum):
+    LOCAL_PROCESS = "local-process"
+    LOCAL_DOCKER = "local-docker"
+    K8S = "k8s"
+
+
+class StorageBackend(StrEnum):
+    LOCAL_DIR = "local-dir"
+    DOCKER_VOLUME = "docker-volume"
+    K8S_PVC = "k8s-pvc"
+    OBJECT_STORE = "object-store"
+
+
+class ObservedStatus(StrEnum):
+    """The phase's resources alone, without health."""
+
+    PENDING = "PENDING"
+    STANDBY = "STANDBY"
+    RUNNING = "RUNNING"
+    DELETED = "DELETED"
+
+
+class HealthStatus(StrEnum):
+    OK = "OK"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    memory_mb: int = 2048
+    cpus: float = 2.0
+    pids: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HomeCtx:
+    """What is known of the home: which volume it is, which archive it came from, whether it may hold what no archive holds."""
+
+    volume_id: str | None = None
+    restore_marker: str | None = None
+    dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What people set. The API's columns."""
+
+    owner_user_id: UUID
+    name: str
+    image_ref: str
+    ide: str
+    instance_backend: InstanceBackend
+    storage_backend: StorageBackend
+    home_store_key: str
+    description: str | None = None
+    memo: str | None = None
+    resources: Resources = Resources()
+    desired_state: DesiredState = DesiredState.RUNNING
+    deleted_at: datetime | None = None
+    purge_at: datetime | None = None
+    recover_at: datetime | None = None
+    recover_accepts_loss: bool = False
+    standby_ttl_seconds: int | None = 300
+    archive_ttl_seconds: int | None = 86400
+    last_access_at: datetime | None = None
+    awake_until: datetime | None = None
+    revision: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What was seen and what is being done. The controller's columns."""
+
+    conditions: Conditions = INITIAL
+    observed_at: datetime | None = None
+    phase: Phase = Phase.PENDING
+    phase_changed_at: datetime | None = None
+    operation: Operation = Operation.NONE
+    op_started_at: datetime | None = None
+    op_id: UUID | None = None
+    retry_at: datetime | None = None
+    version: int = 0
+    archive_key: str | None = None
+    home_ctx: HomeCtx = field(default_factory=HomeCtx)
+    error_info: ErrorInfo | None = None
+    error_count: int = 0
+    restarts: tuple[datetime, ...] = ()
+    previous_status: ObservedStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    id: UUID
+    spec: Spec
+    status: Status
+    created_at: datetime
+    updated_at: datetime
+
+
+_RESOURCES: Mapping[Phase, ObservedStatus] = {
+    Phase.PENDING: ObservedStatus.PENDING,
+    Phase.ARCHIVED: ObservedStatus.PENDING,
+    Phase.STANDBY: ObservedStatus.STANDBY,
+    Phase.RUNNING: ObservedStatus.RUNNING,
+    Phase.DELETED: ObservedStatus.DELETED,
+}
+
+
+def observed_status(status: Status) -> ObservedStatus:
+    """Return the resources behind the phase. The database derives its column by the same rule."""
+    if status.phase is not Phase.ERROR:
+        return _RESOURCES[status.phase]
+    seen = status.conditions
+    if not seen.volume_ready.is_true:
+        return ObservedStatus.PENDING
+    return ObservedStatus.RUNNING if seen.container_ready.is_true else ObservedStatus.STANDBY
+
+
+def health_status(status: Status) -> HealthStatus:
+    return HealthStatus.ERROR if status.phase is Phase.ERROR else HealthStatus.OK
+
+
+def display(workspace: Workspace) -> str:
+    """Return the word people are shown: the phase, or DELETING while a deletion is open."""
+    if workspace.spec.deleted_at is not None and workspace.status.phase is not Phase.DELETED:
+        return "DELETING"
+    return workspace.status.phase
+
+
+def counts_as_running(workspace: Workspace) -> bool:
+    """Whether it takes one of its owner's places: from the wish RUNNING until its container is gone."""
+    status = workspace.status
+    container = status.conditions.container_ready
+    if container.is_unknown:
+        may_run = status.phase in (Phase.RUNNING, Phase.ERROR) or status.operation is Operation.STOPPING
+    else:
+        may_run = container.is_present
+    return may_run or (
+        workspace.spec.desired_state is DesiredState.RUNNING and status.phase is not Phase.ERROR
+    )

@@ -1,0 +1,492 @@
+"""What a pass writes: beginnings, ends, failures, back-off, outages, recovery, crash loops and lost homes."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.support.workspaces import (
+    ABSENT,
+    COMMITTED,
+    HALF_VOLUME,
+    HEALTHY_INSTANCE,
+    KEY,
+    NEW_OP_ID,
+    NOW,
+    OP_ID,
+    OUR_VOLUME,
+    READY,
+    UNKNOWN,
+    UNREACHABLE,
+    ago,
+    conditions,
+    error,
+    home,
+    seen,
+    workspace,
+)
+
+from codehub.core.conditions import Truth
+from codehub.core.errors import REMEDY, ErrorInfo, ErrorReason
+from codehub.core.judge import judge
+from codehub.core.operations import DesiredState, Operation, Phase, Step
+from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, TakeOver, Wait, Why, plan
+from codehub.core.rules import DEFAULT_RULES
+from codehub.core.seen import Blind, Seen
+from codehub.core.settle import Done, Failed, Outcome, Unreached, conclude, is_worth_writing, settle
+from codehub.core.workspace import ObservedStatus, Status, Workspace
+
+DELETED = {"deleted_at": ago(10), "purge_at": ago(-1000)}
+PURGED = {"deleted_at": ago(10), "purge_at": ago(10)}
+STARTING = workspace(Phase.STANDBY, operation=Operation.STARTING, home_ctx=home("v1", dirty=True))
+START = Act(Operation.STARTING, Step.START)
+
+
+def begin(row: Workspace, operation: Operation) -> Status:
+    return settle(row.spec, row.status, Begin(operation, Why.MOVES_UP), NOW, op_id=NEW_OP_ID)
+
+
+def complete(row: Workspace) -> Status:
+    return settle(row.spec, row.status, Complete(row.status.operation), NOW, op_id=NEW_OP_ID)
+
+
+def after(
+    outcome: Outcome, status: Status = STARTING.status, act: Act = START, jitter: float = 0.0
+) -> Status:
+    return conclude(status, act, OP_ID, outcome, NOW, jitter=jitter)
+
+
+# Beginning
+
+
+def test_beginning_records_the_operation_under_a_new_id_and_does_no_more() -> None:
+    row = workspace(Phase.PENDING)
+    assert begin(row, Operation.PROVISIONING) == replace(
+        row.status, operation=Operation.PROVISIONING, op_id=NEW_OP_ID, op_started_at=NOW
+    )
+
+
+@pytest.mark.parametrize("operation", [Operation.PROVISIONING, Operation.RESTORING])
+def test_beginning_to_make_a_volume_forgets_the_old_one(operation: Operation) -> None:
+    assert begin(workspace(home_ctx=home("v1", marker=KEY)), operation).home_ctx == home(None)
+
+
+def test_beginning_to_start_marks_the_home_dirty() -> None:
+    assert begin(
+        workspace(Phase.STANDBY, home_ctx=home("v1", marker=KEY)), Operation.STARTING
+    ).home_ctx == home("v1", marker=KEY, dirty=True)
+
+
+def test_deleting_from_error_leaves_error_in_the_same_write() -> None:
+    row = workspace(Phase.ERROR, spec=DELETED, error_info=error(ErrorReason.DATA_LOST, at=ago(50)))
+    status = begin(row, Operation.DELETING)
+    assert (status.phase, status.operation, status.error_info) == (Phase.PENDING, Operation.DELETING, None)
+    assert status.conditions.healthy.is_true
+
+
+def test_an_operation_of_another_process_is_taken_over_under_a_new_id_before_acting() -> None:
+    look = seen(None, OUR_VOLUME)
+    verdict = judge(STARTING, look, NOW)
+    planned = plan(STARTING.spec, verdict, look, NOW, is_mine=False)
+    assert planned == TakeOver(Operation.STARTING)
+    status = settle(STARTING.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
+    assert (status.op_id, status.op_started_at) == (NEW_OP_ID, STARTING.status.op_started_at)
+
+
+def test_what_only_waits_writes_nothing() -> None:
+    assert (
+        settle(STARTING.spec, STARTING.status, Wait(NOW, Why.BACKING_OFF), NOW, op_id=NEW_OP_ID)
+        == STARTING.status
+    )
+
+
+# Completing and abandoning
+
+
+def test_completion_forgets_failures_and_keeps_the_id() -> None:
+    row = replace(
+        STARTING,
+        status=replace(
+            STARTING.status,
+            error_count=2,
+            error_info=error(ErrorReason.ACTION_FAILED),
+            retry_at=NOW,
+        ),
+    )
+    status = complete(row)
+    assert (status.operation, status.op_id, status.op_started_at) == (Operation.NONE, OP_ID, None)
+    assert (status.error_count, status.error_info, status.retry_at) == (0, None, None)
+
+
+def test_completing_an_archive_forgets_the_volume() -> None:
+    row = workspace(
+        Phase.ARCHIVED, operation=Operation.ARCHIVING, archive_key=KEY, home_ctx=home("v1", marker="m")
+    )
+    assert complete(row).home_ctx.volume_id is None
+
+
+def test_completing_a_deletion_keeps_the_last_archive() -> None:
+    status = complete(workspace(Phase.ARCHIVED, operation=Operation.DELETING, spec=DELETED, archive_key=KEY))
+    assert (status.phase, status.phase_changed_at, status.archive_key) == (Phase.DELETED, NOW, KEY)
+
+
+def test_completing_a_purge_keeps_nothing() -> None:
+    status = complete(workspace(Phase.ARCHIVED, operation=Operation.DELETING, spec=PURGED, archive_key=KEY))
+    assert (status.phase, status.archive_key) == (Phase.DELETED, None)
+
+
+def test_an_abandoned_operation_still_counts_its_failures() -> None:
+    row = workspace(Phase.STANDBY, operation=Operation.ARCHIVING, error_count=2)
+    status = settle(row.spec, row.status, Abandon(Operation.ARCHIVING), NOW, op_id=NEW_OP_ID)
+    assert (status.operation, status.op_id, status.error_count) == (Operation.NONE, OP_ID, 2)
+
+
+# Outcomes of actuators
+
+
+def test_success_of_an_actuator_completes_nothing() -> None:
+    assert after(Done()) == STARTING.status
+
+
+def test_what_an_actuator_made_is_remembered() -> None:
+    restoring = workspace(Phase.ARCHIVED, operation=Operation.RESTORING, archive_key=KEY)
+    act = Act(Operation.RESTORING, Step.RESTORE)
+    assert after(Done(volume_id="v9", restore_marker=KEY), restoring.status, act).home_ctx == home(
+        "v9", marker=KEY
+    )
+
+
+def test_storing_the_archive_key_and_clearing_dirty_are_one_write() -> None:
+    archiving = workspace(Phase.STANDBY, operation=Operation.ARCHIVING, home_ctx=home("v1", dirty=True))
+    status = after(Done(archive_key=KEY), archiving.status, Act(Operation.ARCHIVING, Step.ARCHIVE))
+    assert (status.archive_key, status.home_ctx.dirty, status.operation) == (KEY, False, Operation.ARCHIVING)
+    assert status.conditions.archive_ready.status is Truth.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "changed", [{"op_id": NEW_OP_ID}, {"operation": Operation.NONE, "op_started_at": None}]
+)
+def test_the_outcome_of_an_operation_that_is_no_longer_this_one_changes_nothing(
+    changed: dict[str, object],
+) -> None:
+    status = replace(STARTING.status, **changed)  # type: ignore[arg-type]  # a table of columns
+    assert after(Failed(ErrorReason.ACTION_FAILED, "late"), status) == status
+
+
+def test_three_retries_then_error() -> None:
+    status = STARTING.status
+    for attempt in (1, 2, 3):
+        status = after(Failed(ErrorReason.ACTION_FAILED, "no"), status)
+        assert (status.error_count, status.operation) == (attempt, Operation.STARTING)
+        assert status.error_info is not None
+        assert not status.error_info.is_terminal
+        assert status.retry_at is not None
+    status = after(Failed(ErrorReason.ACTION_FAILED, "no"), status)
+    assert (status.phase, status.operation, status.op_id) == (Phase.ERROR, Operation.NONE, OP_ID)
+    assert status.error_info is not None
+    assert status.error_info.reason is ErrorReason.RETRY_EXCEEDED
+    assert "start failed 4 times" in status.error_info.message
+    assert status.retry_at is None
+
+
+@pytest.mark.parametrize("reason", [reason for reason in ErrorReason if reason.is_terminal])
+def test_a_terminal_failure_ends_in_error_at_once(reason: ErrorReason) -> None:
+    status = after(Failed(reason, "no", {"image": "x"}))
+    assert status.phase is Phase.ERROR
+    assert status.error_info == ErrorInfo(reason, "no", Operation.STARTING, 1, NOW, {"image": "x"})
+    assert status.previous_status is ObservedStatus.STANDBY
+    assert status.conditions.healthy.reason == reason
+
+
+def test_terminal_are_all_but_two_and_each_has_a_remedy() -> None:
+    assert {reason for reason in ErrorReason if not reason.is_terminal} == {
+        ErrorReason.ACTION_FAILED,
+        ErrorReason.UNREACHABLE,
+    }
+    assert set(REMEDY) == set(ErrorReason)
+
+
+BACKOFF = [
+    (1, 0.0, 1.0),
+    (1, 1.0, 2.0),
+    (2, 1.0, 4.0),
+    (3, 1.0, 8.0),
+    (5, 1.0, 30.0),
+    (50, 1.0, 30.0),
+    (50, 0.0, 1.0),
+]
+
+
+@pytest.mark.parametrize(("count", "jitter", "seconds"), BACKOFF)
+def test_back_off_doubles_within_its_bounds(count: int, jitter: float, seconds: float) -> None:
+    assert DEFAULT_RULES.backoff(count, jitter) == timedelta(seconds=seconds)
+
+
+def test_nothing_is_done_before_the_back_off_is_over() -> None:
+    look = seen(None, OUR_VOLUME)
+    row = replace(STARTING, status=replace(STARTING.status, retry_at=NOW + timedelta(seconds=1)))
+    planned = plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True)
+    assert planned == Wait(NOW + timedelta(seconds=1), Why.BACKING_OFF)
+    later = NOW + timedelta(seconds=1)
+    assert plan(row.spec, judge(row, look, later), look, later, is_mine=True) == START
+
+
+# Time
+
+
+def test_an_operation_fails_when_its_time_is_up() -> None:
+    look = seen(None, OUR_VOLUME)
+    row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(301)))
+    verdict = judge(row, look, NOW)
+    planned = plan(row.spec, verdict, look, NOW, is_mine=True)
+    assert planned == Fail(Operation.STARTING, ErrorReason.TIMEOUT, "STARTING took longer than 300 s.")
+    status = settle(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
+    assert (status.phase, status.operation, status.op_id) == (Phase.ERROR, Operation.NONE, OP_ID)
+
+
+def test_what_is_complete_is_never_too_late() -> None:
+    look = seen(HEALTHY_INSTANCE, OUR_VOLUME)
+    row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(9999)))
+    assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Complete(Operation.STARTING)
+
+
+GAPS = [
+    # last look, were conditions unknown, how far the clock moves
+    (2, False, 0),
+    (10, False, 0),
+    (3600, False, 3590),
+    (3600, True, 3600),
+    (4, True, 4),
+]
+
+
+@pytest.mark.parametrize(("last_look_s", "was_unknown", "moved_s"), GAPS)
+def test_the_clock_stands_still_while_nobody_can_look(
+    last_look_s: int, was_unknown: bool, moved_s: int
+) -> None:
+    before = conditions(READY, ABSENT, UNKNOWN if was_unknown else ABSENT)
+    row = replace(
+        STARTING,
+        status=replace(
+            STARTING.status,
+            op_started_at=ago(last_look_s + 10),
+            observed_at=ago(last_look_s),
+            conditions=before,
+        ),
+    )
+    status = judge(row, seen(None, OUR_VOLUME), NOW).status
+    assert status.op_started_at == ago(last_look_s + 10) + timedelta(seconds=moved_s)
+    assert status.observed_at == NOW
+
+
+def test_an_operation_that_was_never_looked_at_keeps_its_clock() -> None:
+    row = replace(STARTING, status=replace(STARTING.status, observed_at=None))
+    assert judge(row, seen(None, OUR_VOLUME), NOW).status.op_started_at == STARTING.status.op_started_at
+
+
+def test_during_an_outage_nothing_fails_however_long_it_lasts() -> None:
+    row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(99999), observed_at=ago(99998)))
+    look = seen(UNREACHABLE, OUR_VOLUME)
+    verdict = judge(row, look, NOW)
+    assert plan(row.spec, verdict, look, NOW, is_mine=True) == Hold(("infra.container_ready",))
+    assert verdict.status.observed_at == ago(99998)
+
+
+def test_an_unreachable_backend_is_no_failure_and_stops_the_clock() -> None:
+    status = after(Unreached("no route", since=ago(30)))
+    assert status.error_count == 0
+    assert status.error_info is not None
+    assert status.error_info.reason is ErrorReason.UNREACHABLE
+    assert status.retry_at == NOW + timedelta(seconds=5)
+    assert STARTING.status.op_started_at is not None
+    assert status.op_started_at == STARTING.status.op_started_at + timedelta(seconds=35)
+
+
+def test_archiving_holds_while_the_object_store_is_away() -> None:
+    row = workspace(
+        Phase.STANDBY, operation=Operation.ARCHIVING, archive_key=KEY, home_ctx=home("v1", dirty=True)
+    )
+    look = seen(None, OUR_VOLUME, UNREACHABLE)
+    assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Hold(("storage.archive_ready",))
+
+
+def test_archiving_does_not_begin_while_the_object_store_is_away() -> None:
+    row = workspace(Phase.STANDBY, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home("v1", dirty=True))
+    look = seen(None, OUR_VOLUME, UNREACHABLE)
+    assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Hold(("storage.archive_ready",))
+
+
+def test_a_purge_holds_while_the_object_store_is_away() -> None:
+    row = workspace(Phase.PENDING, operation=Operation.DELETING, spec=PURGED)
+    look = seen(archives_left=Blind.UNREACHABLE)
+    assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Hold(("storage.archive_ready",))
+
+
+# Contract 11: when a home is lost
+
+
+LOST = [
+    # dirty, archive_key, volume, archive, reason
+    (True, None, None, None, ErrorReason.DATA_LOST),
+    (True, KEY, None, COMMITTED, ErrorReason.DATA_LOST),
+    (True, None, HALF_VOLUME, None, ErrorReason.DATA_LOST),
+    (False, KEY, None, None, ErrorReason.DATA_LOST),
+    (False, KEY, None, COMMITTED, None),
+    (False, None, None, None, None),
+    (True, None, OUR_VOLUME, None, None),
+    (True, KEY, OUR_VOLUME, None, None),
+]
+
+
+@pytest.mark.parametrize(("dirty", "key", "volume", "archive", "reason"), LOST)
+def test_no_silent_loss(
+    dirty: bool, key: str | None, volume: object, archive: object, reason: ErrorReason | None
+) -> None:
+    row = workspace(Phase.STANDBY, home_ctx=home("v1", dirty=dirty), archive_key=key)
+    look = Seen(None, volume, archive)  # type: ignore[arg-type]  # a table of looks
+    found = judge(row, look, NOW).status.error_info
+    assert (found.reason if found else None) == reason
+
+
+def test_a_container_that_is_seen_makes_the_home_dirty() -> None:
+    row = workspace(Phase.RUNNING, home_ctx=home("v1"))
+    assert judge(row, seen(HEALTHY_INSTANCE, OUR_VOLUME), NOW).status.home_ctx.dirty
+    assert judge(row, seen(HEALTHY_INSTANCE, UNREACHABLE), NOW).status.home_ctx.dirty
+
+
+def test_recovery_alone_does_not_accept_a_loss() -> None:
+    lost = error(ErrorReason.DATA_LOST, at=ago(50))
+    row = workspace(
+        Phase.ERROR, spec={"recover_at": ago(1)}, error_info=lost, home_ctx=home("v1", dirty=True)
+    )
+    status = judge(row, seen(), NOW).status
+    assert status.phase is Phase.ERROR
+    assert status.error_info is not None
+    assert (status.error_info.reason, status.error_info.occurred_at) == (ErrorReason.DATA_LOST, NOW)
+
+
+ACCEPTED = [
+    # error, archive_key, archive, dirty and key afterwards, phase
+    (ErrorReason.DATA_LOST, None, None, None, Phase.PENDING),
+    (ErrorReason.DATA_LOST, KEY, COMMITTED, KEY, Phase.ARCHIVED),
+    (ErrorReason.DATA_LOST, KEY, None, None, Phase.PENDING),
+    (ErrorReason.ARCHIVE_CORRUPTED, KEY, COMMITTED, None, Phase.PENDING),
+]
+
+
+@pytest.mark.parametrize(("reason", "key", "archive", "key_after", "phase"), ACCEPTED)
+def test_accepting_a_loss_goes_on_with_what_is_left(
+    reason: ErrorReason, key: str | None, archive: object, key_after: str | None, phase: Phase
+) -> None:
+    row = workspace(
+        Phase.ERROR,
+        spec={"recover_at": ago(1), "recover_accepts_loss": True},
+        error_info=error(reason, at=ago(50)),
+        archive_key=key,
+        home_ctx=home("v1", dirty=True),
+        error_count=3,
+        restarts=(ago(60),),
+    )
+    status = judge(row, Seen(None, None, archive), NOW).status  # type: ignore[arg-type]  # a table of looks
+    assert (status.phase, status.archive_key, status.home_ctx.dirty) == (phase, key_after, False)
+    assert (status.error_info, status.error_count, status.restarts) == (None, 0, ())
+
+
+def test_accepting_a_loss_does_not_forget_that_a_volume_which_is_there_is_unsaved() -> None:
+    row = workspace(
+        Phase.ERROR,
+        spec={"recover_at": ago(1), "recover_accepts_loss": True},
+        error_info=error(ErrorReason.TIMEOUT, at=ago(50)),
+        home_ctx=home("v1", dirty=True),
+    )
+    status = judge(row, seen(None, OUR_VOLUME), NOW).status
+    assert (status.phase, status.home_ctx.dirty) == (Phase.STANDBY, True)
+
+
+def test_recovery_from_a_container_without_volume_begins_with_stopping() -> None:
+    row = workspace(
+        Phase.ERROR,
+        spec={"recover_at": ago(1), "recover_accepts_loss": True},
+        error_info=error(ErrorReason.CONTAINER_WITHOUT_VOLUME, at=ago(50)),
+        home_ctx=home("v1", dirty=True),
+    )
+    look = seen(HEALTHY_INSTANCE, None)
+    verdict = judge(row, look, NOW)
+    planned = plan(row.spec, verdict, look, NOW, is_mine=True)
+    assert planned == Begin(Operation.STOPPING, Why.STRAY_CONTAINER)
+    stopping = replace(row, status=settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID))
+    assert plan(row.spec, judge(stopping, look, NOW), look, NOW, is_mine=True) == Act(
+        Operation.STOPPING, Step.DELETE_INSTANCE
+    )
+
+
+def test_an_error_that_was_seen_before_keeps_its_time() -> None:
+    lost = error(ErrorReason.DATA_LOST, at=ago(50))
+    row = workspace(Phase.ERROR, error_info=lost, home_ctx=home("v1", dirty=True))
+    assert judge(row, seen(), NOW).status.error_info == lost
+
+
+def test_a_deletion_clears_an_older_error_and_what_is_there_steps_down() -> None:
+    row = workspace(Phase.ERROR, spec=DELETED, error_info=error(at=ago(50)), home_ctx=home("v1", dirty=True))
+    look = seen(None, OUR_VOLUME)
+    assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Begin(
+        Operation.ARCHIVING, Why.DELETION_STEPS_DOWN
+    )
+
+
+# Contract 15: crash loops
+
+
+def crashed(restarts: tuple[int, ...], **changes: Any) -> Status:
+    row = workspace(
+        Phase.RUNNING,
+        home_ctx=home("v1", dirty=True),
+        conditions=conditions(READY, ABSENT, READY),
+        restarts=tuple(ago(seconds) for seconds in restarts),
+        **changes,
+    )
+    return judge(row, seen(None, OUR_VOLUME), NOW).status
+
+
+def test_a_lost_instance_is_counted_and_started_again() -> None:
+    status = crashed((700, 30))
+    assert (status.phase, status.restarts) == (Phase.STANDBY, (ago(30), NOW))
+
+
+def test_the_sixth_loss_in_ten_minutes_is_a_crash_loop() -> None:
+    assert crashed((50, 40, 30, 20)).phase is Phase.STANDBY
+    status = crashed((50, 40, 30, 20, 10))
+    assert status.phase is Phase.ERROR
+    assert status.error_info is not None
+    assert status.error_info.reason is ErrorReason.CRASH_LOOP
+    assert "5 restarts in 10 minutes" in status.error_info.message
+
+
+def test_losses_that_somebody_wished_for_are_no_crashes() -> None:
+    assert crashed((), wish=DesiredState.STANDBY).restarts == ()
+    assert crashed((), operation=Operation.STOPPING).restarts == ()
+
+
+def test_losses_found_at_start_up_are_no_crashes() -> None:
+    row = workspace(
+        Phase.RUNNING, home_ctx=home("v1", dirty=True), conditions=conditions(READY, ABSENT, READY)
+    )
+    assert judge(row, seen(None, OUR_VOLUME), NOW, starting_up=True).status.restarts == ()
+
+
+# Contract 14: what has converged is not written again
+
+
+def test_a_look_that_changes_nothing_is_not_written() -> None:
+    row = workspace(Phase.STANDBY, DesiredState.STANDBY, home_ctx=home("v1"))
+    settled = judge(row, seen(None, OUR_VOLUME), NOW).status
+    again = judge(replace(row, status=settled), seen(None, OUR_VOLUME), NOW + timedelta(hours=1)).status
+    assert is_worth_writing(row.status, settled)
+    assert not is_worth_writing(settled, again)
+
+
+def test_while_an_operation_runs_every_look_is_written() -> None:
+    look = seen(None, OUR_VOLUME)
+    first = judge(STARTING, look, NOW).status
+    second = judge(replace(STARTING, status=first), look, NOW + timedelta(seconds=2)).status
+    assert is_worth_writing(first, second)

@@ -1,0 +1,305 @@
+"""Deletion, undo, recovery, keeping awake, idleness, limits, and what the history says of them."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.support.workspaces import (
+    ABSENT,
+    NEW_OP_ID,
+    NOT_READY,
+    NOW,
+    READY,
+    UNKNOWN,
+    ago,
+    conditions,
+    error,
+    workspace,
+)
+
+from codehub.core.errors import ErrorReason
+from codehub.core.history import Event, EventKind, observed, wished
+from codehub.core.idle import idle_wish, sleeps_at
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.wishes import (
+    Accepted,
+    Refusal,
+    Refused,
+    Ruling,
+    Unchanged,
+    in_trash,
+    rule_deletion,
+    rule_keep_awake,
+    rule_recovery,
+    rule_undeletion,
+    rule_wish,
+)
+from codehub.core.workspace import StorageBackend, Workspace, counts_as_running, display
+
+TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000), "desired_state": DesiredState.PENDING}
+PURGED = {"deleted_at": ago(10), "purge_at": ago(10), "desired_state": DesiredState.PENDING}
+
+
+def accepted(ruling: Ruling) -> Any:
+    assert isinstance(ruling, Accepted), ruling
+    return ruling.spec
+
+
+def refused(ruling: Ruling) -> Refusal:
+    assert isinstance(ruling, Refused), ruling
+    return ruling.code
+
+
+def deleted(phase: Phase = Phase.STANDBY, spec: dict[str, Any] | None = None, **status: Any) -> Workspace:
+    row = workspace(phase, **status)
+    return replace(row, spec=replace(row.spec, **(spec or TRASH)))
+
+
+# Wishes
+
+
+def test_a_wish_moves_the_revision_and_nothing_else() -> None:
+    row = workspace(Phase.RUNNING, DesiredState.RUNNING)
+    assert accepted(rule_wish(row, DesiredState.STANDBY)) == replace(
+        row.spec, desired_state=DesiredState.STANDBY, revision=2
+    )
+
+
+def test_a_wish_that_is_satisfied_still_takes_back_the_one_before() -> None:
+    row = workspace(Phase.PENDING, DesiredState.RUNNING)
+    assert accepted(rule_wish(row, DesiredState.PENDING)).desired_state is DesiredState.PENDING
+
+
+def test_a_home_in_the_object_store_never_rests() -> None:
+    row = workspace(
+        Phase.RUNNING, DesiredState.RUNNING, spec={"storage_backend": StorageBackend.OBJECT_STORE}
+    )
+    assert accepted(rule_wish(row, DesiredState.STANDBY)).desired_state is DesiredState.ARCHIVED
+    archived = replace(row, spec=replace(row.spec, desired_state=DesiredState.ARCHIVED))
+    assert isinstance(rule_wish(archived, DesiredState.STANDBY), Unchanged)
+
+
+# Deletion and undo
+
+
+def test_a_deletion_wishes_pending_and_says_until_when_it_can_be_taken_back() -> None:
+    spec = accepted(rule_deletion(workspace(Phase.RUNNING), NOW, trash_s=700))
+    assert (spec.deleted_at, spec.purge_at) == (NOW, NOW + timedelta(seconds=700))
+    assert (spec.desired_state, spec.revision) == (DesiredState.PENDING, 2)
+
+
+def test_a_purge_is_due_at_once() -> None:
+    spec = accepted(rule_deletion(workspace(Phase.RUNNING), NOW, trash_s=700, purge=True))
+    assert (spec.deleted_at, spec.purge_at) == (NOW, NOW)
+
+
+def test_a_deletion_asked_for_again_is_a_newer_request_even_while_it_steps_down() -> None:
+    spec = accepted(rule_deletion(deleted(operation=Operation.STOPPING), NOW, trash_s=700))
+    assert (spec.deleted_at, spec.purge_at) == (NOW, NOW + timedelta(seconds=700))
+
+
+def test_a_mere_deletion_does_not_take_back_a_purge() -> None:
+    spec = accepted(rule_deletion(deleted(spec=PURGED), NOW, trash_s=700))
+    assert spec.purge_at == NOW
+
+
+def test_what_is_in_the_trash_can_be_purged_but_not_deleted_again() -> None:
+    row = deleted(Phase.DELETED)
+    assert in_trash(row, NOW)
+    assert accepted(rule_deletion(row, NOW, trash_s=700, purge=True)).purge_at == NOW
+    assert refused(rule_deletion(row, NOW, trash_s=700)) is Refusal.WORKSPACE_NOT_FOUND
+
+
+def test_what_is_purged_is_gone() -> None:
+    row = deleted(Phase.DELETED, PURGED)
+    assert not in_trash(row, NOW)
+    assert refused(rule_deletion(row, NOW, trash_s=700, purge=True)) is Refusal.WORKSPACE_NOT_FOUND
+    assert refused(rule_undeletion(row, NOW)) is Refusal.WORKSPACE_NOT_FOUND
+
+
+UNDO = [
+    (deleted(Phase.DELETED), "accepted"),
+    (deleted(Phase.STANDBY, operation=Operation.ARCHIVING), "accepted"),
+    (deleted(Phase.ERROR, error_info=error()), "accepted"),
+    (deleted(Phase.ARCHIVED, operation=Operation.DELETING), "OPERATION_IN_PROGRESS"),
+    (deleted(Phase.STANDBY, PURGED), "WORKSPACE_NOT_FOUND"),
+    (workspace(Phase.RUNNING), "unchanged"),
+]
+
+
+@pytest.mark.parametrize(("row", "expected"), UNDO)
+def test_a_deletion_can_be_taken_back(row: Workspace, expected: str) -> None:
+    match rule_undeletion(row, NOW):
+        case Accepted(spec=spec):
+            assert expected == "accepted"
+            assert (spec.deleted_at, spec.purge_at, spec.desired_state) == (None, None, DesiredState.PENDING)
+        case Unchanged():
+            assert expected == "unchanged"
+        case Refused(code=code):
+            assert code == expected
+
+
+def test_what_is_being_deleted_is_shown_so() -> None:
+    assert display(deleted(Phase.STANDBY)) == "DELETING"
+    assert display(deleted(Phase.DELETED)) == "DELETED"
+    assert display(workspace(Phase.ERROR)) == "ERROR"
+
+
+# Recovery
+
+
+def test_recovery_is_a_request_with_a_time() -> None:
+    row = workspace(Phase.ERROR, error_info=error())
+    assert accepted(rule_recovery(row, NOW)) == replace(row.spec, recover_at=NOW)
+    assert accepted(rule_recovery(row, NOW, accept_loss=True)).recover_accepts_loss
+
+
+def test_only_an_error_can_be_recovered() -> None:
+    assert isinstance(rule_recovery(workspace(Phase.RUNNING), NOW), Unchanged)
+    assert refused(rule_recovery(deleted(Phase.DELETED), NOW)) is Refusal.WORKSPACE_NOT_FOUND
+
+
+# Idleness
+
+
+def test_keeping_awake_never_shortens() -> None:
+    row = workspace(Phase.RUNNING)
+    assert accepted(rule_keep_awake(row, NOW, seconds=60)).awake_until == NOW + timedelta(seconds=60)
+    awake = replace(row, spec=replace(row.spec, awake_until=NOW + timedelta(hours=1)))
+    assert isinstance(rule_keep_awake(awake, NOW, seconds=60), Unchanged)
+    assert refused(rule_keep_awake(deleted(), NOW, seconds=60)) is Refusal.INVALID_STATE
+
+
+IDLE = [
+    # phase, wish, last use, in the phase since, awake until, ttl, then
+    (Phase.RUNNING, DesiredState.RUNNING, 301, 500, None, 300, DesiredState.STANDBY),
+    (Phase.RUNNING, DesiredState.RUNNING, 300, 500, None, 300, DesiredState.STANDBY),
+    (Phase.RUNNING, DesiredState.RUNNING, 299, 500, None, 300, None),
+    (Phase.RUNNING, DesiredState.RUNNING, 900, 299, None, 300, None),
+    (Phase.RUNNING, DesiredState.RUNNING, 900, 900, 299, 300, None),
+    (Phase.RUNNING, DesiredState.RUNNING, 900, 900, 301, 300, DesiredState.STANDBY),
+    (Phase.RUNNING, DesiredState.RUNNING, None, 500, None, 300, DesiredState.STANDBY),
+    (Phase.RUNNING, DesiredState.RUNNING, None, None, None, 300, None),
+    (Phase.RUNNING, DesiredState.RUNNING, 99999, 99999, None, None, None),
+    (Phase.RUNNING, DesiredState.STANDBY, 99999, 99999, None, 300, None),
+    (Phase.STANDBY, DesiredState.STANDBY, 500, 500, None, 300, DesiredState.ARCHIVED),
+    (Phase.STANDBY, DesiredState.STANDBY, 500, 299, None, 300, None),
+    (Phase.STANDBY, DesiredState.STANDBY, 500, 500, -99, 300, DesiredState.ARCHIVED),
+    (Phase.STANDBY, DesiredState.STANDBY, 0, 0, None, 0, DesiredState.ARCHIVED),
+    (Phase.STANDBY, DesiredState.RUNNING, 500, 500, None, 300, None),
+    (Phase.ARCHIVED, DesiredState.ARCHIVED, 99999, 99999, None, 300, None),
+]
+
+
+@pytest.mark.parametrize(("phase", "wish", "used", "entered", "awake", "ttl", "then"), IDLE)
+def test_time_to_live(
+    phase: Phase,
+    wish: DesiredState,
+    used: int | None,
+    entered: int | None,
+    awake: int | None,
+    ttl: int | None,
+    then: DesiredState | None,
+) -> None:
+    def at(seconds: int | None) -> datetime | None:
+        return None if seconds is None else ago(seconds)
+
+    row = workspace(
+        phase,
+        wish,
+        spec={
+            "last_access_at": at(used),
+            "awake_until": at(awake),
+            "standby_ttl_seconds": ttl,
+            "archive_ttl_seconds": ttl,
+        },
+        phase_changed_at=at(entered),
+    )
+    assert idle_wish(row, NOW) is then
+
+
+def test_only_a_running_workspace_says_when_it_sleeps() -> None:
+    spec = {"last_access_at": ago(100)}
+    assert sleeps_at(workspace(Phase.RUNNING, spec=spec)) == ago(-200)
+    assert sleeps_at(workspace(Phase.STANDBY, DesiredState.STANDBY, spec=spec)) is None
+
+
+@pytest.mark.parametrize(
+    "row", [workspace(Phase.RUNNING, operation=Operation.STOPPING), deleted(Phase.RUNNING)]
+)
+def test_what_moves_is_left_alone(row: Workspace) -> None:
+    assert idle_wish(row, NOW + timedelta(days=1)) is None
+
+
+# Limits
+
+COUNTS = [
+    # wish, phase, operation, container, takes a place
+    (DesiredState.RUNNING, Phase.PENDING, Operation.NONE, ABSENT, True),
+    (DesiredState.RUNNING, Phase.RUNNING, Operation.NONE, READY, True),
+    (DesiredState.STANDBY, Phase.RUNNING, Operation.NONE, READY, True),
+    (DesiredState.STANDBY, Phase.RUNNING, Operation.STOPPING, READY, True),
+    (DesiredState.STANDBY, Phase.STANDBY, Operation.STOPPING, NOT_READY, True),
+    (DesiredState.STANDBY, Phase.STANDBY, Operation.NONE, ABSENT, False),
+    (DesiredState.RUNNING, Phase.ERROR, Operation.NONE, ABSENT, False),
+    (DesiredState.RUNNING, Phase.ERROR, Operation.NONE, READY, True),
+    (DesiredState.STANDBY, Phase.STANDBY, Operation.NONE, UNKNOWN, False),
+    (DesiredState.STANDBY, Phase.RUNNING, Operation.NONE, UNKNOWN, True),
+    (DesiredState.STANDBY, Phase.STANDBY, Operation.STOPPING, UNKNOWN, True),
+    (DesiredState.STANDBY, Phase.ERROR, Operation.NONE, UNKNOWN, True),
+]
+
+
+@pytest.mark.parametrize(("wish", "phase", "operation", "container", "expected"), COUNTS)
+def test_a_workspace_counts_from_the_wish_until_its_container_is_gone(
+    wish: DesiredState, phase: Phase, operation: Operation, container: Any, expected: bool
+) -> None:
+    row = workspace(phase, wish, operation=operation, conditions=conditions(READY, ABSENT, container))
+    assert counts_as_running(row) is expected
+
+
+# History
+
+
+def kinds(events: Any) -> list[tuple[EventKind, str | None, str | None]]:
+    return [(event.kind, event.before, event.after) for event in events]
+
+
+def test_the_history_tells_what_was_asked_for() -> None:
+    row = workspace(Phase.RUNNING)
+    spec = accepted(rule_deletion(row, NOW, trash_s=700))
+    assert list(wished(row.spec, spec, actor="ann", reason="delete", request_id="r1")) == [
+        Event(EventKind.DELETION, None, "trash", "ann", "delete", "r1"),
+        Event(EventKind.WISH, "RUNNING", "PENDING", "ann", "delete", "r1"),
+    ]
+    purged = accepted(rule_deletion(row, NOW, trash_s=700, purge=True))
+    assert kinds(wished(spec, purged, actor="ann", reason="")) == [(EventKind.DELETION, "trash", "purge")]
+    lost = workspace(Phase.ERROR, error_info=error())
+    for accept, word in ((False, "recover"), (True, "accept_loss")):
+        recovered = accepted(rule_recovery(lost, NOW, accept_loss=accept))
+        assert kinds(wished(lost.spec, recovered, actor="ann", reason="")) == [
+            (EventKind.RECOVERY, None, word)
+        ]
+
+
+def test_the_history_tells_what_a_pass_changed() -> None:
+    before = workspace(Phase.STANDBY).status
+    begun = replace(before, operation=Operation.STARTING, op_id=NEW_OP_ID)
+    assert kinds(observed(before, begun, actor="c1", reason="")) == [
+        (EventKind.OPERATION, "NONE", "STARTING")
+    ]
+    taken = replace(begun, op_id=None)
+    assert kinds(observed(begun, taken, actor="c1", reason="")) == [
+        (EventKind.OPERATION, "STARTING", "STARTING")
+    ]
+    failed = replace(before, phase=Phase.ERROR, error_info=error(ErrorReason.TIMEOUT))
+    assert list(observed(before, failed, actor="c1", reason="time is up")) == [
+        Event(EventKind.ERROR, None, "Timeout", "c1", "as the test says"),
+        Event(EventKind.PHASE, "STANDBY", "ERROR", "c1", "time is up"),
+    ]
+    assert kinds(observed(failed, before, actor="c1", reason="")) == [
+        (EventKind.ERROR, "Timeout", None),
+        (EventKind.PHASE, "ERROR", "STANDBY"),
+    ]
+    assert list(observed(before, before, actor="c1", reason="")) == []

@@ -1,0 +1,109 @@
+"""Workspaces and looks for tests: a plain one of each, and words to vary them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
+from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
+from codehub.core.workspace import HomeCtx, InstanceBackend, Spec, Status, StorageBackend, Workspace
+
+NOW = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
+WORKSPACE_ID = UUID("019a8b00-0000-7000-8000-000000000001")
+OWNER_ID = UUID("019a8b00-0000-7000-8000-00000000000a")
+OP_ID = UUID("019a8b00-0000-7000-8000-0000000000f0")
+NEW_OP_ID = UUID("019a8b00-0000-7000-8000-0000000000f1")
+KEY = f"{WORKSPACE_ID}/{OP_ID}/home.tar.zst"
+SPEC = Spec(
+    owner_user_id=OWNER_ID,
+    name="demo",
+    image_ref="codercom/code-server",
+    ide="code-server",
+    instance_backend=InstanceBackend.LOCAL_PROCESS,
+    storage_backend=StorageBackend.LOCAL_DIR,
+    home_store_key=f"users/{OWNER_ID}/workspaces/{WORKSPACE_ID}/home",
+)
+UNREACHABLE = Blind.UNREACHABLE
+HEALTHY_INSTANCE = Instance(running=True, healthy=True)
+UNHEALTHY_INSTANCE = Instance(running=True, healthy=False, failed_checks=9)
+OUR_VOLUME = Volume("v1")
+HALF_VOLUME = Volume(None)
+FOREIGN_VOLUME = Volume("v2")
+COMMITTED = Archive(committed=True)
+HALF_ARCHIVE = Archive(committed=False)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def condition(status: Truth, reason: Reason) -> Condition:
+    return Condition(status, reason, "as the test says", ago(100))
+
+
+READY = condition(Truth.TRUE, Reason.READY)
+ABSENT = condition(Truth.FALSE, Reason.ABSENT)
+NOT_READY = condition(Truth.FALSE, Reason.NOT_READY)
+UNKNOWN = condition(Truth.UNKNOWN, Reason.UNREACHABLE)
+FINE = condition(Truth.TRUE, Reason.HEALTHY)
+
+
+def conditions(
+    volume: Condition = ABSENT, archive: Condition = ABSENT, container: Condition = ABSENT
+) -> Conditions:
+    return Conditions(volume, archive, container, FINE)
+
+
+def error(
+    reason: ErrorReason = ErrorReason.TIMEOUT,
+    *,
+    at: datetime | None = None,
+    operation: Operation = Operation.STARTING,
+) -> ErrorInfo:
+    return ErrorInfo(reason, "as the test says", operation, 1, at or ago(50))
+
+
+def workspace(
+    phase: Phase = Phase.PENDING,
+    wish: DesiredState = DesiredState.RUNNING,
+    *,
+    operation: Operation = Operation.NONE,
+    spec: dict[str, Any] | None = None,
+    **status: Any,
+) -> Workspace:
+    """Return a workspace in this phase with this wish; an operation began a second ago and was looked at just now."""
+    under_way = operation is not Operation.NONE
+    base = Status(
+        phase=phase,
+        phase_changed_at=ago(100),
+        operation=operation,
+        op_id=OP_ID,
+        op_started_at=ago(1) if under_way else None,
+        observed_at=ago(1),
+    )
+    return Workspace(
+        id=WORKSPACE_ID,
+        spec=replace(SPEC, desired_state=wish, **(spec or {})),
+        status=replace(base, **status),
+        created_at=ago(1000),
+        updated_at=ago(100),
+    )
+
+
+def home(volume_id: str | None = "v1", *, marker: str | None = None, dirty: bool = False) -> HomeCtx:
+    return HomeCtx(volume_id, marker, dirty)
+
+
+def seen(
+    instance: Instance | Blind | None = None,
+    volume: Volume | Blind | None = None,
+    archive: Archive | Blind | None = None,
+    archives_left: bool | Blind = Blind.NOT_LOOKED,
+) -> Seen:
+    return Seen(instance, volume, archive, archives_left)
+
+
+CONDITION_NAMES = NAMES
