@@ -6,13 +6,46 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test check format lock bench clean
+.PHONY: help up test test-core test-store test-api check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
+
+test: test-core test-store test-api ## set up, then run all suites
+	@echo "all suites passed"
+
+PYTEST := $(BIN)/pytest -q -p no:cacheprovider
+test-core: $(DEV) ## the pure core: every table, every state, 100 % of its branches
+	@scripts/suite test-core 60 bash -c '$(PYTEST) tests/core tests/architecture --ignore tests/core/test_state_space.py --cov \
+		&& $(PYTEST) -n 2 tests/core/test_state_space.py'
+
+test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
+	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile tests/contracts tests/integration
+
+test-api: $(DEV) ## the program from outside: settings, commands, `codehub up` and what it serves
+	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api
+
+engines: ## install what the suites need beside Python (as root; else says what is missing)
+	@scripts/engines
+
+check: $(DEV) ## lint, types and architecture: exactly what CI runs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(DEV) ## let ruff put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV) ## measure, side by side with a peer or a limit, and print ratios
+	$(BIN)/python -m benchmarks
+
+docs: $(DEV) ## write the parts of docs/ that are made from the code
+	$(BIN)/python -m docs.generate
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \

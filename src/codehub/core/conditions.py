@@ -25,6 +25,8 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
+    """One fact about reality."""
+
     status: Truth
     reason: str
     message: str
@@ -59,6 +61,8 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
+    """The four facts that everything is judged by."""
+
     volume_ready: Condition
     archive_ready: Condition
     container_ready: Condition

@@ -47,6 +47,8 @@ REMEDY: Mapping[ErrorReason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
+    """What went wrong, where and when."""
+
     reason: ErrorReason
     message: str
     operation: Operation

@@ -18,6 +18,8 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """One line of the history: what became of what, by whom and why."""
+
     kind: EventKind
     before: str | None
     after: str | None

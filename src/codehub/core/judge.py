@@ -19,6 +19,8 @@ _ARCHIVE_OPERATIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """What a workspace is, as far as it could be seen."""
+
     status: Status
     unknown: tuple[str, ...] = ()
     """The conditions that decide and are not known. While there are any, the phase stays and nothing begins."""

@@ -87,18 +87,24 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
+    """Record that the operation has reached its end."""
+
     operation: Operation
     why: Why = Why.SEEN
 
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
+    """Let go of the operation; what is seen is judged anew."""
+
     operation: Operation
     why: Why = Why.IMPOSSIBLE
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
+    """End the operation in ERROR."""
+
     operation: Operation
     reason: ErrorReason
     message: str

@@ -26,6 +26,8 @@ def _default_limits() -> Mapping[Operation, timedelta]:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
+    """Every number that a decision depends on."""
+
     time_limits: Mapping[Operation, timedelta] = field(default_factory=_default_limits)
     retries_max: int = 3
     backoff_s_min: float = 1.0

@@ -18,6 +18,8 @@ class Blind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
+    """An instance that was listed."""
+
     running: bool
     healthy: bool
     failed_checks: int = 0
@@ -26,18 +28,24 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
+    """A volume that was listed."""
+
     volume_id: str | None
     """None: the volume is there, but was never completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
+    """The object that archive_key names."""
+
     committed: bool
     """Its `.meta` is there. Without it the object is half-written and does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
+    """One workspace in one look."""
+
     instance: Instance | Blind | None
     volume: Volume | Blind | None
     archive: Archive | Blind | None

@@ -26,6 +26,8 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
+    """The actuator refused, or gave up."""
+
     reason: ErrorReason
     message: str
     context: Mapping[str, str] = field(default_factory=dict)

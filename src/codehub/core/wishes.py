@@ -19,6 +19,8 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
+    """What people have set, with the request in it."""
+
     spec: Spec
 
 
@@ -29,6 +31,8 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
+    """Why not, and what to do."""
+
     code: Refusal
     message: str
 

@@ -40,6 +40,8 @@ class HealthStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
+    """What an instance may use at most."""
+
     memory_mb: int = 2048
     cpus: float = 2.0
     pids: int = 1024
@@ -103,6 +105,8 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
+    """A row: who may write which half is decided by its type."""
+
     id: UUID
     spec: Spec
     status: Status

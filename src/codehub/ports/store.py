@@ -107,5 +107,7 @@ class ApiStore(Protocol):
         Raises UnknownWorkspace, or NameTaken when the accepted spec's name belongs to another undeleted workspace.
         """
 
-    async def history(self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None) -> Sequence[Recorded]:
+    async def history(
+        self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None
+    ) -> Sequence[Recorded]:
         """Return events of one workspace, newest first."""

@@ -1,0 +1,15 @@
+"""All benchmarks, one after another: `make bench`. Each prints its figures side by side with a peer or a limit, as ratios."""
+
+import importlib
+
+SUITES = ("imports", "persist", "due_work")
+
+
+def main() -> None:
+    for name in SUITES:
+        print(f"\n== {name}", flush=True)
+        importlib.import_module(f"benchmarks.{name}").main()
+
+
+if __name__ == "__main__":
+    main()

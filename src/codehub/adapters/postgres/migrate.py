@@ -1,0 +1,178 @@
+"""Bring a database to this program's schema: roles first, then numbered SQL files, each once. Refuses what it can't do safely, and says why."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import asyncpg
+import structlog
+
+from codehub.adapters.postgres.connect import ConnectArgs, Role, reaching
+
+if TYPE_CHECKING:
+    from codehub.adapters.postgres.connect import Connection
+
+log = structlog.get_logger()
+
+SERVER_VERSION_MIN = 15
+_LOCK = 0x636F6465687562  # "codehub": one key for all processes that migrate this database
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_ROLE_ATTEMPTS_MAX = 5
+
+
+class MigrationRefused(Exception):
+    """The message says what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def shipped_migrations() -> Sequence[Migration]:
+    files = resources.files(__package__).joinpath("schema").iterdir()
+    return sorted(
+        (
+            Migration(int(match[1]), match[2], file.read_text("utf-8"))
+            for file in files
+            if (match := _FILE.fullmatch(file.name)) is not None
+        ),
+        key=lambda migration: migration.number,
+    )
+
+
+async def migrate(
+    connect_args: ConnectArgs, migrations: Sequence[Migration] | None = None
+) -> Sequence[Migration]:
+    """Apply what is missing and return it. Processes that start at once wait for each other: each migration runs once."""
+    async with reaching():
+        connection = await asyncpg.connect(**connect_args)
+    try:
+        _check_server(connection)
+        async with reaching():
+            await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+            await _prepare_roles(connection)
+            await connection.execute(f"SET ROLE {Role.OWNER}")
+            return await _apply(connection, shipped_migrations() if migrations is None else migrations)
+    finally:
+        await connection.close()  # which gives the lock back
+
+
+def _check_server(connection: "Connection") -> None:
+    version = connection.get_server_version()
+    if version.major < SERVER_VERSION_MIN:
+        raise MigrationRefused(
+            f"The server is PostgreSQL {version.major}.{version.minor}; codehub needs {SERVER_VERSION_MIN} or later. "
+            "Upgrade it, or unset CODEHUB_DATABASE_URL to use the embedded one."
+        )
+
+
+async def _prepare_roles(connection: "Connection") -> None:
+    """Make what the login may make. Roles belong to the whole cluster: another database's codehub may be making them now."""
+    for _attempt in range(_ROLE_ATTEMPTS_MAX):
+        missing = await missing_grants(connection)
+        if not missing:
+            return
+        try:
+            for statement in missing:
+                await connection.execute(statement)
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise MigrationRefused(await _what_to_run(connection)) from error
+        except (
+            asyncpg.DuplicateObjectError,
+            asyncpg.UniqueViolationError,
+            asyncpg.InternalServerError,  # "tuple concurrently updated"
+        ) as error:
+            log.info("roles_made_elsewhere", reason=str(error))
+    if await missing_grants(connection):
+        raise MigrationRefused(await _what_to_run(connection))
+
+
+async def missing_grants(connection: "Connection") -> Sequence[str]:
+    """Return the SQL after which this login can migrate and run codehub: nothing if it already can."""
+    known = {
+        row["rolname"]
+        for row in await connection.fetch(
+            "SELECT rolname FROM pg_roles WHERE rolname = ANY ($1::text[])", [role.value for role in Role]
+        )
+    }
+    # From 16 on, being a member and being allowed to SET ROLE are two things.
+    mode = "SET" if connection.get_server_version().major >= 16 else "MEMBER"  # noqa: PLR2004  # the release that split them
+    statements = [f"CREATE ROLE {role} NOLOGIN" for role in Role if role not in known]
+    not_granted = [
+        role.value
+        for role in Role
+        if role not in known
+        or not await connection.fetchval("SELECT pg_has_role($1::name, $2)", role.value, mode)
+    ]
+    if not_granted:
+        login = await connection.fetchval("SELECT quote_ident(current_user)")
+        statements.append(f"GRANT {', '.join(not_granted)} TO {login}")
+    may_create = Role.OWNER in known and await connection.fetchval(
+        "SELECT has_schema_privilege($1::name, 'public', 'USAGE') AND has_schema_privilege($1::name, 'public', 'CREATE')",
+        Role.OWNER.value,
+    )
+    if not may_create:
+        statements.append(f"GRANT USAGE, CREATE ON SCHEMA public TO {Role.OWNER}")
+    return statements
+
+
+async def _what_to_run(connection: "Connection") -> str:
+    login, database = await connection.fetchrow("SELECT current_user, current_database()") or ("", "")
+    statements = "".join(f"\n    {statement};" for statement in await missing_grants(connection))
+    return (
+        f"The login {login} may not make codehub's roles. Let an administrator run this in the database {database}, "
+        f"then start codehub again:{statements}"
+    )
+
+
+async def _apply(connection: "Connection", migrations: Sequence[Migration]) -> Sequence[Migration]:
+    applied = await _applied(connection)
+    _check_applied(applied, {migration.number: migration for migration in migrations})
+    pending = [migration for migration in migrations if migration.number not in applied]
+    for migration in pending:
+        async with connection.transaction():
+            await connection.execute(migration.sql)
+            await connection.execute(
+                "INSERT INTO schema_migrations (number, name, sha256) VALUES ($1, $2, $3)",
+                migration.number,
+                migration.name,
+                migration.sha256,
+            )
+        log.info("migrated", number=migration.number, name=migration.name)
+    return pending
+
+
+async def _applied(connection: "Connection") -> Mapping[int, asyncpg.Record]:
+    await connection.execute("""
+        CREATE TABLE IF NOT EXISTS schema_migrations (
+            number integer PRIMARY KEY,
+            name text NOT NULL,
+            sha256 text NOT NULL,
+            applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+        )
+    """)
+    return {row["number"]: row for row in await connection.fetch("SELECT * FROM schema_migrations")}
+
+
+def _check_applied(applied: Mapping[int, asyncpg.Record], shipped: Mapping[int, Migration]) -> None:
+    if unknown := sorted(applied.keys() - shipped.keys()):
+        names = ", ".join(f"{number:04} {applied[number]['name']}" for number in unknown)
+        raise MigrationRefused(
+            f"The database is newer than this program: it has had {names}. Run the version of codehub that made it, or a later one."
+        )
+    for number, row in sorted(applied.items()):
+        if row["sha256"] != shipped[number].sha256:
+            raise MigrationRefused(
+                f"Migration {number:04} {row['name']} is not the one this database has had. Migrations are never edited: "
+                "run the version of codehub that made the database, or a later one, and put changes in a new file."
+            )

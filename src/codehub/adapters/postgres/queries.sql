@@ -1,0 +1,147 @@
+-- Every statement of the store, each with a name and a purpose. `now` is taken while the statement runs, so it is never
+-- older than what the statement sees; comparisons in an index condition use now(), whose value the planner can estimate.
+
+-- name: load_due
+-- What the controller has to work on: is_due is the predicate of index workspaces_due; the second part is trash whose time is over.
+WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
+SELECT clock.now AS loaded_at, w.*
+FROM clock LEFT JOIN (
+    (
+        SELECT * FROM workspaces
+        WHERE is_due(phase, operation, desired_state, deleted_at, recover_at, error_info) IS TRUE
+        ORDER BY id LIMIT $1
+    ) UNION ALL (
+        SELECT * FROM workspaces
+        WHERE phase = 'DELETED' AND operation = 'NONE' AND archive_key IS NOT NULL AND purge_at <= now()
+        ORDER BY purge_at LIMIT $1
+    )
+    LIMIT $1
+) w ON true;
+
+-- name: load_idle
+-- What has been unused for longer than its TTL, the longest first. Reads index workspaces_idle up to now.
+WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
+SELECT clock.now AS loaded_at, w.*
+FROM clock LEFT JOIN (
+    SELECT * FROM workspaces
+    WHERE deleted_at IS NULL AND operation = 'NONE' AND phase IN ('RUNNING', 'STANDBY') AND phase = desired_state
+        AND idle_deadline(
+            phase, last_access_at, phase_changed_at, awake_until, standby_ttl_seconds, archive_ttl_seconds) <= now()
+    ORDER BY idle_deadline(
+        phase, last_access_at, phase_changed_at, awake_until, standby_ttl_seconds, archive_ttl_seconds), id
+    LIMIT $1
+) w ON true;
+
+-- name: load
+-- These workspaces, those of them that exist.
+WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
+SELECT clock.now AS loaded_at, w.*
+FROM clock LEFT JOIN workspaces w ON w.id = ANY ($1::uuid[]);
+
+-- name: lock_pass
+-- Lock the rows of a pass that still have the version they were loaded with, in the order of their ids: two passes over the same
+-- rows then wait for each other and never deadlock. The lock lets foreign keys of others through.
+SELECT w.id
+FROM workspaces w JOIN unnest($1::uuid[], $2::bigint[]) AS loaded (id, version) USING (id, version)
+ORDER BY w.id
+FOR NO KEY UPDATE OF w;
+
+-- name: store_pass
+-- Write a pass's statuses, each only over the version it was loaded with. Returns who lost, which is mostly nobody.
+WITH stored AS (
+    UPDATE workspaces w SET
+        version = s.version + 1,
+        conditions = s.conditions,
+        observed_at = s.observed_at,
+        phase = s.phase,
+        phase_changed_at = s.phase_changed_at,
+        operation = s.operation,
+        op_started_at = s.op_started_at,
+        op_id = s.op_id,
+        retry_at = s.retry_at,
+        archive_key = s.archive_key,
+        home_ctx = s.home_ctx,
+        error_info = s.error_info,
+        error_count = s.error_count,
+        restarts = s.restarts::timestamptz[],
+        previous_status = s.previous_status
+    FROM unnest(
+        $1::uuid[], $2::bigint[], $3::jsonb[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[], $8::timestamptz[],
+        $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[], $14::integer[], $15::text[], $16::text[]
+    ) AS s (
+        id, version, conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
+        op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status
+    )
+    WHERE w.id = s.id AND w.version = s.version
+    RETURNING w.id
+)
+SELECT asked.id FROM unnest($1::uuid[]) AS asked (id)
+WHERE NOT EXISTS (SELECT FROM stored WHERE stored.id = asked.id);
+
+-- name: record_events
+-- Append to the history, in the order given. The owner comes from the workspace, never from the caller.
+INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason, request_id)
+SELECT w.id, w.owner_user_id, e.kind, e.before, e.after, e.actor, e.reason, e.request_id
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+    WITH ORDINALITY AS e (workspace_id, kind, before, after, actor, reason, request_id, place)
+JOIN workspaces w ON w.id = e.workspace_id
+ORDER BY e.place;
+
+-- name: create_user
+INSERT INTO users (id, username, password_hash, role) VALUES ($1, $2, $3, $4);
+
+-- name: create_workspace
+-- The API's columns; the controller's begin with their defaults.
+INSERT INTO workspaces (
+    id, owner_user_id, name, image_ref, ide, instance_backend, storage_backend, home_store_key, description, memo, resources,
+    desired_state, deleted_at, purge_at, recover_at, recover_accepts_loss, standby_ttl_seconds, archive_ttl_seconds,
+    last_access_at, awake_until, revision
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+RETURNING *;
+
+-- name: get
+SELECT * FROM workspaces WHERE id = $1;
+
+-- name: lock
+-- One row for a ruling. The time is taken outside, after the lock: it is never older than what the ruling sees.
+WITH locked AS MATERIALIZED (SELECT * FROM workspaces WHERE id = $1 FOR NO KEY UPDATE)
+SELECT clock_timestamp() AS loaded_at, locked.* FROM locked;
+
+-- name: amend
+-- Write the API's columns of a row that is locked.
+UPDATE workspaces SET
+    owner_user_id = $2,
+    name = $3,
+    image_ref = $4,
+    ide = $5,
+    instance_backend = $6,
+    storage_backend = $7,
+    home_store_key = $8,
+    description = $9,
+    memo = $10,
+    resources = $11,
+    desired_state = $12,
+    deleted_at = $13,
+    purge_at = $14,
+    recover_at = $15,
+    recover_accepts_loss = $16,
+    standby_ttl_seconds = $17,
+    archive_ttl_seconds = $18,
+    last_access_at = $19,
+    awake_until = $20,
+    revision = $21
+WHERE id = $1
+RETURNING *;
+
+-- name: history
+-- Events of one workspace, newest first, from before $2 on.
+SELECT seq, at, workspace_id, kind, before, after, actor, reason, request_id
+FROM workspace_events
+WHERE workspace_id = $1 AND ($2::bigint IS NULL OR seq < $2)
+ORDER BY seq DESC
+LIMIT $3;
+
+-- name: notify
+-- Outside any transaction: a NOTIFY inside one takes a lock that all commits share.
+SELECT pg_notify($1, $2);

@@ -1,0 +1,53 @@
+"""The controller's store on PostgreSQL. A pass goes in, who lost the swap comes out. Writes the controller's columns only."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.rows import from_changes, from_events, to_workspace
+from codehub.adapters.postgres.sql import statements
+from codehub.ports.hints import Hints
+from codehub.ports.store import Change, Loaded
+
+if TYPE_CHECKING:
+    from codehub.adapters.postgres.connect import Pool
+
+
+class PostgresControllerStore:
+    def __init__(self, pool: "Pool", hints: Hints) -> None:
+        self._pool = pool
+        self._hints = hints
+        self._sql = statements()
+
+    async def load_due(self, *, limit: int = 10_000) -> Loaded:
+        return await self._load("load_due", limit)
+
+    async def load_idle(self, *, limit: int = 10_000) -> Loaded:
+        return await self._load("load_idle", limit)
+
+    async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
+        return await self._load("load", list(workspace_ids))
+
+    async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
+        if not changes:
+            return frozenset()
+        columns = from_changes(changes)
+        ids, versions = columns[:2]
+        if len(set(ids)) != len(ids):
+            raise ValueError("a pass has one change per workspace")
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            if len(ids) > 1:  # one row alone has no order
+                await connection.execute(self._sql["lock_pass"], ids, versions)
+            lost = frozenset(row[0] for row in await connection.fetch(self._sql["store_pass"], *columns))
+            winners = [change for change in changes if change.workspace_id not in lost] if lost else changes
+            if events := [(change.workspace_id, event) for change in winners for event in change.events]:
+                await connection.execute(self._sql["record_events"], *from_events(events))
+        await self._hints.send([change.workspace_id for change in winners])
+        return lost
+
+    async def _load(self, name: str, argument: object) -> Loaded:
+        async with translated():
+            rows = await self._pool.fetch(self._sql[name], argument)
+        # The clock's row is always there; where nothing was found, the workspace in it is NULL.
+        return Loaded(rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None])

@@ -1,0 +1,1 @@
+"""The HTTP face: translates requests into calls of the service layer and back. Decides nothing."""

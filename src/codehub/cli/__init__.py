@@ -1,0 +1,1 @@
+"""The command line: words for people on stderr, results on stdout. A client command imports no server code."""

@@ -1,0 +1,46 @@
+"""The database's examination: the configured server is asked for its version, the embedded one is looked at without starting it."""
+
+import asyncio
+
+import asyncpg
+
+from codehub.adapters.postgres.embedded import EmbeddedPostgresError, check_embedded, find_running
+from codehub.doctor.findings import Finding, Verdict
+from codehub.settings import Settings
+
+_ANSWER_S_MAX = 3.0
+_VERSION_MIN = 15
+
+
+def examine_database(settings: Settings) -> Finding:
+    if settings.database_url is not None:
+        return asyncio.run(_examine_server(settings.database_url.get_secret_value()))
+    try:
+        running = find_running(settings.data_dir)
+        if running is not None:
+            running.close()
+            return Finding("database", Verdict.OK, f"embedded PostgreSQL, running (pid {running.pid})")
+        version = check_embedded(settings.data_dir)
+    except EmbeddedPostgresError as error:
+        return Finding("database", Verdict.BROKEN, str(error))
+    return Finding("database", Verdict.OK, f"embedded PostgreSQL {version}, not running")
+
+
+async def _examine_server(url: str) -> Finding:
+    do = "start the server, or correct CODEHUB_DATABASE_URL, or unset it to use the embedded one"
+    try:
+        connection = await asyncpg.connect(url, timeout=_ANSWER_S_MAX)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        return Finding("database", Verdict.BROKEN, f"can't connect: {str(error) or type(error).__name__}", do)
+    try:
+        version = connection.get_server_version()
+    finally:
+        await connection.close()
+    if version.major < _VERSION_MIN:
+        return Finding(
+            "database",
+            Verdict.BROKEN,
+            f"PostgreSQL {version.major}",
+            f"use PostgreSQL {_VERSION_MIN} or later",
+        )
+    return Finding("database", Verdict.OK, f"PostgreSQL {version.major}.{version.minor}")

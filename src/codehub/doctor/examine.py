@@ -1,0 +1,239 @@
+"""The examination: one function per part of the machine, each returning one finding."""
+
+import errno
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from codehub.core.workspace import InstanceBackend
+from codehub.doctor.database import examine_database
+from codehub.doctor.findings import Finding, Verdict
+from codehub.settings import Ide, Settings
+
+_ANSWER_S_MAX = 3.0
+_FREE_MB_MIN = 500
+_PYTHON_MIN = (3, 11)
+
+
+def examine(settings: Settings) -> list[Finding]:
+    return [
+        examine_python(),
+        examine_data_dir(settings),
+        examine_database(settings),
+        examine_port(settings),
+        examine_archives(settings),
+        examine_sandbox(settings),
+        examine_ide(settings),
+        examine_docker(settings),
+        examine_redis(settings),
+    ]
+
+
+def examine_python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < _PYTHON_MIN:
+        return Finding("python", Verdict.BROKEN, version, "install Python 3.11 or later")
+    return Finding("python", Verdict.OK, version)
+
+
+def examine_data_dir(settings: Settings) -> Finding:
+    directory = settings.data_dir
+    nearest = next(path for path in (directory, *directory.parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding(
+            "data directory",
+            Verdict.BROKEN,
+            f"{nearest} can't be written to",
+            "give this user the directory, or set CODEHUB_DATA_DIR to one that is writable",
+        )
+    free_mb = shutil.disk_usage(nearest).free // 2**20
+    if free_mb < _FREE_MB_MIN:
+        return Finding(
+            "data directory",
+            Verdict.BROKEN,
+            f"{directory}: only {free_mb} MB free",
+            "free some space, or set CODEHUB_DATA_DIR elsewhere",
+        )
+    return Finding("data directory", Verdict.OK, f"{directory} ({free_mb} MB free)")
+
+
+def examine_port(settings: Settings) -> Finding:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                found, do = (
+                    "is taken",
+                    "stop what listens there (codehub itself?), or set CODEHUB_PORT to a free port",
+                )
+            else:
+                found, do = (
+                    f"can't be used ({error.strerror})",
+                    "set CODEHUB_HOST to an address of this machine and CODEHUB_PORT to a port this user may use",
+                )
+            return Finding("port", Verdict.BROKEN, f"{settings.host}:{settings.port} {found}", do)
+    return Finding("port", Verdict.OK, f"{settings.host}:{settings.port} is free")
+
+
+def examine_archives(settings: Settings) -> Finding:
+    url = urlsplit(settings.archives)
+    if url.scheme == "s3":
+        return _examine_s3(url.netloc)
+    directory = Path(unquote(url.path))
+    nearest = next(path for path in (directory, *directory.parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding(
+            "archives",
+            Verdict.BROKEN,
+            f"{nearest} can't be written to",
+            "set CODEHUB_ARCHIVE_URL to a directory that is writable",
+        )
+    return Finding("archives", Verdict.OK, str(directory))
+
+
+def _examine_s3(bucket: str) -> Finding:
+    missing = [name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if not os.environ.get(name)]
+    if missing:
+        return Finding(
+            "archives",
+            Verdict.BROKEN,
+            f"s3 bucket {bucket}: {' and '.join(missing)} not set",
+            "set the usual AWS_… variables",
+        )
+    endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL", ""))
+    if endpoint.hostname is None:
+        return Finding(
+            "archives",
+            Verdict.OK,
+            f"s3 bucket {bucket} (credentials are set; the bucket is tried at the start)",
+        )
+    address = (endpoint.hostname, endpoint.port or (443 if endpoint.scheme == "https" else 80))
+    try:
+        socket.create_connection(address, _ANSWER_S_MAX).close()
+    except OSError as error:
+        return Finding(
+            "archives",
+            Verdict.BROKEN,
+            f"{address[0]}:{address[1]} does not answer ({error})",
+            "start the object store, or correct AWS_ENDPOINT_URL",
+        )
+    return Finding("archives", Verdict.OK, f"s3 bucket {bucket} at {address[0]}:{address[1]}")
+
+
+def examine_sandbox(settings: Settings) -> Finding:
+    need = Verdict.OPTIONAL
+    do = "apt-get install bubblewrap: without it a local workspace is a plain process that sees this user's files"
+    if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
+        do = "nothing: only local-process workspaces use it"
+    program = shutil.which("bwrap")
+    if program is None:
+        return Finding("sandbox", need, "bubblewrap is not installed", do)
+    tried = _run(
+        [program, "--ro-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--dev", "/dev", "true"]
+    )
+    if tried is not None:
+        return Finding(
+            "sandbox",
+            need,
+            f"bubblewrap can't make a sandbox here: {tried}",
+            "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or run as root",
+        )
+    return Finding("sandbox", Verdict.OK, f"bubblewrap ({program})")
+
+
+def examine_ide(settings: Settings) -> Finding:
+    if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
+        return Finding("ide", Verdict.OK, "comes with the image")
+    programs = {Ide.CODE_SERVER: "code-server", Ide.JUPYTERLAB: "jupyter-lab"}
+    beside_python = str(Path(sys.executable).parent)
+    found = {
+        ide: shutil.which(name) or shutil.which(name, path=beside_python) for ide, name in programs.items()
+    }
+    wanted = [settings.ide] if settings.ide is not None else list(programs)
+    for ide in wanted:
+        if found.get(ide):
+            return Finding("ide", Verdict.OK, f"{ide} ({found[ide]})")
+    names = " or ".join(programs.get(ide, ide) for ide in wanted)
+    verdict = Verdict.OPTIONAL if settings.ide is None else Verdict.BROKEN
+    return Finding(
+        "ide",
+        verdict,
+        f"{names} not found",
+        "install code-server, or `pip install jupyterlab` beside codehub",
+    )
+
+
+def examine_docker(settings: Settings) -> Finding:
+    need = Verdict.BROKEN if settings.instance_backend is InstanceBackend.LOCAL_DOCKER else Verdict.OPTIONAL
+    do = "install and start Docker, or set DOCKER_HOST"
+    if need is Verdict.OPTIONAL:
+        do += "; needed only with CODEHUB_INSTANCE_BACKEND=local-docker"
+    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    url = urlsplit(host)
+    try:
+        if url.scheme == "unix":
+            answer = _http_ping(socket.AF_UNIX, url.path)
+        elif url.hostname is not None:
+            answer = _http_ping(socket.AF_INET, (url.hostname, url.port or 2375))
+        else:
+            return Finding(
+                "docker",
+                need,
+                f"DOCKER_HOST {host!r} is no unix:// or tcp:// address",
+                "correct DOCKER_HOST",
+            )
+    except OSError as error:
+        return Finding("docker", need, f"{host} does not answer ({error.strerror or error})", do)
+    if not answer.startswith(b"HTTP/1.") or b" 200 " not in answer.partition(b"\r\n")[0]:
+        return Finding("docker", need, f"{host} answers, but not as Docker does", do)
+    return Finding("docker", Verdict.OK, host)
+
+
+def examine_redis(settings: Settings) -> Finding:
+    if settings.redis_url is None:
+        return Finding("redis", Verdict.OPTIONAL, "not configured", "nothing: PostgreSQL carries the hints")
+    url = urlsplit(settings.redis_url.get_secret_value())
+    where = url.path if url.scheme == "unix" else f"{url.hostname or 'localhost'}:{url.port or 6379}"
+    try:
+        if url.scheme == "unix":
+            socket.socket(socket.AF_UNIX).connect(url.path)
+        else:
+            socket.create_connection((url.hostname or "localhost", url.port or 6379), _ANSWER_S_MAX).close()
+    except OSError as error:
+        return Finding(
+            "redis",
+            Verdict.BROKEN,
+            f"{where} does not answer ({error.strerror or error})",
+            "start Redis, or unset CODEHUB_REDIS_URL: hints then go through PostgreSQL",
+        )
+    return Finding("redis", Verdict.OK, where)
+
+
+def _http_ping(family: socket.AddressFamily, address: str | tuple[str, int]) -> bytes:
+    with socket.socket(family, socket.SOCK_STREAM) as connection:
+        connection.settimeout(_ANSWER_S_MAX)
+        connection.connect(address)
+        connection.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
+        return connection.recv(4096)
+
+
+def _run(command: list[str]) -> str | None:
+    """Return why the command failed, or None."""
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_ANSWER_S_MAX, check=False)  # noqa: S603  # our own words, no shell
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    return (
+        done.stderr.decode(errors="replace").strip().splitlines()[-1]
+        if done.stderr.strip()
+        else f"exit {done.returncode}"
+    )

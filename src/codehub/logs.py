@@ -1,0 +1,60 @@
+"""Logging: structured lines on stderr, for people on a terminal and as JSON elsewhere. Secrets are masked whatever happens."""
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+_SECRET_NAMES = re.compile(
+    r"password|passwd|secret|token|cookie|authorization|credential|api_key|dsn", re.IGNORECASE
+)
+_URL_PASSWORD = re.compile(r"(\w+://[^\s:/@]*):[^\s@]+@")
+_TOKEN = re.compile(r"\bcht_[A-Za-z0-9_-]+")
+_LENGTH_MAX = 8192
+
+
+def configure_logs(*, level: int = logging.INFO, as_json: bool | None = None) -> None:
+    """Send every log line, of libraries too, through one chain."""
+    json_lines = not sys.stderr.isatty() if as_json is None else as_json
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        mask,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    renderer: Any = structlog.processors.JSONRenderer() if json_lines else structlog.dev.ConsoleRenderer()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)
+
+
+def mask(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Mask what is secret by its name or its shape, and bound what came from outside (security 17)."""
+    for key, value in event.items():
+        if _SECRET_NAMES.search(key):
+            event[key] = "***"
+        elif isinstance(value, str):
+            event[key] = _masked(value)
+    return event
+
+
+def _masked(text: str) -> str:
+    text = _TOKEN.sub("cht_***", _URL_PASSWORD.sub(r"\1:***@", text))
+    return text if len(text) <= _LENGTH_MAX else f"{text[:_LENGTH_MAX]}… ({len(text)} characters)"

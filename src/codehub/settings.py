@@ -1,0 +1,180 @@
+"""The settings: `CODEHUB_…` variables in, one frozen object out. A wrong one is refused in a line that names it and says what to do."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from codehub.core.workspace import InstanceBackend, StorageBackend
+
+PREFIX = "CODEHUB_"
+# Variables with the prefix that are no settings of the server.
+_OTHERS = frozenset({"URL", "TOKEN", "CACHE"})
+_OTHER_PREFIXES = ("TEST_", "KILL_")
+
+_HOMES: Mapping[InstanceBackend, tuple[StorageBackend, ...]] = {
+    InstanceBackend.LOCAL_PROCESS: (StorageBackend.LOCAL_DIR, StorageBackend.OBJECT_STORE),
+    InstanceBackend.LOCAL_DOCKER: (
+        StorageBackend.DOCKER_VOLUME,
+        StorageBackend.LOCAL_DIR,
+        StorageBackend.OBJECT_STORE,
+    ),
+    InstanceBackend.K8S: (StorageBackend.K8S_PVC, StorageBackend.OBJECT_STORE),
+}
+
+
+class Ide(StrEnum):
+    CODE_SERVER = "code-server"
+    JUPYTERLAB = "jupyterlab"
+    HTTP = "http"
+
+
+class WrongSetting(Exception):
+    """Settings that can't be. Its text has one line for each, with what to do."""
+
+
+def _default_data_dir() -> Path:
+    return Path("/var/lib/codehub") if os.geteuid() == 0 else Path.home() / ".local/share/codehub"
+
+
+class Settings(BaseSettings):
+    """What can be set. No setting is needed to start."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, validate_default=False
+    )
+
+    data_dir: Annotated[
+        Path,
+        Field(
+            default_factory=_default_data_dir,
+            description="Where the embedded database, homes and archives lie. As root `/var/lib/codehub`, else `~/.local/share/codehub`.",
+        ),
+    ]
+    host: str = Field("127.0.0.1", description="The address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    public_base_url: str | None = Field(
+        None,
+        description="How browsers reach codehub, e.g. `https://code.example.org`. Default: `http://HOST:PORT`.",
+    )
+    database_url: SecretStr | None = Field(
+        None,
+        description="A PostgreSQL server, 15 or later: `postgresql://user:password@host/database`. Default: the embedded one.",
+    )
+    redis_url: SecretStr | None = Field(
+        None, description="A Redis for hints: `redis://host:6379/0`. Default: PostgreSQL carries them."
+    )
+    archive_url: str | None = Field(
+        None,
+        description="Where archives go: `file:///dir` or `s3://bucket/prefix`. Default: `DATA_DIR/archives`.",
+    )
+    instance_backend: InstanceBackend = Field(
+        InstanceBackend.LOCAL_PROCESS,
+        description="What runs workspaces: `local-process`, `local-docker` or `k8s`.",
+    )
+    storage_backend: StorageBackend | None = Field(
+        None,
+        description="What holds homes: `local-dir`, `docker-volume`, `k8s-pvc` or `object-store`. Default: what fits the instance backend.",
+    )
+    ide: Ide | None = Field(
+        None,
+        description="`code-server`, `jupyterlab` or `http`. Default: code-server if it is installed, else JupyterLab.",
+    )
+
+    @field_validator("data_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @field_validator("public_base_url")
+    @classmethod
+    def _http_origin(cls, value: str) -> str:
+        url = urlsplit(value)
+        if (
+            url.scheme not in ("http", "https")
+            or not url.netloc
+            or url.path.strip("/")
+            or url.query
+            or url.fragment
+        ):
+            raise ValueError("it must be http://host or https://host, without a path")
+        return value.rstrip("/")
+
+    @field_validator("database_url", "redis_url", "archive_url")
+    @classmethod
+    def _known_scheme(cls, value: Any, info: Any) -> Any:
+        schemes = _SCHEMES[info.field_name]
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if not text.startswith(schemes):
+            raise ValueError(f"it must begin with {' or '.join(schemes)}")
+        return value
+
+    @model_validator(mode="after")
+    def _homes_fit(self) -> "Settings":
+        fitting = _HOMES[self.instance_backend]
+        if self.storage_backend is not None and self.storage_backend not in fitting:
+            raise ValueError(
+                f"{PREFIX}STORAGE_BACKEND: {self.storage_backend} can't hold the homes of {self.instance_backend}. "
+                f"Set it to {' or '.join(fitting)}, or leave it unset."
+            )
+        return self
+
+    @property
+    def base_url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_base_url or f"http://{host}:{self.port}"
+
+    @property
+    def homes(self) -> StorageBackend:
+        return self.storage_backend or _HOMES[self.instance_backend][0]
+
+    @property
+    def archives(self) -> str:
+        return self.archive_url or (self.data_dir / "archives").as_uri()
+
+
+_SCHEMES: Mapping[str, tuple[str, ...]] = {
+    "database_url": ("postgresql://", "postgres://"),
+    "redis_url": ("redis://", "rediss://", "unix://"),
+    "archive_url": ("file:///", "s3://"),
+}
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings once, or raise WrongSetting."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        raise WrongSetting("\n".join(_line(detail) for detail in error.errors())) from None
+
+
+def unknown_settings(environ: Mapping[str, str]) -> list[str]:
+    """Return a line for each `CODEHUB_…` variable that is no setting: most likely a typing error."""
+    known = {name.upper() for name in Settings.model_fields} | _OTHERS
+    lines = []
+    for name in sorted(environ):
+        word = name.removeprefix(PREFIX)
+        if word == name or word in known or word.startswith(_OTHER_PREFIXES):
+            continue
+        near = difflib.get_close_matches(word, known, n=1)
+        lines.append(
+            f"{name} is no setting and is ignored" + (f": did you mean {PREFIX}{near[0]}?" if near else ".")
+        )
+    return lines
+
+
+def _line(detail: Any) -> str:
+    if not detail["loc"]:
+        return str(detail["msg"]).removeprefix("Value error, ")
+    field = str(detail["loc"][0])
+    description = Settings.model_fields[field].description or ""
+    is_secret = field in ("database_url", "redis_url")
+    given = "" if is_secret else f" {str(detail['input'])!r} won't do:"
+    problem = str(detail["msg"]).removeprefix("Value error, ")
+    return f"{PREFIX}{field.upper()}:{given} {problem[0].lower()}{problem[1:]}. What it is for: {description}"

@@ -1,0 +1,109 @@
+"""The command: help, version, the doctor, and that asking for help costs nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.program import codehub
+
+from codehub.doctor import Finding, Verdict, report
+from codehub.doctor.examine import (
+    examine_archives,
+    examine_data_dir,
+    examine_docker,
+    examine_ide,
+    examine_port,
+    examine_redis,
+)
+from codehub.settings import load_settings
+
+
+def test_help_lists_the_commands() -> None:
+    helped = codehub("--help")
+    assert helped.returncode == 0
+    assert all(word in helped.stdout for word in ("up", "doctor", "Self-hosted"))
+    assert codehub().stdout == helped.stdout
+
+
+def test_version() -> None:
+    assert codehub("--version").stdout.startswith("codehub 0.")
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    assert codehub("fly").returncode == 2
+
+
+def test_help_imports_neither_the_web_framework_nor_the_database_driver() -> None:
+    heavy = "{'fastapi', 'starlette', 'uvicorn', 'asyncpg', 'pydantic', 'rich'}"
+    script = f"import sys, codehub.__main__; print(sorted({heavy} & set(sys.modules)))"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
+
+
+def test_the_doctor_says_that_a_fresh_machine_can_start(tmp_path: Path) -> None:
+    found = codehub("doctor", data_dir=str(tmp_path / "data"), port="0")
+    assert found.returncode == 0, found.stdout
+    assert "codehub can start as configured." in found.stdout
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_doctor_speaks_json(tmp_path: Path) -> None:
+    found = codehub("doctor", "--json", data_dir=str(tmp_path), port="0")
+    parts = [finding["part"] for finding in json.loads(found.stdout)]
+    assert parts == [
+        "python",
+        "data directory",
+        "database",
+        "port",
+        "archives",
+        "sandbox",
+        "ide",
+        "docker",
+        "redis",
+    ]
+
+
+def test_the_doctor_names_a_dead_database_and_exits_with_1(tmp_path: Path) -> None:
+    found = codehub(
+        "doctor", data_dir=str(tmp_path), port="0", database_url="postgresql://u:geheim@127.0.0.1:1/d"
+    )
+    assert found.returncode == 1
+    assert "✗ database" in found.stdout
+    assert "CODEHUB_DATABASE_URL" in found.stdout
+    assert "geheim" not in found.stdout + found.stderr
+
+
+def test_the_doctor_finds_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
+    settings = load_settings(
+        data_dir=tmp_path / "file" / "below",
+        host="203.0.113.1",
+        redis_url="redis://127.0.0.1:1",
+        archive_url="s3://homes/x",
+        instance_backend="local-docker",
+    )
+    examined = (examine_data_dir, examine_port, examine_archives, examine_docker, examine_redis)
+    findings = [examine(settings) for examine in examined]
+    assert [finding.verdict for finding in findings] == [Verdict.BROKEN] * 5
+    assert all(finding.do for finding in findings)
+    assert "data directory, port, archives, docker, redis" in report(findings, as_json=False)
+
+
+def test_a_missing_ide_breaks_only_who_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert examine_ide(load_settings(ide="code-server")).verdict is Verdict.BROKEN
+    assert examine_ide(load_settings(instance_backend="k8s")).verdict is Verdict.OK
+
+
+def test_the_report_tells_what_to_do() -> None:
+    told = report([Finding("ide", Verdict.OPTIONAL, "not found", "install one")], as_json=False)
+    assert told.splitlines() == [
+        "- ide  not found",
+        "       → install one",
+        "",
+        "codehub can start as configured.",
+    ]

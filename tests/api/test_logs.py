@@ -1,0 +1,52 @@
+"""Log lines: secrets never get in, whatever the caller did."""
+
+import io
+import json
+import logging
+import sys
+
+import pytest
+import structlog
+
+from codehub.logs import configure_logs, mask
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("password", "geheim", "***"),
+        ("api_token", "geheim", "***"),
+        ("Set-Cookie", "geheim", "***"),
+        ("dsn", "geheim", "***"),
+        ("error", "can't reach postgresql://u:geheim@host/db", "can't reach postgresql://u:***@host/db"),
+        ("event", "Bearer cht_abcDEF-12_3 refused", "Bearer cht_*** refused"),
+        ("image", "codercom/code-server:4", "codercom/code-server:4"),
+    ],
+)
+def test_secrets_are_masked_by_name_and_by_shape(key: str, value: str, expected: str) -> None:
+    assert mask(None, "info", {key: value})[key] == expected
+
+
+def test_what_comes_from_outside_is_bounded() -> None:
+    assert len(mask(None, "info", {"path": "x" * 100_000})["path"]) < 9000
+
+
+def test_lines_are_json_with_a_static_name_and_bound_identifiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    monkeypatch.setattr(sys, "stderr", written)
+    try:
+        configure_logs(as_json=True)
+        with structlog.contextvars.bound_contextvars(request_id="r1"):
+            structlog.get_logger().info("instance_started", image="a\nb")
+        logging.getLogger("a.library").warning("postgresql://u:geheim@h is away")
+    finally:
+        root.handlers, root.level = handlers, level
+        structlog.reset_defaults()
+    first, second = written.getvalue().splitlines()
+    assert (
+        json.loads(first).items()
+        >= {"event": "instance_started", "request_id": "r1", "image": "a\nb"}.items()
+    )
+    assert "geheim" not in second

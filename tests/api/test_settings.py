@@ -1,0 +1,101 @@
+"""Settings: what is read, what is refused and in which words."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.support.program import codehub
+
+from codehub.core.workspace import StorageBackend
+from codehub.settings import Settings, WrongSetting, load_settings, unknown_settings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("CODEHUB_"):
+            monkeypatch.delenv(name)
+
+
+def load(monkeypatch: pytest.MonkeyPatch, **values: str) -> Settings:
+    for name, value in values.items():
+        monkeypatch.setenv(f"CODEHUB_{name}", value)
+    return load_settings()
+
+
+def test_no_setting_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(monkeypatch)
+    root = Path("/var/lib/codehub") if os.geteuid() == 0 else Path.home() / ".local/share/codehub"
+    assert settings.data_dir == root
+    assert settings.base_url == "http://127.0.0.1:8000"
+    assert settings.archives == f"file://{root}/archives"
+    assert settings.homes is StorageBackend.LOCAL_DIR
+
+
+def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch, PORT="", DATABASE_URL="").port == 8000
+
+
+def test_a_relative_data_dir_becomes_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch, DATA_DIR="here").data_dir == Path.cwd() / "here"
+
+
+@pytest.mark.parametrize(
+    ("backend", "homes"),
+    [("local-process", "local-dir"), ("local-docker", "docker-volume"), ("k8s", "k8s-pvc")],
+)
+def test_homes_follow_the_instance_backend(monkeypatch: pytest.MonkeyPatch, backend: str, homes: str) -> None:
+    assert load(monkeypatch, INSTANCE_BACKEND=backend).homes == homes
+
+
+def test_an_ipv6_address_gets_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch, HOST="::1").base_url == "http://[::1]:8000"
+
+
+WRONG = [
+    ({"PORT": "eight"}, "CODEHUB_PORT: 'eight' won't do"),
+    ({"PORT": "70000"}, "CODEHUB_PORT: '70000' won't do"),
+    ({"PUBLIC_BASE_URL": "code.example.org"}, "CODEHUB_PUBLIC_BASE_URL: 'code.example.org' won't do"),
+    ({"PUBLIC_BASE_URL": "https://a/b"}, "without a path"),
+    ({"ARCHIVE_URL": "ftp://x"}, "must begin with file:/// or s3://"),
+    ({"REDIS_URL": "http://x"}, "CODEHUB_REDIS_URL"),
+    ({"INSTANCE_BACKEND": "vmware"}, "CODEHUB_INSTANCE_BACKEND: 'vmware' won't do"),
+    (
+        {"INSTANCE_BACKEND": "k8s", "STORAGE_BACKEND": "local-dir"},
+        "CODEHUB_STORAGE_BACKEND: local-dir can't hold",
+    ),
+    ({"IDE": "emacs"}, "CODEHUB_IDE: 'emacs' won't do"),
+]
+
+
+@pytest.mark.parametrize(("values", "words"), WRONG)
+def test_a_wrong_setting_is_named_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], words: str
+) -> None:
+    with pytest.raises(WrongSetting) as refused:
+        load(monkeypatch, **values)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(WrongSetting) as refused:
+        load(monkeypatch, DATABASE_URL="mysql://u:geheim@h/d")
+    assert "CODEHUB_DATABASE_URL" in str(refused.value)
+    assert "geheim" not in str(refused.value)
+
+
+def test_a_typing_error_is_pointed_out() -> None:
+    lines = unknown_settings(
+        {"CODEHUB_PROT": "1", "CODEHUB_PORT": "1", "CODEHUB_TOKEN": "x", "CODEHUB_TEST_S3": "y", "HOME": "/"}
+    )
+    assert lines == ["CODEHUB_PROT is no setting and is ignored: did you mean CODEHUB_PORT?"]
+    assert unknown_settings({"CODEHUB_QZX": "1"}) == ["CODEHUB_QZX is no setting and is ignored."]
+
+
+def test_the_command_says_it_and_exits_with_2(tmp_path: Path) -> None:
+    ended = codehub("up", data_dir=str(tmp_path / "d"), port="x")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("codehub: CODEHUB_PORT: 'x' won't do")
+    assert ended.stderr.count("\n") == 1
+    assert not (tmp_path / "d").exists()

@@ -1,0 +1,90 @@
+"""`codehub up` from outside: what it says, what it serves, and that nothing of it is left."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.support.program import Running, codehub, processes_in, running
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("up") / "data"
+
+
+@pytest.fixture(scope="module")
+def server(data_dir: Path) -> Iterator[Running]:
+    with running(data_dir) as process:
+        yield process
+
+
+def test_it_says_where_it_is_and_that_it_is_ready(server: Running, data_dir: Path) -> None:
+    assert server.lines == (f"address: {server.address}", f"data: {data_dir}", "ready")
+    assert server.address.startswith("http://127.0.0.1:")
+
+
+def test_healthz_says_that_the_process_answers(server: Running) -> None:
+    answer = httpx.get(f"{server.address}/healthz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+def test_readyz_says_that_the_database_answers(server: Running) -> None:
+    answer = httpx.get(f"{server.address}/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"ready": True, "checks": {"database": "ok"}})
+
+
+def test_a_second_start_in_the_same_directory_says_so(server: Running, data_dir: Path) -> None:
+    second = codehub("up", data_dir=str(data_dir), port="0")
+    assert second.returncode == 1
+    assert second.stderr.count("\n") == 1
+    assert str(server.process.pid) in second.stderr
+    assert httpx.get(f"{server.address}/readyz").status_code == 200
+
+
+def test_a_taken_port_says_so_before_anything_is_started(server: Running, tmp_path: Path) -> None:
+    port = server.address.rpartition(":")[2]
+    second = codehub("up", data_dir=str(tmp_path / "data"), port=port)
+    assert second.returncode == 1
+    assert "CODEHUB_PORT" in second.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_doctor_finds_the_running_database(server: Running, data_dir: Path) -> None:
+    found = codehub("doctor", data_dir=str(data_dir), port="0")
+    assert found.returncode == 0, found.stdout
+    assert "embedded PostgreSQL, running" in found.stdout
+    assert server.process.poll() is None
+
+
+def test_when_the_database_dies_readiness_says_why_and_comes_back_by_itself(
+    server: Running, data_dir: Path
+) -> None:
+    postmaster = int((data_dir / "postgres/data/postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while True:
+        answer = httpx.get(f"{server.address}/readyz", timeout=10)
+        new = (data_dir / "postgres/data/postmaster.pid").read_text().split()[:1]
+        if answer.status_code == 200 and new != [str(postmaster)]:
+            break
+        assert answer.status_code in (200, 503)
+        assert answer.status_code == 200 or answer.json()["checks"]["database"] != "ok"
+        assert time.monotonic() < deadline
+    assert httpx.get(f"{server.address}/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_everything_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    data = tmp_path / "data"
+    with running(data) as process:
+        assert processes_in(data)
+        began = time.monotonic()
+        assert process.stop(number) == 0
+        assert time.monotonic() - began < 10
+    assert processes_in(data) == []
+    with running(data) as again:
+        assert httpx.get(f"{again.address}/readyz").status_code == 200

@@ -1,0 +1,98 @@
+"""What the web application answers, whoever asks."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from httpx import ASGITransport, AsyncClient
+
+from codehub.adapters.system.machine import SystemClock, SystemIdentity
+from codehub.api.app import create_app
+from codehub.api.first_page import preferred_language
+
+
+async def fine() -> None:
+    return None
+
+
+async def broken() -> None:
+    raise ConnectionError("the database is away")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[AsyncClient]:
+    app = create_app({"database": fine, "store": broken}, identity=SystemIdentity(), clock=SystemClock())
+
+    @app.get("/explode")
+    async def explode() -> None:
+        raise RuntimeError("a secret detail")
+
+    transport = ASGITransport(app, raise_app_exceptions=False)
+    async with AsyncClient(transport=transport, base_url="http://codehub.test") as opened:
+        yield opened
+
+
+async def test_readyz_names_what_is_not_ready_and_why(client: AsyncClient) -> None:
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json() == {"ready": False, "checks": {"database": "ok", "store": "the database is away"}}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nothing", 404, "NOT_FOUND"),
+        ("POST", "/healthz", 405, "INVALID_REQUEST"),
+        ("GET", "/explode", 500, "INTERNAL_ERROR"),
+    ],
+)
+async def test_errors_have_one_shape(
+    client: AsyncClient, method: str, path: str, status: int, code: str
+) -> None:
+    answer = await client.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == code
+    assert set(answer.json()["error"]) == {"code", "message", "details"}
+    assert "secret detail" not in answer.text
+
+
+async def test_every_answer_has_a_request_id(client: AsyncClient) -> None:
+    ids = [
+        (await client.get(path)).headers["x-request-id"] for path in ("/", "/healthz", "/nothing", "/readyz")
+    ]
+    assert len(set(ids)) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "is_kept"),
+    [("abc-123.X_y", True), ("x" * 65, False), ("a b", False), ("a\tb", False), ("", False)],
+)
+async def test_a_plain_request_id_is_kept_and_any_other_replaced(
+    client: AsyncClient, given: str, is_kept: bool
+) -> None:
+    answer = await client.get("/healthz", headers={"X-Request-Id": given})
+    assert (answer.headers["x-request-id"] == given) is is_kept
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        ("ko-KR,ko;q=0.9,en;q=0.8", "ko"),
+        ("en;q=0.9,ko;q=0.1", "en"),
+        ("fr", "en"),
+        ("", "en"),
+        ("ko;q=x", "en"),
+        ("KO", "ko"),
+    ],
+)
+def test_the_page_speaks_the_browsers_language(header: str, language: str) -> None:
+    assert preferred_language(header) == language
+
+
+async def test_the_first_page_is_in_english_or_korean_and_can_load_nothing(client: AsyncClient) -> None:
+    english: httpx.Response = await client.get("/")
+    korean = await client.get("/", headers={"Accept-Language": "ko"})
+    assert '<html lang="en">' in english.text
+    assert '<html lang="ko">' in korean.text
+    assert english.headers["content-security-policy"].startswith("default-src 'none'")
+    assert english.headers["x-content-type-options"] == "nosniff"

@@ -1,0 +1,66 @@
+"""The documentation is true: what is made from the code is fresh, and what the acceptance table names exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+from docs.generate import DOCS, PAGES
+
+ROOT = Path(__file__).parents[2]
+ROW = re.compile(r"^\|(?P<item>[^|]+)\|(?P<shown_by>[^|]+)\|(?P<result>[^|]+)\|(?P<missing>[^|]*)\|$")
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+TARGET = re.compile(r"`make ([a-z-]+)")
+
+
+def acceptance_rows() -> list[re.Match[str]]:
+    lines = (DOCS / "acceptance.md").read_text().splitlines()
+    rows = [match for line in lines if (match := ROW.match(line))]
+    return [row for row in rows if row["item"].strip(" -") not in ("", "item")]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_made_from_the_code_is_not_stale(name: str) -> None:
+    assert (DOCS / name).read_text() == PAGES[name](), "run `make docs`"
+
+
+def test_the_acceptance_table_has_rows() -> None:
+    assert len(acceptance_rows()) >= 20
+
+
+@pytest.mark.parametrize("row", acceptance_rows(), ids=lambda row: row["item"].strip()[:40])
+def test_every_acceptance_row_names_something_that_exists(row: re.Match[str]) -> None:
+    shown_by = row["shown_by"]
+    tests, targets = TEST.findall(shown_by), TARGET.findall(shown_by)
+    assert tests or targets or "`" in shown_by, "a row names a test or a command"
+    for path, name in tests:
+        text = (ROOT / path).read_text()
+        assert not name or re.search(rf"^\s*(async )?def {name}\b", text, re.MULTILINE), (
+            f"{path} has no {name}"
+        )
+    makefile = (ROOT / "Makefile").read_text()
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"there is no `make {target}`"
+    assert row["result"].strip(), "a row says the last result"
+
+
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
+
+
+@pytest.mark.parametrize(
+    "page", sorted(ROOT.glob("*.md")) + sorted(DOCS.rglob("*.md")), ids=lambda page: page.name
+)
+def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_names_every_make_target_people_need() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert all(f"make {target}" in readme for target in ("up", "test", "check", "bench", "help"))
+
+
+def test_no_requirement_names_an_address() -> None:
+    for path in (ROOT / "requirements").glob("*.txt"):
+        text = path.read_text()
+        assert "://" not in text
+        assert "--hash=sha256:" in text

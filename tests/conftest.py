@@ -1,0 +1,56 @@
+"""What every suite may ask for: PostgreSQL servers, each started once per test process and only if asked for."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, TestServer, running_server
+from tests.support.stores import PostgresWorld
+
+Servers = Callable[[str], Awaitable[TestServer]]
+Worlds = Callable[[str], Awaitable[PostgresWorld]]
+
+ON_15 = pytest.param("postgres-15", marks=pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15))
+POSTGRES = ("postgres-18", ON_15)
+
+
+@pytest.fixture(scope="session")
+async def servers() -> AsyncIterator[Servers]:
+    async with AsyncExitStack() as stack:
+        running: dict[str, TestServer] = {}
+
+        async def start(version: str) -> TestServer:
+            if version not in running:
+                running[version] = await stack.enter_async_context(running_server(version))
+            return running[version]
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+async def worlds(servers: Servers) -> AsyncIterator[Worlds]:
+    """A database with open stores per version. Whoever uses it cleans it first."""
+    async with AsyncExitStack() as stack:
+        opened: dict[str, PostgresWorld] = {}
+
+        async def open_world(version: str) -> PostgresWorld:
+            if version not in opened:
+                server = await servers(version)
+                opened[version] = await stack.enter_async_context(PostgresWorld.opened(server))
+            return opened[version]
+
+        yield open_world
+
+
+@pytest.fixture(params=POSTGRES)
+async def server(request: pytest.FixtureRequest, servers: Servers) -> TestServer:
+    """Each PostgreSQL that is promised."""
+    return await servers(request.param)
+
+
+@pytest.fixture(params=POSTGRES)
+async def postgres(request: pytest.FixtureRequest, worlds: Worlds) -> PostgresWorld:
+    """The stores on each PostgreSQL that is promised, with nothing in them but one user."""
+    world = await worlds(request.param)
+    await world.clean()
+    return world

@@ -1,0 +1,129 @@
+"""The contract of hints, for every adapter: what is sent comes out, coalesced; what may have been missed says so; nothing raises."""
+
+import asyncio
+from uuid import UUID, uuid4
+
+import pytest
+from tests.support.stores import PostgresWorld, World
+
+from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.postgres.connect import Role, open_pool
+from codehub.adapters.postgres.hints import PostgresHints
+from codehub.adapters.system.machine import SystemClock
+from codehub.ports.hints import Hints
+
+PATIENCE_S = 10
+
+
+@pytest.fixture
+def hints(world: World) -> Hints:
+    return world.hints
+
+
+async def lose_connections(world: World) -> None:
+    if isinstance(world.hints, MemoryHints):
+        world.hints.lose_connections()
+        return
+    assert isinstance(world, PostgresWorld)
+    terminated = await world.admin.fetch(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+    )
+    assert len(terminated) == 1
+
+
+async def test_what_is_sent_comes_out_of_every_listener(hints: Hints) -> None:
+    ids = frozenset({uuid4(), uuid4()})
+    async with asyncio.timeout(PATIENCE_S), hints.listen() as one, hints.listen() as other:
+        await hints.send(ids)
+        assert await anext(one) == ids
+        assert await anext(other) == ids
+
+
+async def test_hints_that_nobody_took_are_one_hint(hints: Hints) -> None:
+    ids = [uuid4() for _ in range(5)]
+    async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
+        for each in ids:
+            await hints.send([each])
+        got: set[UUID] = set()
+        while got != set(ids):
+            got |= await anext(listener)
+
+
+async def test_a_hint_about_nothing_is_not_sent(hints: Hints) -> None:
+    ids = frozenset({uuid4()})
+    async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
+        await hints.send(())
+        await hints.send(ids)
+        assert await anext(listener) == ids
+
+
+@pytest.mark.parametrize(("number", "are_named"), [(1, True), (100, True), (101, False), (10_000, False)])
+async def test_a_hint_about_very_many_says_look_at_all(hints: Hints, number: int, are_named: bool) -> None:
+    ids = frozenset(uuid4() for _ in range(number))
+    async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
+        await hints.send(ids)
+        assert await anext(listener) == (ids if are_named else frozenset())
+
+
+async def test_a_hint_sent_before_listening_is_not_heard(hints: Hints) -> None:
+    ids = frozenset({uuid4()})
+    await hints.send({uuid4()})
+    async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
+        await hints.send(ids)
+        assert await anext(listener) == ids
+
+
+async def test_after_a_lost_connection_everything_is_to_be_looked_at_and_hints_go_on(world: World) -> None:
+    ids = frozenset({uuid4()})
+    async with asyncio.timeout(PATIENCE_S), world.hints.listen() as listener:
+        for _ in range(2):
+            await lose_connections(world)
+            assert await anext(listener) == frozenset()
+            await world.hints.send(ids)
+            assert await anext(listener) == ids
+
+
+async def test_a_connection_lost_while_somebody_waits_wakes_them(world: World) -> None:
+    async with asyncio.timeout(PATIENCE_S), world.hints.listen() as listener:
+        waiting = asyncio.ensure_future(anext(listener))
+        await asyncio.sleep(0)
+        await lose_connections(world)
+        assert await waiting == frozenset()
+
+
+async def test_a_hint_that_can_not_be_sent_is_forgotten() -> None:
+    async def fail(point: str) -> None:
+        raise OSError(point)
+
+    in_memory = MemoryHints(faults=fail)
+    async with in_memory.listen():
+        await in_memory.send({uuid4()})
+
+
+async def test_postgres_hints_that_can_not_be_sent_are_forgotten(postgres: PostgresWorld) -> None:
+    pool = await open_pool(postgres.connect_args, Role.API)
+    hints = PostgresHints(pool, postgres.connect_args, Role.API, clock=SystemClock())
+    await pool.close()
+    await hints.send({uuid4()})
+
+
+async def test_a_listener_waits_for_a_server_that_is_not_there_yet(postgres: PostgresWorld) -> None:
+    address = {**postgres.connect_args, "host": "/nowhere"}
+    slept: list[float] = []
+
+    class ServerComesUp(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 4:
+                address["host"] = postgres.connect_args["host"]
+
+    hints = PostgresHints(postgres.api_pool, address, Role.API, clock=ServerComesUp())
+    async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
+        assert await anext(listener) == frozenset()
+        assert slept == [0.2, 0.4, 0.8, 1.6]
+
+
+async def test_a_payload_that_is_not_ours_says_look_at_all(postgres: PostgresWorld) -> None:
+    async with asyncio.timeout(PATIENCE_S), postgres.hints.listen() as listener:
+        await postgres.admin.execute("NOTIFY wc_wake, 'hello'")
+        assert await anext(listener) == frozenset()

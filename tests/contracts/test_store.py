@@ -1,0 +1,438 @@
+"""The store's contract, for every adapter: compare-and-swap, history in the same transaction, hints after it, what is due."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from tests.support.stores import World
+
+from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.history import Event, EventKind
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_undeletion
+from codehub.core.workspace import (
+    Status,
+    Workspace,
+)
+from codehub.ports.store import (
+    ApiStore,
+    Change,
+    Contradiction,
+    Judgement,
+    NameTaken,
+    UnknownWorkspace,
+)
+
+BEGUN = Event(EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "Its wish is above where it is.")
+ARRIVED = Event(
+    EventKind.PHASE, "PENDING", "STANDBY", "controller", "What the operation was to bring about was seen."
+)
+WISHED = Event(EventKind.WISH, "RUNNING", "STANDBY", "ann", "asked for", "req-1")
+NONSENSE = replace(BEGUN, kind="nonsense")  # type: ignore[arg-type]  # what a bug could send
+
+
+def claim(workspace: Workspace, now: datetime, op_id: UUID | None = None) -> Change:
+    """The write that begins PROVISIONING."""
+    begun = replace(
+        workspace.status, operation=Operation.PROVISIONING, op_id=op_id or uuid4(), op_started_at=now
+    )
+    return Change(workspace.id, begun, (BEGUN,))
+
+
+async def events_of(api: ApiStore, workspace_id: UUID) -> list[Event]:
+    return [recorded.event for recorded in await api.history(workspace_id)]
+
+
+# Creating and reading
+
+
+async def test_a_new_workspace_has_what_was_asked_for_and_nothing_was_seen_of_it(world: World) -> None:
+    spec, workspace_id = world.spec(), uuid4()
+    before = await world.now()
+    created = await world.api.create_workspace(workspace_id, spec, [WISHED])
+    assert (created.id, created.spec, created.status) == (workspace_id, spec, Status())
+    assert before <= created.created_at == created.updated_at <= await world.now()
+    assert await world.api.get(workspace_id) == created
+    assert await events_of(world.api, workspace_id) == [WISHED]
+
+
+async def test_a_workspace_of_nobody_is_refused(world: World) -> None:
+    with pytest.raises(Contradiction):
+        await world.api.create_workspace(uuid4(), world.spec(owner_user_id=uuid4()), [])
+
+
+async def test_what_is_unknown_is_said_to_be_unknown(world: World) -> None:
+    with pytest.raises(UnknownWorkspace):
+        await world.api.get(uuid4())
+    with pytest.raises(UnknownWorkspace):
+        await world.api.amend(uuid4(), lambda _workspace, _now: Judgement(Unchanged()))
+    assert await world.api.history(uuid4()) == []
+
+
+async def test_only_those_that_exist_are_loaded(world: World) -> None:
+    first, second = await world.create(), await world.create()
+    loaded = await world.controller.load([second.id, uuid4(), first.id])
+    assert sorted(loaded.workspaces, key=lambda each: each.id) == sorted(
+        [first, second], key=lambda each: each.id
+    )
+    assert loaded.now >= second.created_at
+    assert (await world.controller.load([])).workspaces == []
+
+
+async def test_usernames_differ_by_more_than_case(world: World) -> None:
+    other = replace(world, user_id=uuid4())
+    await other.add_user()
+    with pytest.raises(Contradiction):
+        await world.api.create_user(
+            uuid4(), username=f"USER-{other.user_id}".upper(), password_hash="$argon2id$x", role="member"
+        )
+
+
+# Names
+
+
+async def test_a_name_is_taken_by_an_undeleted_workspace_of_the_same_owner(world: World) -> None:
+    taken = await world.create(name="demo")
+    with pytest.raises(NameTaken):
+        await world.create(name="demo")
+    other = replace(world, user_id=uuid4())
+    await other.add_user()
+    await other.create(name="demo")
+    renamed = await world.create(name="other")
+    with pytest.raises(NameTaken):
+        await world.api.amend(
+            renamed.id, lambda each, _now: Judgement(Accepted(replace(each.spec, name="demo")))
+        )
+    assert (await world.api.get(renamed.id)).spec.name == "other"
+    assert (await world.api.get(taken.id)).spec.name == "demo"
+
+
+async def test_a_deleted_workspace_frees_its_name_and_may_not_take_it_back(world: World) -> None:
+    now = await world.now()
+    deleted = {
+        "deleted_at": now,
+        "purge_at": now + timedelta(days=7),
+        "desired_state": DesiredState.PENDING,
+    }
+    first = await world.create(name="demo", **deleted)
+    second = await world.create(name="demo")
+    with pytest.raises(NameTaken):
+        await world.api.amend(first.id, lambda each, now: Judgement(rule_undeletion(each, now)))
+    await world.api.amend(
+        second.id,
+        lambda each, now: Judgement(
+            Accepted(replace(each.spec, deleted_at=now, purge_at=now, desired_state=DesiredState.PENDING))
+        ),
+    )
+    ruled = await world.api.amend(first.id, lambda each, now: Judgement(rule_undeletion(each, now)))
+    assert ruled.workspace.spec.deleted_at is None
+
+
+# Compare-and-swap
+
+
+async def test_a_pass_is_stored_and_adds_one_to_each_version(world: World) -> None:
+    workspaces = [await world.create() for _ in range(3)]
+    now = await world.now()
+    changes = [claim(each, now) for each in workspaces]
+    assert await world.controller.persist(changes) == frozenset()
+    for before, change in zip(workspaces, changes, strict=True):
+        after = await world.api.get(before.id)
+        assert after.status == replace(change.status, version=1)
+        assert after.spec == before.spec
+        assert after.updated_at > before.updated_at
+        assert await events_of(world.api, before.id) == [BEGUN]
+
+
+async def test_nothing_to_persist_is_nothing(world: World) -> None:
+    assert await world.controller.persist([]) == frozenset()
+
+
+async def test_a_pass_names_a_workspace_once(world: World) -> None:
+    change = claim(await world.create(), await world.now())
+    with pytest.raises(ValueError, match="one change per workspace"):
+        await world.controller.persist([change, change])
+
+
+async def test_who_lost_the_swap_is_reported_and_leaves_nothing(world: World) -> None:
+    won, lost = await world.create(), await world.create()
+    now = await world.now()
+    first = claim(lost, now)
+    await world.controller.persist([first])
+    late = claim(lost, now)
+    unknown = Change(uuid4(), Status(), (BEGUN,))
+    assert await world.controller.persist([late, claim(won, now), unknown]) == {lost.id, unknown.workspace_id}
+    assert (await world.api.get(won.id)).status.version == 1
+    assert (await world.api.get(lost.id)).status == replace(first.status, version=1)
+    assert await events_of(world.api, lost.id) == [BEGUN]
+    assert await events_of(world.api, unknown.workspace_id) == []
+
+
+async def test_a_claim_by_two_passes_at_once_is_won_by_exactly_one(world: World) -> None:
+    workspaces = [await world.create() for _ in range(20)]
+    now = await world.now()
+    ours = [claim(each, now) for each in workspaces]
+    theirs = [claim(each, now) for each in reversed(workspaces)]
+    lost_by_us, lost_by_them = await asyncio.gather(
+        world.controller.persist(ours), world.controller.persist(theirs)
+    )
+    assert lost_by_us | lost_by_them == {each.id for each in workspaces}
+    assert not lost_by_us & lost_by_them
+    op_ids = {change.workspace_id: change.status.op_id for change in theirs} | {
+        change.workspace_id: change.status.op_id for change in ours if change.workspace_id not in lost_by_us
+    }
+    for each in (await world.controller.load([each.id for each in workspaces])).workspaces:
+        assert (each.status.version, each.status.op_id) == (1, op_ids[each.id])
+        assert await events_of(world.api, each.id) == [BEGUN]
+
+
+async def test_an_operation_is_claimed_and_finished(world: World) -> None:
+    created = await world.create()
+    await world.controller.persist([claim(created, await world.now())])
+    (under_way,) = (await world.controller.load_due()).workspaces
+    assert under_way.status.operation is Operation.PROVISIONING
+    finished = replace(
+        under_way.status,
+        operation=Operation.NONE,
+        op_started_at=None,
+        phase=Phase.STANDBY,
+        phase_changed_at=await world.now(),
+    )
+    assert await world.controller.persist([Change(created.id, finished, (BEGUN, ARRIVED))]) == frozenset()
+    after = await world.api.get(created.id)
+    assert (after.status.phase, after.status.op_id, after.status.version) == (
+        Phase.STANDBY,
+        under_way.status.op_id,
+        2,
+    )
+    assert await events_of(world.api, created.id) == [ARRIVED, BEGUN, BEGUN]
+
+
+async def test_a_wish_does_not_cost_the_controller_its_swap_nor_the_other_way_round(world: World) -> None:
+    created = await world.create()
+    await world.api.amend(
+        created.id, lambda each, _now: Judgement(Accepted(replace(each.spec, memo="new", revision=2)))
+    )
+    assert await world.controller.persist([claim(created, await world.now())]) == frozenset()
+    after = await world.api.get(created.id)
+    assert (after.spec.memo, after.spec.revision, after.status.version) == ("new", 2, 1)
+
+
+# One transaction
+
+
+CONTRADICTIONS: dict[str, dict[str, Any]] = {
+    "an operation without an id": {"operation": Operation.STARTING, "op_id": None},
+    "an operation without a clock": {"operation": Operation.STARTING, "op_id": uuid4()},
+    "a clock without an operation": {"op_started_at": datetime(2026, 1, 1, tzinfo=UTC)},
+    "a retry without an operation": {"retry_at": datetime(2026, 1, 1, tzinfo=UTC)},
+    "ERROR without an error": {"phase": Phase.ERROR},
+    "a terminal error without ERROR": {
+        "error_info": ErrorInfo(
+            ErrorReason.DATA_LOST, "gone", Operation.NONE, 0, datetime(2026, 1, 1, tzinfo=UTC)
+        )
+    },
+    "ERROR for what is tried again": {
+        "phase": Phase.ERROR,
+        "error_info": ErrorInfo(
+            ErrorReason.ACTION_FAILED, "again", Operation.NONE, 0, datetime(2026, 1, 1, tzinfo=UTC)
+        ),
+    },
+    "ERROR with an operation": {
+        "phase": Phase.ERROR,
+        "operation": Operation.STARTING,
+        "op_id": uuid4(),
+        "op_started_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "error_info": ErrorInfo(
+            ErrorReason.TIMEOUT, "late", Operation.STARTING, 0, datetime(2026, 1, 1, tzinfo=UTC)
+        ),
+    },
+    "another workspace's archive": {"archive_key": f"{uuid4()}/{uuid4()}/home.tar.zst"},
+    "a negative count": {"error_count": -1},
+}
+
+
+@pytest.mark.parametrize("fields", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+async def test_one_contradictory_row_stops_the_whole_pass(world: World, fields: dict[str, Any]) -> None:
+    good, bad = await world.create(), await world.create()
+    wrong = Change(bad.id, replace(bad.status, **fields), (BEGUN,))
+    with pytest.raises(Contradiction):
+        await world.controller.persist([claim(good, await world.now()), wrong])
+    for untouched in (good, bad):
+        assert await world.api.get(untouched.id) == untouched
+        assert await events_of(world.api, untouched.id) == []
+
+
+SPEC_CONTRADICTIONS: dict[str, dict[str, Any]] = {
+    "no name": {"name": ""},
+    "a name too long": {"name": "n" * 256},
+    "a standby TTL below 10 s": {"standby_ttl_seconds": 9},
+    "a negative archive TTL": {"archive_ttl_seconds": -1},
+    "deleted without a purge time": {
+        "deleted_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "desired_state": DesiredState.PENDING,
+    },
+    "a purge time without a deletion": {"purge_at": datetime(2026, 1, 1, tzinfo=UTC)},
+    "deleted, and wished to run": {
+        "deleted_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "purge_at": datetime(2026, 1, 1, tzinfo=UTC),
+    },
+    "no revision": {"revision": 0},
+}
+
+
+@pytest.mark.parametrize("fields", SPEC_CONTRADICTIONS.values(), ids=SPEC_CONTRADICTIONS)
+async def test_a_contradictory_wish_is_refused_and_leaves_nothing(
+    world: World, fields: dict[str, Any]
+) -> None:
+    workspace_id = uuid4()
+    with pytest.raises(Contradiction):
+        await world.api.create_workspace(workspace_id, world.spec(**fields), [WISHED])
+    assert await events_of(world.api, workspace_id) == []
+    created = await world.create()
+    with pytest.raises(Contradiction):
+        await world.api.amend(
+            created.id, lambda each, _now: Judgement(Accepted(replace(each.spec, **fields)), (WISHED,))
+        )
+    assert await world.api.get(created.id) == created
+    assert await events_of(world.api, created.id) == []
+
+
+async def test_history_that_can_not_be_written_takes_the_change_with_it(world: World) -> None:
+    created = await world.create()
+    now = await world.now()
+    with pytest.raises(Contradiction):
+        await world.controller.persist([replace(claim(created, now), events=(BEGUN, NONSENSE))])
+    with pytest.raises(Contradiction):
+        await world.api.amend(
+            created.id, lambda each, _now: Judgement(Accepted(replace(each.spec, memo="new")), (NONSENSE,))
+        )
+    with pytest.raises(Contradiction):
+        await world.api.create_workspace(uuid4(), world.spec(), [NONSENSE])
+    assert await world.api.get(created.id) == created
+    assert await events_of(world.api, created.id) == []
+    assert (await world.controller.load_due()).workspaces == [created]
+
+
+# Amending
+
+
+async def test_an_accepted_ruling_is_stored_with_its_history(world: World) -> None:
+    created = await world.create()
+    ruled_at: list[datetime] = []
+
+    def to_standby(workspace: Workspace, now: datetime) -> Judgement:
+        assert workspace == created
+        ruled_at.append(now)
+        wanted = replace(workspace.spec, desired_state=DesiredState.STANDBY, revision=2)
+        return Judgement(Accepted(wanted), (WISHED,))
+
+    ruled = await world.api.amend(created.id, to_standby)
+    assert ruled.ruling == Accepted(ruled.workspace.spec)
+    assert ruled.workspace.spec == replace(created.spec, desired_state=DesiredState.STANDBY, revision=2)
+    assert ruled.workspace.status == created.status
+    assert ruled.workspace.created_at == created.created_at <= ruled_at[0] <= ruled.workspace.updated_at
+    assert await world.api.get(created.id) == ruled.workspace
+    assert await events_of(world.api, created.id) == [WISHED]
+
+
+@pytest.mark.parametrize(
+    "ruling",
+    [Unchanged(), Refused(Refusal.OPERATION_IN_PROGRESS, "Ask again.")],
+    ids=["unchanged", "refused"],
+)
+async def test_a_ruling_that_accepts_nothing_writes_nothing(
+    world: World, ruling: Unchanged | Refused
+) -> None:
+    created = await world.create()
+    ruled = await world.api.amend(created.id, lambda _workspace, _now: Judgement(ruling, (WISHED,)))
+    assert (ruled.ruling, ruled.workspace) == (ruling, created)
+    assert await world.api.get(created.id) == created
+    assert await events_of(world.api, created.id) == []
+
+
+async def test_a_judge_that_fails_leaves_nothing(world: World) -> None:
+    created = await world.create()
+
+    def fails(_workspace: Workspace, _now: datetime) -> Judgement:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await world.api.amend(created.id, fails)
+    assert await world.api.get(created.id) == created
+
+
+async def test_requests_at_once_are_ruled_on_one_after_another(world: World) -> None:
+    created = await world.create()
+
+    def count(workspace: Workspace, _now: datetime) -> Judgement:
+        return Judgement(Accepted(replace(workspace.spec, revision=workspace.spec.revision + 1)))
+
+    await asyncio.gather(*(world.api.amend(created.id, count) for _ in range(20)))
+    assert (await world.api.get(created.id)).spec.revision == 21
+
+
+# History
+
+
+async def test_history_is_read_newest_first_and_page_by_page(world: World) -> None:
+    created = await world.create()
+    status = created.status
+    for number in range(5):
+        event = replace(BEGUN, reason=f"number {number}")
+        await world.controller.persist([Change(created.id, replace(status, version=number), (event,))])
+    first = await world.api.history(created.id, limit=2)
+    assert [recorded.event.reason for recorded in first] == ["number 4", "number 3"]
+    assert all(recorded.workspace_id == created.id for recorded in first)
+    rest = await world.api.history(created.id, before_seq=first[-1].seq)
+    assert [recorded.event.reason for recorded in rest] == ["number 2", "number 1", "number 0"]
+    times = [recorded.at for recorded in (*first, *rest)]
+    assert times == sorted(times, reverse=True)
+
+
+# Hints
+
+
+@asynccontextmanager
+async def collected_hints(world: World) -> AsyncIterator[set[UUID]]:
+    """Collect the ids that are hinted at inside. A last hint of our own says that all before it have come."""
+    collected: set[UUID] = set()
+    async with world.hints.listen() as hints:
+        yield collected
+        last = uuid4()
+        await world.hints.send({last})
+        async for hint in hints:
+            collected |= hint
+            if last in hint:
+                break
+    collected.discard(last)
+
+
+async def test_hints_follow_what_was_written_and_nothing_else(world: World) -> None:
+    won, lost, amended, refused = [await world.create() for _ in range(4)]
+    now = await world.now()
+    await world.controller.persist([claim(lost, now)])
+    async with collected_hints(world) as hinted:
+        await world.controller.persist([claim(won, now), claim(lost, now)])
+        await world.api.amend(
+            amended.id, lambda each, _now: Judgement(Accepted(replace(each.spec, memo="new")))
+        )
+        await world.api.amend(refused.id, lambda _each, _now: Judgement(Unchanged()))
+        with pytest.raises(Contradiction):
+            await world.controller.persist([Change(refused.id, replace(refused.status, error_count=-1))])
+        created = await world.create()
+    assert hinted == {won.id, amended.id, created.id}
+
+
+async def test_whoever_is_woken_by_a_hint_sees_what_it_is_about(world: World) -> None:
+    created = await world.create()
+    async with world.hints.listen() as hints:
+        await world.controller.persist([claim(created, await world.now())])
+        async for _hint in hints:
+            assert (await world.api.get(created.id)).status.version == 1
+            break

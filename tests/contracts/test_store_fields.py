@@ -1,0 +1,115 @@
+"""The store's contract, for every adapter: every field is read as it was written, whatever it holds."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.stores import World
+
+from codehub.core.conditions import INITIAL, Condition, Conditions, Truth
+from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.wishes import Accepted
+from codehub.core.workspace import (
+    HomeCtx,
+    InstanceBackend,
+    ObservedStatus,
+    Resources,
+    Spec,
+    Status,
+    StorageBackend,
+)
+from codehub.ports.store import Change, Judgement
+
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+some_words = words.filter(bool)
+times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # the strategy adds the zone
+maybe_times = st.none() | times
+counts = st.integers(0, 2**31 - 1)
+conditions_ = st.builds(Condition, st.sampled_from(Truth), some_words, words, maybe_times)
+non_terminal = st.sampled_from([reason for reason in ErrorReason if not reason.is_terminal])
+terminal = st.sampled_from([reason for reason in ErrorReason if reason.is_terminal])
+
+
+def errors(reasons: st.SearchStrategy[ErrorReason]) -> st.SearchStrategy[ErrorInfo]:
+    context = st.dictionaries(words, words, max_size=2)
+    return st.builds(ErrorInfo, reasons, words, st.sampled_from(Operation), counts, times, context)
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> Spec:
+    deleted_at = draw(maybe_times)
+    return Spec(
+        owner_user_id=UUID(int=0),
+        name=draw(some_words),
+        image_ref=draw(some_words),
+        ide=draw(some_words),
+        instance_backend=draw(st.sampled_from(InstanceBackend)),
+        storage_backend=draw(st.sampled_from(StorageBackend)),
+        home_store_key=draw(some_words),
+        description=draw(st.none() | words),
+        memo=draw(st.none() | words),
+        resources=Resources(draw(counts), draw(st.floats(0.125, 64, width=32)), draw(counts)),
+        desired_state=DesiredState.PENDING if deleted_at else draw(st.sampled_from(DesiredState)),
+        deleted_at=deleted_at,
+        purge_at=None if deleted_at is None else draw(times),
+        recover_at=draw(maybe_times),
+        recover_accepts_loss=draw(st.booleans()),
+        standby_ttl_seconds=draw(st.none() | st.integers(10, 2**31 - 1)),
+        archive_ttl_seconds=draw(st.none() | counts),
+        last_access_at=draw(maybe_times),
+        awake_until=draw(maybe_times),
+        revision=draw(st.integers(1, 2**31 - 1)),
+    )
+
+
+@st.composite
+def statuses(draw: st.DrawFn, workspace_id: UUID) -> Status:
+    phase = draw(st.sampled_from(Phase))
+    is_error = phase is Phase.ERROR
+    operation = Operation.NONE if is_error else draw(st.sampled_from(Operation))
+    under_way = operation is not Operation.NONE
+    return Status(
+        conditions=draw(st.builds(Conditions, conditions_, conditions_, conditions_, conditions_)),
+        observed_at=draw(maybe_times),
+        phase=phase,
+        phase_changed_at=draw(maybe_times),
+        operation=operation,
+        op_started_at=draw(times) if under_way else None,
+        op_id=draw(st.uuids()) if under_way else draw(st.none() | st.uuids()),
+        retry_at=draw(maybe_times) if under_way else None,
+        archive_key=draw(st.none() | st.builds(f"{workspace_id}/{{}}/home.tar.zst".format, st.uuids())),
+        home_ctx=draw(st.builds(HomeCtx, st.none() | words, st.none() | words, st.booleans())),
+        error_info=draw(errors(terminal) if is_error else st.none() | errors(non_terminal)),
+        error_count=draw(counts),
+        restarts=tuple(draw(st.lists(times, max_size=3))),
+        previous_status=draw(st.none() | st.sampled_from(ObservedStatus)),
+    )
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # each example makes workspaces of its own
+)
+@given(data=st.data())
+async def test_every_field_is_read_as_it_was_written(world: World, data: st.DataObject) -> None:
+    before, after = data.draw(specs()), data.draw(specs())
+    created = await world.create(name=f"first {uuid4()}")
+    spec, amended = (
+        replace(each, owner_user_id=world.user_id, name=f"{each.name} {uuid4()}") for each in (before, after)
+    )
+    status = data.draw(statuses(created.id))
+    assert await world.controller.persist([Change(created.id, status)]) == frozenset()
+    await world.api.amend(created.id, lambda _each, _now: Judgement(Accepted(spec)))
+    stored = await world.api.get(created.id)
+    assert (stored.spec, stored.status) == (spec, replace(status, version=1))
+    ruled = await world.api.amend(created.id, lambda _each, _now: Judgement(Accepted(amended)))
+    assert ruled.workspace.spec == amended
+    assert list((await world.controller.load([created.id])).workspaces) == [ruled.workspace]
+    assert (
+        await world.api.create_workspace(uuid4(), replace(spec, name=f"{uuid4()}"), [])
+    ).status.conditions == INITIAL

@@ -1,0 +1,194 @@
+"""Migrations: once each, by whoever comes first, under roles that a login can make or is told how to get."""
+
+import asyncio
+import hashlib
+import json
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import asyncpg
+import pytest
+from tests.conftest import POSTGRES
+from tests.support.postgres import TestServer, running_server
+
+from codehub.adapters.postgres import migrate as module
+from codehub.adapters.postgres.connect import Role, open_pool
+from codehub.adapters.postgres.migrate import Migration, MigrationRefused, migrate, shipped_migrations
+
+NUMBERS = [migration.number for migration in shipped_migrations()]
+
+
+@pytest.fixture(params=POSTGRES, scope="module")
+async def unprepared_server(request: pytest.FixtureRequest) -> AsyncIterator[TestServer]:
+    async with running_server(request.param, is_prepared=False) as server:
+        yield server
+
+
+@pytest.fixture
+async def bare_server(unprepared_server: TestServer) -> AsyncIterator[TestServer]:
+    """A server that has never heard of codehub, with three logins."""
+    logins = '"plain login", landlord, latecomer'
+    await unprepared_server.sql(
+        'CREATE ROLE "plain login" LOGIN; CREATE ROLE landlord LOGIN CREATEROLE; CREATE ROLE latecomer LOGIN'
+    )
+    yield unprepared_server
+    await unprepared_server.sql(f"DROP ROLE IF EXISTS {', '.join(Role)}; DROP ROLE {logins}")
+
+
+@pytest.fixture
+async def database(server: TestServer) -> AsyncIterator[Mapping[str, Any]]:
+    """An empty database."""
+    async with server.empty() as name:
+        yield server.connect_args(name)
+
+
+async def fetch(connect_args: Mapping[str, Any], statement: str) -> list[Any]:
+    connection = await asyncpg.connect(**connect_args)
+    try:
+        return [row[0] for row in await connection.fetch(statement)]
+    finally:
+        await connection.close()
+
+
+async def applied(connect_args: Mapping[str, Any]) -> list[int]:
+    return await fetch(connect_args, "SELECT number FROM schema_migrations ORDER BY applied_at")
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert list(range(1, len(NUMBERS) + 1)) == NUMBERS
+
+
+async def test_an_empty_database_gets_all_of_them_and_then_none(database: Mapping[str, Any]) -> None:
+    assert [migration.number for migration in await migrate(database)] == NUMBERS
+    assert await migrate(database) == []
+    assert await applied(database) == NUMBERS
+
+
+async def test_connections_that_start_at_once_migrate_once(database: Mapping[str, Any]) -> None:
+    done = await asyncio.gather(*(migrate(database) for _ in range(8)))
+    assert sorted(migration.number for each in done for migration in each) == NUMBERS
+    assert await applied(database) == NUMBERS
+
+
+async def test_processes_that_start_at_once_migrate_once(database: Mapping[str, Any]) -> None:
+    program = (
+        "import asyncio, json, sys; from codehub.adapters.postgres.migrate import migrate;"
+        "done = asyncio.run(migrate(json.loads(sys.argv[1])));"
+        "print('done', *(migration.number for migration in done))"
+    )
+    processes = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, json.dumps(database), stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    said = [(await process.communicate())[0].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    numbers = [int(word) for text in said for word in re.findall(r"\d+", text.rpartition("done")[2])]
+    assert sorted(numbers) == NUMBERS
+
+
+async def test_a_new_file_is_applied_to_an_old_database(database: Mapping[str, Any]) -> None:
+    *old, _newest = shipped_migrations()
+    await migrate(database, old)
+    assert [migration.number for migration in await migrate(database)] == [NUMBERS[-1]]
+
+
+async def test_a_migration_that_fails_leaves_nothing_of_itself(database: Mapping[str, Any]) -> None:
+    broken = Migration(2, "broken", "CREATE TABLE half (id int); SELECT 1 / 0;")
+    first, third = (
+        Migration(1, "first", "CREATE TABLE whole (id int)"),
+        Migration(3, "third", "CREATE TABLE third (id int)"),
+    )
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await migrate(database, [first, broken, third])
+    assert await applied(database) == [1]
+    tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+    assert await fetch(database, tables) == ["schema_migrations", "whole"]
+    mended = Migration(2, "mended", "CREATE TABLE half (id int)")
+    await migrate(database, [first, mended, third])
+    assert await applied(database) == [1, 2, 3]
+
+
+async def test_a_database_newer_than_the_program_is_refused(database: Mapping[str, Any]) -> None:
+    await migrate(database)
+    number = NUMBERS[-1] + 1
+    newer = [*shipped_migrations(), Migration(number, "tomorrow", "CREATE TABLE tomorrow (id int)")]
+    await migrate(database, newer)
+    with pytest.raises(MigrationRefused, match=rf"newer than this program: it has had {number:04} tomorrow"):
+        await migrate(database)
+
+
+async def test_a_migration_that_was_edited_is_refused(database: Mapping[str, Any]) -> None:
+    first, *rest = shipped_migrations()
+    await migrate(database)
+    with pytest.raises(MigrationRefused, match="Migration 0001 people is not the one this database has had"):
+        await migrate(database, [Migration(first.number, first.name, first.sql + " "), *rest])
+
+
+def test_what_a_database_remembers_is_the_file_itself() -> None:
+    first = shipped_migrations()[0]
+    assert first.sha256 == hashlib.sha256(first.sql.encode()).hexdigest()
+
+
+def test_an_old_server_is_refused() -> None:
+    old: Any = SimpleNamespace(get_server_version=lambda: SimpleNamespace(major=14, minor=9))
+    with pytest.raises(MigrationRefused, match=r"PostgreSQL 14\.9; codehub needs 15 or later"):
+        module._check_server(old)
+
+
+# Roles
+
+
+async def test_an_administrators_sql_is_all_that_a_plain_login_needs(bare_server: TestServer) -> None:
+    async with bare_server.empty() as name:
+        connect_args = bare_server.connect_args(name, user="plain login")
+        with pytest.raises(
+            MigrationRefused, match="Let an administrator run this in the database"
+        ) as refused:
+            await migrate(connect_args)
+        statements = re.findall(r"^    (.*;)$", str(refused.value), re.MULTILINE)
+        assert statements == [
+            "CREATE ROLE codehub_owner NOLOGIN;",
+            "CREATE ROLE codehub_api NOLOGIN;",
+            "CREATE ROLE codehub_controller NOLOGIN;",
+            'GRANT codehub_owner, codehub_api, codehub_controller TO "plain login";',
+            "GRANT USAGE, CREATE ON SCHEMA public TO codehub_owner;",
+        ]
+        for statement in statements:
+            await bare_server.sql(statement, database=name)
+        assert len(await migrate(connect_args)) == len(NUMBERS)
+        assert await migrate(connect_args) == []
+        for role in (Role.API, Role.CONTROLLER):
+            pool = await open_pool(connect_args, role)
+            assert await pool.fetchval("SELECT current_user") == role
+            assert await pool.fetch("SELECT * FROM workspaces") == []
+            await pool.close()
+
+
+async def test_only_what_is_missing_is_asked_for(bare_server: TestServer) -> None:
+    async with bare_server.empty() as elsewhere, bare_server.empty(owner="latecomer") as name:
+        await migrate(bare_server.connect_args(elsewhere))  # the roles are there now
+        with pytest.raises(MigrationRefused) as refused:
+            await migrate(bare_server.connect_args(name, user="latecomer"))
+        assert "CREATE ROLE" not in str(refused.value)
+        assert "GRANT codehub_owner, codehub_api, codehub_controller TO latecomer;" in str(refused.value)
+
+
+async def test_a_login_that_may_create_roles_and_owns_the_database_needs_nobody(
+    bare_server: TestServer,
+) -> None:
+    async with bare_server.empty(owner="landlord") as name:
+        connect_args = bare_server.connect_args(name, user="landlord")
+        assert len(await migrate(connect_args)) == len(NUMBERS)
+        await (await open_pool(connect_args, Role.API)).close()
+
+
+async def test_databases_that_are_migrated_at_once_share_the_roles(bare_server: TestServer) -> None:
+    async with bare_server.empty() as one, bare_server.empty() as two, bare_server.empty() as three:
+        databases = [bare_server.connect_args(name) for name in (one, two, three)]
+        done = await asyncio.gather(*(migrate(each) for each in databases))
+        assert [len(each) for each in done] == [len(NUMBERS)] * 3

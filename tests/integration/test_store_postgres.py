@@ -1,0 +1,292 @@
+"""The store on PostgreSQL beyond its contract: plans at 100,000 rows, many writers at once, lost connections."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+from benchmarks.fill import fill
+from tests.conftest import POSTGRES, Servers
+from tests.support.stores import PostgresWorld
+
+from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.postgres.api_store import PostgresApiStore
+from codehub.adapters.postgres.connect import Role, open_pool
+from codehub.adapters.postgres.sql import statements
+from codehub.adapters.postgres.store import PostgresControllerStore
+from codehub.core.conditions import Condition, Truth
+from codehub.core.history import Event, EventKind
+from codehub.core.operations import Operation
+from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged
+from codehub.core.workspace import Workspace
+from codehub.ports.store import Change, Contradiction, Judgement, StoreUnavailable
+
+BEGUN = Event(EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "Its wish is above where it is.")
+DUE, IDLE, ROWS = 100, 50, 100_000
+COUNT_RUNNING = "SELECT count(*) FROM workspaces WHERE counts_as_running(conditions, phase, operation, desired_state) IS TRUE"
+
+
+def begun(workspace: Workspace, now: datetime) -> Change:
+    status = replace(workspace.status, operation=Operation.PROVISIONING, op_id=uuid4(), op_started_at=now)
+    return Change(workspace.id, status, (BEGUN,))
+
+
+# Plans
+
+
+@pytest.fixture(params=POSTGRES, scope="module")
+async def full_table(
+    request: pytest.FixtureRequest, servers: Servers
+) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """100,000 workspaces, of which few are due and few are idle."""
+    server = await servers(request.param)
+    async with server.migrated() as connect_args:
+        connection = await asyncpg.connect(**connect_args)
+        try:
+            await fill(connection, ROWS, due=DUE, idle=IDLE)
+            # As it runs in production: a role with privileges per column, which decides what statistics it may use.
+            await connection.execute(f"SET ROLE {Role.CONTROLLER}")
+            yield connection
+        finally:
+            await connection.close()
+
+
+def scans(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if node.get("Relation Name") == "workspaces" or "Index Name" in node:
+        yield node
+    for child in node.get("Plans", ()):
+        yield from scans(child)
+
+
+async def plan_of(
+    connection: "asyncpg.Connection[asyncpg.Record]", statement: str, *arguments: object
+) -> list[Mapping[str, Any]]:
+    text = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", *arguments)
+    return list(scans(json.loads(text)[0]["Plan"]))
+
+
+def rows_read(nodes: list[Mapping[str, Any]]) -> int:
+    kinds = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+    return sum(int(node["Actual Loops"] * node.get(kind, 0)) for node in nodes for kind in kinds)
+
+
+@pytest.mark.parametrize("limit", [10_000, 1_000_000], ids=["limited", "unlimited"])
+@pytest.mark.parametrize(
+    ("statement", "indexes", "found"),
+    [("load_due", {"workspaces_due", "workspaces_trash"}, DUE), ("load_idle", {"workspaces_idle"}, IDLE)],
+    ids=["due", "idle"],
+)
+async def test_only_rows_that_are_wanted_are_read(
+    full_table: "asyncpg.Connection[asyncpg.Record]",
+    statement: str,
+    indexes: set[str],
+    found: int,
+    limit: int,
+) -> None:
+    nodes = await plan_of(full_table, statements()[statement], limit)
+    assert "Seq Scan" not in {node["Node Type"] for node in nodes}
+    assert {node["Index Name"] for node in nodes if "Index Name" in node} == indexes
+    assert rows_read(nodes) == found
+    assert sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in nodes) <= found + 20
+
+
+OTHER_PLANS: Mapping[str, tuple[str, str]] = {
+    "operations under way": (
+        "SELECT id FROM workspaces WHERE operation <> 'NONE' ORDER BY op_started_at",
+        "workspaces_operations",
+    ),
+    "running per user": (
+        f"{COUNT_RUNNING} AND owner_user_id = (SELECT owner_user_id FROM workspaces LIMIT 1)",
+        "workspaces_running",
+    ),
+    "running in all": (COUNT_RUNNING, "workspaces_running"),
+    "errors": (
+        "SELECT id FROM workspaces WHERE deleted_at IS NULL AND phase = 'ERROR' ORDER BY phase_changed_at LIMIT 50",
+        "workspaces_errors",
+    ),
+}
+
+
+@pytest.mark.parametrize(("statement", "index"), OTHER_PLANS.values(), ids=OTHER_PLANS)
+async def test_each_partial_index_is_used(
+    full_table: "asyncpg.Connection[asyncpg.Record]", statement: str, index: str
+) -> None:
+    nodes = await plan_of(full_table, statement)
+    assert index in {node.get("Index Name") for node in nodes}
+
+
+async def test_a_pass_takes_as_many_statements_however_many_rows_it_has(postgres: PostgresWorld) -> None:
+    said: list[str] = []
+
+    async def watch(connection: Any) -> None:
+        connection.add_query_logger(lambda record: said.append(record.query))
+
+    pool = await asyncpg.create_pool(
+        **postgres.connect_args,
+        server_settings={"role": Role.CONTROLLER.value},
+        min_size=1,
+        max_size=1,
+        init=watch,
+    )
+    store = PostgresControllerStore(pool, MemoryHints())
+    workspaces = [await postgres.create() for _ in range(60)]
+    now = await postgres.now()
+    counts = []
+    # The first pass also asks for types; what it asks is not counted.
+    for some in (workspaces[:2], workspaces[2:10], workspaces[10:]):
+        said.clear()
+        await store.persist([begun(each, now) for each in some])
+        counts.append(len([query for query in said if "RESET" not in query.upper()]))
+    await pool.close()
+    assert counts[1] == counts[2] <= 5
+
+
+# Many writers
+
+
+class Tally:
+    """What the writers were told they did."""
+
+    def __init__(self, world: PostgresWorld, ids: list[UUID]) -> None:
+        self.world = world
+        self.ids = ids
+        self.wins = Counter[UUID]()
+        self.accepted = Counter[UUID]()
+        self.begun: list[tuple[UUID, UUID | None]] = []
+
+    async def be_a_controller(self, number: int) -> None:
+        """Begin what rests and end what runs, over rows that overlap with everybody else's."""
+        for round_ in range(6):
+            some = self.ids[number % 3 :: 2] if round_ % 2 else self.ids
+            loaded = await self.world.controller.load(some)
+            changes = [begun_or_ended(each, loaded.now) for each in loaded.workspaces]
+            lost = await self.world.controller.persist(changes[::-1] if number % 2 else changes)
+            won = [change for change in changes if change.workspace_id not in lost]
+            self.wins.update(change.workspace_id for change in won)
+            self.begun += [(change.workspace_id, change.status.op_id) for change in won if change.events]
+
+    async def be_a_person(self, number: int) -> None:
+        for round_ in range(12):
+            ruled = await self.world.api.amend(self.ids[(number + round_) % len(self.ids)], count_unless_busy)
+            if isinstance(ruled.ruling, Accepted):
+                self.accepted[ruled.workspace.id] += 1
+
+
+def begun_or_ended(workspace: Workspace, now: datetime) -> Change:
+    if workspace.status.operation is Operation.NONE:
+        return begun(workspace, now)
+    return Change(workspace.id, replace(workspace.status, operation=Operation.NONE, op_started_at=None))
+
+
+def count_unless_busy(workspace: Workspace, _now: datetime) -> Judgement:
+    if workspace.status.operation is not Operation.NONE:
+        return Judgement(Refused(Refusal.OPERATION_IN_PROGRESS, "Ask again."))
+    return Judgement(Accepted(replace(workspace.spec, revision=workspace.spec.revision + 1)))
+
+
+async def test_fifty_writers_lose_no_update_and_start_no_operation_twice(postgres: PostgresWorld) -> None:
+    tally = Tally(postgres, [(await postgres.create()).id for _ in range(12)])
+    await asyncio.gather(
+        *(tally.be_a_controller(number) for number in range(25)),
+        *(tally.be_a_person(number) for number in range(25)),
+    )
+    assert tally.wins.total() > 50
+    assert tally.accepted.total() > 50
+    for each in (await postgres.controller.load(tally.ids)).workspaces:
+        assert each.status.version == tally.wins[each.id]
+        assert each.spec.revision == 1 + tally.accepted[each.id]
+        op_ids = [op_id for workspace_id, op_id in tally.begun if workspace_id == each.id]
+        history = await postgres.api.history(each.id, limit=1000)
+        assert len(history) == len(op_ids) == len(set(op_ids))
+
+
+async def test_passes_over_the_same_rows_in_any_order_never_deadlock(postgres: PostgresWorld) -> None:
+    workspaces = [await postgres.create() for _ in range(40)]
+    for round_ in range(15):
+        loaded = await postgres.controller.load([each.id for each in workspaces])
+        changes = [Change(each.id, replace(each.status, error_count=round_)) for each in loaded.workspaces]
+        lost = await asyncio.gather(
+            *(
+                postgres.controller.persist(order)
+                for order in (changes, changes[::-1], changes[20:] + changes[:20])
+            )
+        )
+        assert sorted(len(each) for each in lost) == [0, 40, 40]
+
+
+async def somebody_waits(world: PostgresWorld) -> None:
+    """Return when a statement waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    async with asyncio.timeout(10):
+        while not await world.admin.fetchval(waiting):  # noqa: ASYNC110  # a server sets no asyncio.Event
+            await asyncio.sleep(0.01)
+
+
+async def test_a_request_is_ruled_on_at_a_time_after_the_wait_for_its_lock(postgres: PostgresWorld) -> None:
+    created = await postgres.create()
+    ruled_at: list[datetime] = []
+
+    def judge(workspace: Workspace, now: datetime) -> Judgement:
+        assert workspace.status.version == 1
+        ruled_at.append(now)
+        return Judgement(Unchanged())
+
+    async with postgres.controller_pool.acquire() as other, other.transaction():
+        await other.execute("UPDATE workspaces SET version = 1 WHERE id = $1", created.id)
+        waiting = asyncio.ensure_future(postgres.api.amend(created.id, judge))
+        await somebody_waits(postgres)
+        released_at = await other.fetchval("SELECT clock_timestamp()")
+    await waiting
+    assert ruled_at[0] >= released_at
+
+
+# What can't be reached, and what can't be stored
+
+
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    nowhere = {"host": "/nowhere", "user": "nobody", "database": "nothing", "password": "", "ssl": False}
+    with pytest.raises(StoreUnavailable):
+        await open_pool(nowhere, Role.API)
+
+
+async def test_a_connection_that_is_cut_off_is_unavailable_and_the_next_one_works(
+    postgres: PostgresWorld,
+) -> None:
+    created = await postgres.create()
+    pool = await open_pool(postgres.connect_args, Role.API, size_max=1)
+    store = PostgresApiStore(pool, MemoryHints())
+    pid = await pool.fetchval("SELECT pg_backend_pid()")
+    async with postgres.controller_pool.acquire() as other, other.transaction():
+        await other.execute("UPDATE workspaces SET version = 1 WHERE id = $1", created.id)
+        waiting = asyncio.ensure_future(store.amend(created.id, lambda _each, _now: Judgement(Unchanged())))
+        await somebody_waits(postgres)
+        await postgres.admin.execute("SELECT pg_terminate_backend($1)", pid)
+        with pytest.raises(StoreUnavailable):
+            await waiting
+    assert (await store.get(created.id)).id == created.id
+    await pool.close()
+    with pytest.raises(StoreUnavailable):
+        await store.get(created.id)
+
+
+async def test_a_wrong_argument_is_no_outage(postgres: PostgresWorld) -> None:
+    with pytest.raises(Contradiction, match="invalid input"):
+        await postgres.api.get("not an id")  # type: ignore[arg-type]  # what a bug could send
+
+
+async def test_words_that_postgresql_can_not_hold_do_not_stop_a_pass(postgres: PostgresWorld) -> None:
+    created = await postgres.create()
+    noise = "exit \0 \udcff 한글"
+    seen = Condition(Truth.UNKNOWN, "Unreachable", noise)
+    status = replace(created.status, conditions=replace(created.status.conditions, container_ready=seen))
+    await postgres.controller.persist([Change(created.id, status, (replace(BEGUN, reason=noise),))])
+    stored = await postgres.api.get(created.id)
+    assert stored.status.conditions.container_ready.message == "exit \N{REPLACEMENT CHARACTER} ? 한글"
+    (recorded,) = await postgres.api.history(created.id)
+    assert recorded.event.reason == "exit \N{REPLACEMENT CHARACTER} ? 한글"

@@ -1,0 +1,94 @@
+"""`codehub` as people run it: a process of its own, waited for by what it says, and never left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+START_S_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    process: subprocess.Popen[str]
+    address: str
+    lines: tuple[str, ...]
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(15)
+
+
+def environment(**settings: str) -> Mapping[str, str]:
+    """Return this environment without anybody's codehub settings but these."""
+    ours = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("CODEHUB_") or key == "CODEHUB_CACHE"
+    }
+    return ours | {f"CODEHUB_{name.upper()}": value for name, value in settings.items()}
+
+
+def codehub(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "codehub", *arguments],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=START_S_MAX,
+        check=False,
+    )
+
+
+@contextmanager
+def running(data_dir: Path, **settings: str) -> Iterator[Running]:
+    """Run `codehub up` until it says it is ready, and end it afterwards whatever happens."""
+    with (data_dir.parent / "stderr").open("w+") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "codehub", "up"],
+            env=environment(data_dir=str(data_dir), port="0", **settings),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        try:
+            yield _until_ready(process, data_dir.parent / "stderr")
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(15)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _until_ready(process: subprocess.Popen[str], errors: Path) -> Running:
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.strip())
+        if lines[-1] == "ready":
+            address = next(line.removeprefix("address: ") for line in lines if line.startswith("address: "))
+            return Running(process, address, tuple(lines))
+    raise AssertionError(f"codehub ended before it was ready: {lines} {errors.read_text()}")
+
+
+def processes_in(directory: Path) -> list[int]:
+    """Return the live processes that work in this directory or below it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                cwd = (entry / "cwd").readlink()
+            except OSError:
+                continue
+            if cwd.is_relative_to(directory):
+                found.append(int(entry.name))
+    return found
