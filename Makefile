@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-api check format bench docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-api check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-api ## set up, then run all suites
+test: test-core test-store test-sim test-api ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -24,6 +24,9 @@ test-core: $(DEV) ## the pure core: every table, every state, 100 % of its branc
 
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
 	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile tests/contracts tests/integration
+
+test-sim: $(DEV) ## the engine on the memory platform: the whole circle, and a crash at every boundary
+	@scripts/suite test-sim 120 $(PYTEST) -n 2 tests/engine
 
 test-api: $(DEV) ## the program from outside: settings, commands, `codehub up` and what it serves
 	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api

@@ -94,6 +94,8 @@ def check_moves(result: Pass) -> None:
         assert status.conditions.container_ready.is_present
     else:
         assert status.phase in move.sources
+    if begun.operation is Operation.STARTING:
+        assert result.status.home_ctx.dirty
 
 
 def check_nothing_is_lost(point: Point, result: Pass) -> None:

@@ -82,6 +82,7 @@ OWNER: Mapping[str, Role | None] = {
     "error_message": DATABASE,
     "created_at": DATABASE,
     "updated_at": DATABASE,
+    "changed_xid": DATABASE,
 }
 
 # What each role may do with a table or with some of its columns: the API's, then the controller's.

@@ -1,5 +1,6 @@
 """What people may ask for, and when: a workspace and a request in, one ruling out. Nothing is written here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +16,7 @@ class Refusal(StrEnum):
     OPERATION_IN_PROGRESS = "OPERATION_IN_PROGRESS"
     RECOVERY_REQUIRED = "RECOVERY_REQUIRED"
     WORKSPACE_NOT_FOUND = "WORKSPACE_NOT_FOUND"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Refused:
 
     code: Refusal
     message: str
+    details: Mapping[str, object] | None = None
 
 
 Ruling = Accepted | Unchanged | Refused

@@ -1,13 +1,13 @@
 """The store, as its two writers see it. Each has its own columns, and the database refuses the other's (contract 3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
 from codehub.core.history import Event
-from codehub.core.wishes import Ruling
+from codehub.core.wishes import Refused, Ruling
 from codehub.core.workspace import Spec, Status, Workspace
 
 
@@ -26,6 +26,15 @@ class Loaded:
 
     now: datetime
     workspaces: Sequence[Workspace]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows that changed since the last look, the database's time, and what to ask the next look with."""
+
+    now: datetime
+    workspaces: Sequence[Workspace]
+    cursor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,18 @@ class Judgement:
     events: tuple[Event, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What takes a place, beside the workspace that is asked about: its owner's by id and name, and how many in all."""
+
+    of_owner: Sequence[tuple[UUID, str]]
+    total: int
+
+
+# Says why one more running workspace is refused, or nothing.
+Admit = Callable[[Running], Refused | None]
+
+
 class StoreUnavailable(Exception):
     """The database can't be reached or refused the connection. Try again later; nothing was decided, the outcome may be unknown."""
 
@@ -72,6 +93,12 @@ class Contradiction(Exception):
 
 class ControllerStore(Protocol):
     """What the controller may read and write."""
+
+    async def changes(self, cursor: str | None) -> Changes:
+        """Return every row that was written since the look which gave this cursor (None: all rows). None is missed, some may repeat."""
+
+    async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
+        """Whether the row still carries this operation: asked right before an actuator is called."""
 
     async def load_due(self, *, limit: int = 10_000) -> Loaded:
         """Return workspaces that are not where they should be: reads only those rows, however many others there are."""
@@ -98,6 +125,11 @@ class ApiStore(Protocol):
     async def create_workspace(self, workspace_id: UUID, spec: Spec, events: Sequence[Event]) -> Workspace:
         """Store a new workspace or raise NameTaken."""
 
+    async def create_counted(
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit
+    ) -> Workspace | Refused:
+        """Create, unless `admit`, asked with the owner locked, refuses one more."""
+
     async def get(self, workspace_id: UUID) -> Workspace:
         """Return one workspace or raise UnknownWorkspace."""
 
@@ -106,6 +138,14 @@ class ApiStore(Protocol):
 
         Raises UnknownWorkspace, or NameTaken when the accepted spec's name belongs to another undeleted workspace.
         """
+
+    async def amend_counted(
+        self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
+    ) -> Ruled:
+        """Amend with what else is running, exact under concurrency: the owner's row is locked first, and the total."""
+
+    async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
+        """Store when workspaces were last used, many at once. A time never goes back; unknown workspaces are passed over."""
 
     async def history(
         self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None

@@ -8,17 +8,21 @@ from uuid import UUID
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.rules import contradictions, is_due, is_idle, is_trash_over
 from codehub.core.history import Event, EventKind
-from codehub.core.wishes import Accepted
-from codehub.core.workspace import Spec, Status, Workspace
+from codehub.core.operations import Operation
+from codehub.core.wishes import Accepted, Refused
+from codehub.core.workspace import Spec, Status, Workspace, counts_as_running
 from codehub.ports.hints import Hints
 from codehub.ports.store import (
+    Admit,
     Change,
+    Changes,
     Contradiction,
     Judgement,
     Loaded,
     NameTaken,
     Recorded,
     Ruled,
+    Running,
     UnknownWorkspace,
 )
 
@@ -33,6 +37,8 @@ class MemoryStore:
         self._usernames: dict[UUID, str] = {}
         self._workspaces: dict[UUID, Workspace] = {}
         self._history: list[Recorded] = []
+        self._writes = 0
+        self._written: dict[UUID, int] = {}
 
     async def load_due(self, *, limit: int = 10_000) -> Loaded:
         await self._faults("load")
@@ -50,6 +56,17 @@ class MemoryStore:
         await self._faults("load")
         wanted = set(workspace_ids)
         return Loaded(self._now(), [row for row in self._workspaces.values() if row.id in wanted])
+
+    async def changes(self, cursor: str | None) -> Changes:
+        await self._faults("load")
+        since = int(cursor or "0")
+        rows = [row for row in self._workspaces.values() if self._written[row.id] > since]
+        return Changes(self._now(), rows, str(self._writes))
+
+    async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
+        await self._faults("load")
+        row = self._workspaces.get(workspace_id)
+        return row is not None and row.status.op_id == op_id and row.status.operation is not Operation.NONE
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         ids = {change.workspace_id for change in changes}
@@ -76,9 +93,19 @@ class MemoryStore:
         await self._faults("create_user.after_commit")
 
     async def create_workspace(self, workspace_id: UUID, spec: Spec, events: Sequence[Event]) -> Workspace:
+        created = await self.create_counted(workspace_id, spec, events, lambda _running: None)
+        assert isinstance(created, Workspace)
+        return created
+
+    async def create_counted(
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit
+    ) -> Workspace | Refused:
         await self._faults("create_workspace.before_commit")
         if workspace_id in self._workspaces:
             raise Contradiction(f"there is a workspace {workspace_id}")
+        refused = admit(self._running(workspace_id, spec.owner_user_id))
+        if refused is not None:
+            return refused
         self._refuse(workspace_id, spec)
         now = self._now()
         created = Workspace(workspace_id, spec, Status(), created_at=now, updated_at=now)
@@ -92,9 +119,14 @@ class MemoryStore:
         return self._existing(workspace_id)
 
     async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
+        return await self.amend_counted(workspace_id, lambda row, now, _running: judge(row, now))
+
+    async def amend_counted(
+        self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
+    ) -> Ruled:
         await self._faults("amend.before_commit")
         workspace = self._existing(workspace_id)
-        judgement = judge(workspace, self._now())
+        judgement = judge(workspace, self._now(), self._running(workspace_id, workspace.spec.owner_user_id))
         ruling = judgement.ruling
         if not isinstance(ruling, Accepted):
             return Ruled(ruling, workspace)
@@ -104,6 +136,16 @@ class MemoryStore:
         await self._faults("amend.after_commit")
         await self._hints.send({workspace_id})
         return Ruled(ruling, workspace)
+
+    async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
+        await self._faults("touch.before_commit")
+        known = {
+            workspace_id: at for workspace_id, at in accesses.items() if workspace_id in self._workspaces
+        }
+        self._commit(
+            {workspace_id: self._touched(workspace_id, at) for workspace_id, at in known.items()}, []
+        )
+        await self._faults("touch.after_commit")
 
     async def history(
         self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None
@@ -127,6 +169,8 @@ class MemoryStore:
             for place, (workspace_id, event) in enumerate(events, start=1)
         ]
         self._workspaces.update(rows)
+        self._writes += 1
+        self._written.update(dict.fromkeys(rows, self._writes))
         self._history.extend(recorded)
 
     def _refuse(self, workspace_id: UUID, spec: Spec) -> None:
@@ -151,6 +195,18 @@ class MemoryStore:
             status=replace(status, version=status.version + 1),
             updated_at=self._now(),
         )
+
+    def _touched(self, workspace_id: UUID, at: datetime) -> Workspace:
+        row = self._workspaces[workspace_id]
+        last = row.spec.last_access_at
+        return replace(row, spec=replace(row.spec, last_access_at=at if last is None else max(last, at)))
+
+    def _running(self, workspace_id: UUID, owner_id: UUID) -> Running:
+        others = [
+            row for row in self._workspaces.values() if row.id != workspace_id and counts_as_running(row)
+        ]
+        mine = sorted((row.id, row.spec.name) for row in others if row.spec.owner_user_id == owner_id)
+        return Running(mine, len(others))
 
     def _existing(self, workspace_id: UUID) -> Workspace:
         try:

@@ -1,6 +1,6 @@
 """The API's store on PostgreSQL. Requests go in under the row's lock, workspaces come out. Writes the API's columns only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -9,10 +9,10 @@ from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.rows import from_events, from_spec, to_recorded, to_workspace
 from codehub.adapters.postgres.sql import statements
 from codehub.core.history import Event
-from codehub.core.wishes import Accepted
+from codehub.core.wishes import Accepted, Refused
 from codehub.core.workspace import Spec, Workspace
 from codehub.ports.hints import Hints
-from codehub.ports.store import Judgement, Recorded, Ruled, UnknownWorkspace
+from codehub.ports.store import Admit, Judgement, Recorded, Ruled, Running, UnknownWorkspace
 
 if TYPE_CHECKING:
     import asyncpg
@@ -32,11 +32,28 @@ class PostgresApiStore:
 
     async def create_workspace(self, workspace_id: UUID, spec: Spec, events: Sequence[Event]) -> Workspace:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            row = await connection.fetchrow(self._sql["create_workspace"], workspace_id, *from_spec(spec))
-            created = to_workspace(_found(row, workspace_id))
-            await self._record(connection, workspace_id, events)
+            created = await self._create(connection, workspace_id, spec, events)
         await self._hints.send({workspace_id})
         return created
+
+    async def create_counted(
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit
+    ) -> Workspace | Refused:
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            await connection.execute(self._sql["lock_owner"], spec.owner_user_id)
+            refused = admit(await self._running(connection, workspace_id, spec.owner_user_id))
+            if refused is not None:
+                return refused
+            created = await self._create(connection, workspace_id, spec, events)
+        await self._hints.send({workspace_id})
+        return created
+
+    async def _create(
+        self, connection: "Executor", workspace_id: UUID, spec: Spec, events: Sequence[Event]
+    ) -> Workspace:
+        row = await connection.fetchrow(self._sql["create_workspace"], workspace_id, *from_spec(spec))
+        await self._record(connection, workspace_id, events)
+        return to_workspace(_found(row, workspace_id))
 
     async def get(self, workspace_id: UUID) -> Workspace:
         async with translated():
@@ -45,17 +62,46 @@ class PostgresApiStore:
 
     async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            row = _found(await connection.fetchrow(self._sql["lock"], workspace_id), workspace_id)
-            workspace = to_workspace(row)
-            judgement = judge(workspace, row["loaded_at"])
-            ruling = judgement.ruling
-            if not isinstance(ruling, Accepted):
-                return Ruled(ruling, workspace)
-            amended = await connection.fetchrow(self._sql["amend"], workspace_id, *from_spec(ruling.spec))
-            workspace = to_workspace(_found(amended, workspace_id))
-            await self._record(connection, workspace_id, judgement.events)
-        await self._hints.send({workspace_id})
-        return Ruled(ruling, workspace)
+            ruled = await self._amend(connection, workspace_id, judge)
+        return await self._hinted(ruled)
+
+    async def amend_counted(
+        self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
+    ) -> Ruled:
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            owner = _found(await connection.fetchrow(self._sql["lock_owner_of"], workspace_id), workspace_id)
+            running = await self._running(connection, workspace_id, owner["id"])
+            ruled = await self._amend(connection, workspace_id, lambda row, now: judge(row, now, running))
+        return await self._hinted(ruled)
+
+    async def _amend(
+        self, connection: "Executor", workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]
+    ) -> Ruled:
+        row = _found(await connection.fetchrow(self._sql["lock"], workspace_id), workspace_id)
+        workspace = to_workspace(row)
+        judgement = judge(workspace, row["loaded_at"])
+        ruling = judgement.ruling
+        if not isinstance(ruling, Accepted):
+            return Ruled(ruling, workspace)
+        amended = await connection.fetchrow(self._sql["amend"], workspace_id, *from_spec(ruling.spec))
+        await self._record(connection, workspace_id, judgement.events)
+        return Ruled(ruling, to_workspace(_found(amended, workspace_id)))
+
+    async def _hinted(self, ruled: Ruled) -> Ruled:
+        if isinstance(ruled.ruling, Accepted):
+            await self._hints.send({ruled.workspace.id})
+        return ruled
+
+    async def _running(self, connection: "Executor", workspace_id: UUID, owner_id: UUID) -> Running:
+        """Count what runs, with the owner locked: nobody else can add to it until this transaction ends."""
+        await connection.execute(self._sql["lock_total"])
+        mine = await connection.fetch(self._sql["running_of_owner"], owner_id, workspace_id)
+        total = await connection.fetchval(self._sql["running_in_all"], workspace_id)
+        return Running([(row["id"], row["name"]) for row in mine], total)
+
+    async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
+        async with translated():
+            await self._pool.execute(self._sql["touch"], list(accesses), list(accesses.values()))
 
     async def history(
         self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None

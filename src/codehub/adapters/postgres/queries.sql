@@ -38,6 +38,18 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
 SELECT clock.now AS loaded_at, w.*
 FROM clock LEFT JOIN workspaces w ON w.id = ANY ($1::uuid[]);
 
+-- name: changes
+-- Rows written by transactions that the reader's last look could not see. `cursor` is for its next look; '0' reads everything.
+WITH clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now, pg_snapshot_xmin(pg_current_snapshot())::text AS cursor
+)
+SELECT clock.now AS loaded_at, clock.cursor, w.*
+FROM clock LEFT JOIN workspaces w ON w.changed_xid >= CAST($1::text AS xid8);
+
+-- name: holds
+-- Whether the row still carries this operation.
+SELECT EXISTS (SELECT FROM workspaces WHERE id = $1 AND op_id = $2 AND operation <> 'NONE');
+
 -- name: lock_pass
 -- Lock the rows of a pass that still have the version they were loaded with, in the order of their ids: two passes over the same
 -- rows then wait for each other and never deadlock. The lock lets foreign keys of others through.
@@ -108,6 +120,27 @@ SELECT * FROM workspaces WHERE id = $1;
 WITH locked AS MATERIALIZED (SELECT * FROM workspaces WHERE id = $1 FOR NO KEY UPDATE)
 SELECT clock_timestamp() AS loaded_at, locked.* FROM locked;
 
+-- name: lock_owner
+-- Whoever counts an owner's running workspaces locks the owner first, then the total, then the row: always in this order.
+SELECT u.id FROM users u WHERE u.id = $1 FOR NO KEY UPDATE;
+
+-- name: lock_owner_of
+SELECT u.id FROM users u JOIN workspaces w ON w.owner_user_id = u.id WHERE w.id = $1 FOR NO KEY UPDATE OF u;
+
+-- name: lock_total
+-- One lock for the limit on all running workspaces; it goes with the transaction.
+SELECT pg_advisory_xact_lock(hashtext('codehub: running workspaces'));
+
+-- name: running_of_owner
+-- The owner's workspaces that take a place, but for the one that is asked about.
+SELECT id, name FROM workspaces
+WHERE owner_user_id = $1 AND counts_as_running(conditions, phase, operation, desired_state) IS TRUE AND id <> $2
+ORDER BY id;
+
+-- name: running_in_all
+SELECT count(*) FROM workspaces
+WHERE counts_as_running(conditions, phase, operation, desired_state) IS TRUE AND id <> $1;
+
 -- name: amend
 -- Write the API's columns of a row that is locked.
 UPDATE workspaces SET
@@ -133,6 +166,14 @@ UPDATE workspaces SET
     revision = $21
 WHERE id = $1
 RETURNING *;
+
+-- name: touch
+-- Last use, many at once and never back. Locked in the order of their ids, as a pass does.
+WITH used AS (
+    SELECT w.id, u.at FROM workspaces w JOIN unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) USING (id)
+    ORDER BY w.id FOR NO KEY UPDATE OF w
+)
+UPDATE workspaces w SET last_access_at = greatest(w.last_access_at, used.at) FROM used WHERE w.id = used.id;
 
 -- name: history
 -- Events of one workspace, newest first, from before $2 on.

@@ -8,7 +8,7 @@ from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.rows import from_changes, from_events, to_workspace
 from codehub.adapters.postgres.sql import statements
 from codehub.ports.hints import Hints
-from codehub.ports.store import Change, Loaded
+from codehub.ports.store import Change, Changes, Loaded
 
 if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Pool
@@ -28,6 +28,16 @@ class PostgresControllerStore:
 
     async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
         return await self._load("load", list(workspace_ids))
+
+    async def changes(self, cursor: str | None) -> Changes:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["changes"], cursor or "0")
+        found = [to_workspace(row) for row in rows if row["id"] is not None]
+        return Changes(rows[0]["loaded_at"], found, rows[0]["cursor"])
+
+    async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
+        async with translated():
+            return bool(await self._pool.fetchval(self._sql["holds"], workspace_id, op_id))
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         if not changes:

@@ -1,0 +1,127 @@
+"""Instances in memory: they run, become healthy after a while, die when told to, and write into the volume they were started on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from codehub.adapters.memory.faults import Faults, no_faults
+from codehub.adapters.memory.storage import MemoryStorage
+from codehub.core.seen import Instance
+from codehub.ports.backends import ActionFailed
+from codehub.ports.instances import InstanceSpec, TcpUpstream, Upstream
+from codehub.ports.system import Clock
+
+_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One instance: what it was started with, when it will be healthy, and whether it still runs."""
+
+    spec: InstanceSpec
+    volume_id: str
+    ready_at: float
+    running: bool = True
+    sick: bool = False
+
+
+class MemoryInstances:
+    """A fault point is "instances.<call>.before_effect" or "….after_effect", "instances.list" or "instances.status"."""
+
+    def __init__(
+        self, storage: MemoryStorage, *, clock: Clock, boot_s: float = 0.0, faults: Faults = no_faults
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._boot_s = boot_s
+        self._faults = faults
+        self._boxes: dict[UUID, Box] = {}
+        self._listeners: set[asyncio.Queue[UUID]] = set()
+        self.started: list[UUID] = []
+        self.deleted: list[UUID] = []
+
+    async def start(self, spec: InstanceSpec, volume_id: str) -> None:
+        await self._faults("instances.start.before_effect")
+        if self._storage.volume_id(spec.workspace_id) != volume_id:
+            raise ActionFailed(f"there is no volume {volume_id} to start on")
+        box = self._boxes.get(spec.workspace_id)
+        if box is None or not self._serves(box, spec, volume_id):
+            self._boxes[spec.workspace_id] = Box(spec, volume_id, self._clock.monotonic() + self._boot_s)
+            self.started.append(spec.workspace_id)
+            self._tell(spec.workspace_id)
+        await self._faults("instances.start.after_effect")
+
+    async def delete(self, workspace_id: UUID) -> None:
+        await self._faults("instances.delete.before_effect")
+        if self._boxes.pop(workspace_id, None) is not None:
+            self.deleted.append(workspace_id)
+            self._tell(workspace_id)
+        await self._faults("instances.delete.after_effect")
+
+    async def status(self, workspace_id: UUID) -> Instance | None:
+        await self._faults("instances.status")
+        box = self._boxes.get(workspace_id)
+        return None if box is None else self._seen(box)
+
+    async def list_all(self) -> Mapping[UUID, Instance]:
+        await self._faults("instances.list")
+        return {workspace_id: self._seen(box) for workspace_id, box in self._boxes.items()}
+
+    async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
+        box = self._boxes.get(workspace_id)
+        return TcpUpstream("127.0.0.1", _PORT) if box is not None and box.running else None
+
+    async def logs(
+        self, workspace_id: UUID, *, tail: int = 200, follow: bool = False
+    ) -> AsyncIterator[bytes]:
+        del follow
+        for line in [b"started\n" for box in self._boxes.values() if box.spec.workspace_id == workspace_id][
+            :tail
+        ]:
+            yield line
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[AsyncIterator[UUID]]:
+        queue: asyncio.Queue[UUID] = asyncio.Queue()
+        self._listeners.add(queue)
+
+        async def follow() -> AsyncIterator[UUID]:
+            while True:
+                yield await queue.get()
+
+        try:
+            yield follow()
+        finally:
+            self._listeners.discard(queue)
+
+    def write(self, workspace_id: UUID, path: str, content: bytes) -> None:
+        """Write as the person in this instance would. It reaches the volume it was started on, if that is still there."""
+        box = self._boxes[workspace_id]
+        if box.running and self._storage.volume_id(workspace_id) == box.volume_id:
+            self._storage.write(workspace_id, path, content)
+
+    def kill(self, workspace_id: UUID) -> None:
+        """Let the instance die: it is there, but does not run."""
+        self._boxes[workspace_id] = replace(self._boxes[workspace_id], running=False)
+        self._tell(workspace_id)
+
+    def sicken(self, workspace_id: UUID, *, sick: bool = True) -> None:
+        """Let its health checks fail, or pass again."""
+        self._boxes[workspace_id] = replace(self._boxes[workspace_id], sick=sick)
+
+    def vanish(self, workspace_id: UUID) -> None:
+        """Let the instance disappear, without a word."""
+        self._boxes.pop(workspace_id, None)
+
+    def _serves(self, box: Box, spec: InstanceSpec, volume_id: str) -> bool:
+        return box.running and not box.sick and box.spec == spec and box.volume_id == volume_id
+
+    def _seen(self, box: Box) -> Instance:
+        is_healthy = box.running and not box.sick and self._clock.monotonic() >= box.ready_at
+        return Instance(running=box.running, healthy=is_healthy)
+
+    def _tell(self, workspace_id: UUID) -> None:
+        for queue in self._listeners:
+            queue.put_nowait(workspace_id)

@@ -1,0 +1,207 @@
+"""Storage in memory: homes as dictionaries of files, archives as copies of them that count only once committed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import UUID
+
+from codehub.adapters.memory.faults import Faults, no_faults
+from codehub.core.errors import ErrorReason
+from codehub.core.seen import Archive, Volume
+from codehub.ports.backends import ActionFailed
+from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive
+from codehub.ports.system import Identity
+
+Files = Mapping[str, bytes]
+
+
+@dataclass(slots=True)
+class Disk:
+    """A volume: complete only when it has its id. `marker` is the archive that it was made from."""
+
+    volume_id: str | None
+    marker: str | None = None
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An archive: the files, and whether its `.meta` was written."""
+
+    files: Files
+    modified_at: datetime
+    committed: bool = False
+
+
+class MemoryStorage:
+    """A fault point is "storage.<call>.before_effect", "….between_effects" or "….after_effect", or "storage.<look>"."""
+
+    def __init__(
+        self, *, now: Callable[[], datetime], identity: Identity, faults: Faults = no_faults
+    ) -> None:
+        self._now = now
+        self._identity = identity
+        self._faults = faults
+        self._disks: dict[UUID, Disk] = {}
+        self._objects: dict[str, Object] = {}
+        self._jobs: dict[UUID, object] = {}
+        self.made: list[UUID] = []
+        self.destroyed: list[UUID] = []
+
+    async def provision(self, home: Home) -> str:
+        await self._faults("storage.provision.before_effect")
+        disk = self._disks.get(home.workspace_id)
+        if disk is None or disk.volume_id is None:
+            disk = self._disks[home.workspace_id] = Disk(None)
+            await self._faults("storage.provision.between_effects")
+            disk.volume_id = self._new_volume(home)
+        await self._faults("storage.provision.after_effect")
+        return disk.volume_id
+
+    async def restore(self, home: Home, archive_key: str, report: Report) -> Restored:
+        await self._faults("storage.restore.before_effect")
+        disk = self._disks.get(home.workspace_id)
+        if disk is None or disk.volume_id is None or disk.marker != archive_key:
+            disk = await self._restore(home, archive_key, report)
+        await self._faults("storage.restore.after_effect")
+        assert disk.volume_id is not None
+        return Restored(disk.volume_id, archive_key)
+
+    async def _restore(self, home: Home, archive_key: str, report: Report) -> Disk:
+        found = self._objects.get(archive_key)
+        if found is None or not found.committed:
+            raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
+        job = self._begin_job(home)
+        disk = self._disks[home.workspace_id] = Disk(None, archive_key, dict(found.files))
+        await self._faults("storage.restore.between_effects")
+        self._check_job(home, job)
+        report(Amount("restore", _size(found.files), _size(found.files)))
+        disk.volume_id = self._new_volume(home)
+        return disk
+
+    async def archive(
+        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
+    ) -> str:
+        await self._faults("storage.archive.before_effect")
+        key = archive_key(home.workspace_id, op_id)
+        if not self._is_committed(key):
+            job = self._begin_job(home)
+            files = dict(self._disk(home, volume_id).files)
+            self._objects[key] = Object(files, self._now())
+            report(Amount("archive", _size(files), _size(files)))
+            await self._faults("storage.archive.between_effects")
+            is_allowed = await may_commit()
+            self._check_job(home, job)
+            if not is_allowed:
+                raise ActionFailed("the operation was taken over: its archive is not committed")
+            self._disk(home, volume_id)
+            self._commit(key)
+        await self._faults("storage.archive.after_effect")
+        return key
+
+    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
+        await self._faults("storage.create_empty_archive.before_effect")
+        key = archive_key(home.workspace_id, op_id)
+        if not self._is_committed(key):
+            self._objects[key] = Object({}, self._now())
+            await self._faults("storage.create_empty_archive.between_effects")
+            self._commit(key)
+        await self._faults("storage.create_empty_archive.after_effect")
+        return key
+
+    async def delete_volume(self, home: Home, volume_id: str | None) -> None:
+        await self._faults("storage.delete_volume.before_effect")
+        disk = self._disks.get(home.workspace_id)
+        if disk is not None:
+            if disk.volume_id != volume_id:
+                raise ActionFailed(f"the volume that is there is not {volume_id}")
+            del self._disks[home.workspace_id]
+            self.destroyed.append(home.workspace_id)
+        await self._faults("storage.delete_volume.after_effect")
+
+    async def list_volumes(self) -> Mapping[UUID, Volume]:
+        await self._faults("storage.list_volumes")
+        return {workspace_id: Volume(disk.volume_id) for workspace_id, disk in self._disks.items()}
+
+    async def head_archive(self, archive_key: str) -> Archive | None:
+        await self._faults("storage.head_archive")
+        found = self._objects.get(archive_key)
+        return None if found is None else Archive(committed=found.committed)
+
+    async def has_archives(self, workspace_id: UUID) -> bool:
+        await self._faults("storage.has_archives")
+        return any(key.startswith(f"{workspace_id}/") for key in self._objects)
+
+    async def list_archives(self) -> Sequence[StoredArchive]:
+        await self._faults("storage.list_archives")
+        return [
+            StoredArchive(key, _size(found.files), found.modified_at, found.committed)
+            for key, found in self._objects.items()
+        ]
+
+    async def delete_archive(self, archive_key: str) -> None:
+        await self._faults("storage.delete_archive.before_effect")
+        self._objects.pop(archive_key, None)
+        await self._faults("storage.delete_archive.after_effect")
+
+    async def purge(self, home: Home) -> None:
+        await self._faults("storage.purge.before_effect")
+        for key in [key for key in self._objects if key.startswith(f"{home.workspace_id}/")]:
+            del self._objects[key]
+            await self._faults("storage.purge.between_effects")
+        await self._faults("storage.purge.after_effect")
+
+    def volume_id(self, workspace_id: UUID) -> str | None:
+        disk = self._disks.get(workspace_id)
+        return None if disk is None else disk.volume_id
+
+    def write(self, workspace_id: UUID, path: str, content: bytes) -> None:
+        self._disks[workspace_id].files[path] = content
+
+    def files(self, workspace_id: UUID) -> Files | None:
+        """Return what the home holds, or None if there is no complete volume."""
+        disk = self._disks.get(workspace_id)
+        return None if disk is None or disk.volume_id is None else dict(disk.files)
+
+    def archived_files(self, archive_key: str) -> Files | None:
+        found = self._objects.get(archive_key)
+        return found.files if found is not None and found.committed else None
+
+    def lose_volume(self, workspace_id: UUID) -> None:
+        self._disks.pop(workspace_id, None)
+
+    def lose_archive(self, archive_key: str) -> None:
+        self._objects.pop(archive_key, None)
+
+    def _disk(self, home: Home, volume_id: str) -> Disk:
+        disk = self._disks.get(home.workspace_id)
+        if disk is None or disk.volume_id != volume_id:
+            raise ActionFailed(f"there is no volume {volume_id} to archive")
+        return disk
+
+    def _begin_job(self, home: Home) -> object:
+        """One job per workspace: a new one takes the place of the old, which then comes to nothing."""
+        job = self._jobs[home.workspace_id] = object()
+        return job
+
+    def _check_job(self, home: Home, job: object) -> None:
+        if self._jobs[home.workspace_id] is not job:
+            raise ActionFailed("a newer job took this one's place")
+
+    def _new_volume(self, home: Home) -> str:
+        self.made.append(home.workspace_id)
+        return str(self._identity.new_id())
+
+    def _is_committed(self, key: str) -> bool:
+        return key in self._objects and self._objects[key].committed
+
+    def _commit(self, key: str) -> None:
+        self._objects[key] = replace(self._objects[key], committed=True)
+
+
+def archive_key(workspace_id: UUID, op_id: UUID) -> str:
+    return f"{workspace_id}/{op_id}/home.tar.zst"
+
+
+def _size(files: Files) -> int:
+    return sum(len(content) for content in files.values())

@@ -1,0 +1,40 @@
+"""The alarm: what wakes the controller before its next tick. Any of it may be missing; the tick comes anyway."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """Whom to look at. `everyone`: it may be anybody."""
+
+    workspaces: frozenset[UUID]
+    everyone: bool
+
+
+class Alarm:
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._workspaces: set[UUID] = set()
+        self._everyone = False
+
+    def ring(self, workspaces: Collection[UUID]) -> None:
+        """Ask for a look at these; at everyone, if none is named."""
+        self._everyone = self._everyone or not workspaces
+        self._workspaces.update(workspaces)
+        self._event.set()
+
+    async def wait(self, seconds: float) -> Woken:
+        """Return when it rings, or after that long with everyone."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            self._everyone = True
+        woken = Woken(frozenset(self._workspaces), self._everyone)
+        self._event.clear()
+        self._workspaces.clear()
+        self._everyone = False
+        return woken

@@ -1,0 +1,200 @@
+"""The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+
+from codehub.core.history import observed
+from codehub.core.judge import judge
+from codehub.core.operations import Operation
+from codehub.core.plan import Act, Begin, Plan, Rest, TakeOver, Wait, Why, plan
+from codehub.core.rules import DEFAULT_RULES, Rules
+from codehub.core.seen import Seen
+from codehub.core.settle import conclude, is_worth_writing, settle
+from codehub.core.workspace import Status, Workspace
+from codehub.engine.alarm import Alarm, Woken
+from codehub.engine.crew import Crew
+from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer
+from codehub.engine.platforms import Platforms
+from codehub.engine.roster import Roster
+from codehub.engine.system import Cadence, System
+from codehub.ports.hints import Hints
+from codehub.ports.store import Change, ControllerStore, StoreUnavailable
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one pass makes of one workspace."""
+
+    row: Workspace
+    seen: Seen
+    plan: Plan
+    status: Status
+    is_concluded: bool
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether something new was recorded, so that the next pass should follow at once."""
+        before, after = self.row.status, self.status
+        return (
+            before.op_id != after.op_id
+            or before.operation is not after.operation
+            or before.home_ctx != after.home_ctx
+            or before.archive_key != after.archive_key
+        )
+
+
+class Controller:
+    """One controller process. Several may run side by side: compare-and-swap and op_id keep them right."""
+
+    def __init__(
+        self,
+        name: str,
+        store: ControllerStore,
+        platforms: Platforms,
+        hints: Hints,
+        system: System,
+        *,
+        rules: Rules = DEFAULT_RULES,
+        cadence: Cadence = Cadence(),  # noqa: B008  # frozen
+    ) -> None:
+        self.name = name
+        self._store = store
+        self._platforms = platforms
+        self._hints = hints
+        self._system = system
+        self._rules = rules
+        self._cadence = cadence
+        self._alarm = Alarm()
+        self._roster = Roster(store)
+        self._observer = Observer(platforms, system.clock)
+        self._crew = Crew(platforms, store, self._observer, system, cadence, self._alarm)
+        self._issued: dict[UUID, UUID] = {}
+        self._restless: set[UUID] = set()
+        self._looks: Looks | None = None
+        self._is_starting_up = True
+
+    async def run(self) -> None:
+        """Run until cancelled. Whatever a pass raises is logged; the next one comes all the same."""
+        self._system.tasks.spawn(self._follow_hints(), name="hints")
+        for backend, instances in self._platforms.instances.items():
+            self._system.tasks.spawn(self._crew.follow_events(instances), name=f"events of {backend}")
+        woken = Woken(frozenset(), everyone=True)
+        while True:
+            try:
+                await self.run_pass(woken)
+            except StoreUnavailable as error:
+                log.warning("store_unavailable", reason=str(error))
+            except Exception:
+                log.exception("pass_failed")
+            woken = await self._alarm.wait(
+                self._cadence.active_s if self._is_active else self._cadence.idle_s
+            )
+
+    async def run_pass(self, woken: Woken) -> int:
+        """Run one pass and return how many rows it wrote."""
+        refreshed = await self._roster.refresh()
+        focus = None if woken.everyone or self._looks is None else woken.workspaces | refreshed.changed
+        looks = await self._observe(focus)
+        rows = self._choose(focus, refreshed.changed, looks)
+        archives = await self._observer.look_at_archives(rows)
+        decisions = [
+            self._decide(row, looks.of(row, archives.get(row.id, ArchiveLook())), refreshed.now)
+            for row in rows
+        ]
+        written = [found for found in decisions if is_worth_writing(found.row.status, found.status)]
+        lost = await self._store.persist([_change(found, self.name) for found in written])
+        for found in written:
+            if found.row.id not in lost:
+                self._roster.note(found.row.id, found.status)
+        for found in decisions:
+            if found.row.id in lost:
+                self._alarm.ring({found.row.id})
+            else:
+                self._follow(found, refreshed.now)
+        if focus is None and isinstance(looks, Looks):
+            self._looks = looks
+            self._is_starting_up = False
+        return len(written) - len(lost)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step is under way."""
+        return self._crew.is_busy
+
+    @property
+    def _is_active(self) -> bool:
+        return any(
+            (row := self._roster.get(workspace_id)) is not None and row.status.operation is not Operation.NONE
+            for workspace_id in self._restless
+        )
+
+    async def _observe(self, focus: Collection[UUID] | None) -> Looks | CloseLooks:
+        if focus is None:
+            return await self._observer.look()
+        rows = [row for workspace_id in focus if (row := self._roster.get(workspace_id)) is not None]
+        if all(row.status.operation is Operation.STARTING for row in rows):
+            return await self._observer.look_closely(rows)
+        return await self._observer.look()
+
+    def _choose(
+        self, focus: Collection[UUID] | None, changed: Iterable[UUID], looks: Looks | CloseLooks
+    ) -> Sequence[Workspace]:
+        """Return whom to judge. What rests, and looks as it did, would be judged as before (contract 14)."""
+        if focus is not None or isinstance(looks, CloseLooks):
+            chosen: set[UUID] = set(focus or ())
+        elif self._looks is None:
+            return list(self._roster)
+        else:
+            chosen = {*changed, *self._restless}
+            chosen |= {row.id for row in self._roster if looks.differ(self._looks, row)}
+        return [row for workspace_id in chosen if (row := self._roster.get(workspace_id)) is not None]
+
+    def _decide(self, row: Workspace, seen: Seen, now: datetime) -> Decision:
+        verdict = judge(row, seen, now, starting_up=self._is_starting_up, rules=self._rules)
+        is_mine = self._issued.get(row.id) == row.status.op_id
+        planned = plan(row.spec, verdict, seen, now, is_mine=is_mine, rules=self._rules)
+        if isinstance(planned, Act) and (flight := self._crew.landed(row, planned)) is not None:
+            assert flight.outcome is not None
+            jitter = self._system.randomness.fraction()
+            status = conclude(
+                verdict.status, planned, flight.op_id, flight.outcome, now, jitter=jitter, rules=self._rules
+            )
+            return Decision(row, seen, planned, status, is_concluded=True)
+        status = settle(row.spec, verdict.status, planned, now, op_id=self._system.identity.new_id())
+        return Decision(row, seen, planned, status, is_concluded=False)
+
+    def _follow(self, found: Decision, now: datetime) -> None:
+        """Do what the decision asks for, now that it is recorded."""
+        workspace_id = found.row.id
+        if isinstance(found.plan, Rest) or (isinstance(found.plan, Wait) and found.plan.until is None):
+            if found.plan.why is not Why.IN_TRASH:
+                self._restless.discard(workspace_id)
+        else:
+            self._restless.add(workspace_id)
+        if isinstance(found.plan, Begin | TakeOver) and found.status.op_id is not None:
+            self._issued[workspace_id] = found.status.op_id
+        row = self._roster.get(workspace_id)
+        if row is None:
+            return
+        if isinstance(found.plan, Act) and not found.is_concluded:
+            self._crew.send(row, found.plan, found.seen, now)
+        else:
+            self._crew.recall(row, found.plan)
+        if found.has_moved:
+            self._alarm.ring({workspace_id})
+
+    async def _follow_hints(self) -> None:
+        async with self._hints.listen() as hints:
+            async for workspace_ids in hints:
+                self._alarm.ring(workspace_ids)
+
+
+def _change(found: Decision, actor: str) -> Change:
+    events = observed(found.row.status, found.status, actor=actor, reason=found.plan.why.value)
+    return Change(found.row.id, found.status, tuple(events))

@@ -1,0 +1,138 @@
+"""The crew: sends steps on their way, one per workspace, watches what is about to be ready, and rings when something has happened."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+
+from codehub.core.operations import Operation, Step
+from codehub.core.plan import Act, Plan
+from codehub.core.seen import Instance, Seen, Volume
+from codehub.core.workspace import Workspace
+from codehub.engine.alarm import Alarm
+from codehub.engine.execute import Executor
+from codehub.engine.flights import Flight, Flights
+from codehub.engine.observe import Observer
+from codehub.engine.platforms import Platforms
+from codehub.engine.system import Cadence, System
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.instances import InstanceController
+from codehub.ports.store import ControllerStore
+
+log = structlog.get_logger()
+
+_PROBE_GROWTH = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A step that an actuator has done, as far as it says; it is done again if its effect is not seen after a while."""
+
+    op_id: UUID
+    step: Step
+    at: float
+
+
+class Crew:
+    def __init__(
+        self,
+        platforms: Platforms,
+        store: ControllerStore,
+        observer: Observer,
+        system: System,
+        cadence: Cadence,
+        alarm: Alarm,
+    ) -> None:
+        self._observer = observer
+        self._system = system
+        self._cadence = cadence
+        self._alarm = alarm
+        self._executor = Executor(platforms, store.holds)
+        self._flights = Flights(
+            system.tasks,
+            short_max=cadence.short_max,
+            long_max=cadence.long_max,
+            landed=lambda workspace_id: alarm.ring({workspace_id}),
+        )
+        self._attempts: dict[UUID, Attempt] = {}
+        self._watched: dict[UUID, UUID] = {}
+
+    def landed(self, row: Workspace, act: Act) -> Flight | None:
+        """Return the flight whose outcome this pass is to record."""
+        flight = self._flights.get(row.id)
+        if flight is None or flight.outcome is None or not flight.is_of(act, row.status.op_id):
+            return None
+        return flight
+
+    def send(self, row: Workspace, act: Act, seen: Seen, now: datetime) -> None:
+        """Begin the step, unless it is under way, or was done so lately that its effect may not be seen yet."""
+        op_id = row.status.op_id
+        assert op_id is not None
+        if self._flights.get(row.id) is not None:
+            if not self._is_same(row, act):
+                self._flights.clear(row.id)
+            return
+        if self._was_just_done(row.id, op_id, act.step):
+            return
+        volume = seen.volume if isinstance(seen.volume, Volume) else None
+        work = self._executor.run(row, act, volume, now, lambda _amount: None)
+        self._flights.launch(row.id, act, op_id, work)
+
+    def recall(self, row: Workspace, planned: Plan) -> None:
+        """Let go of what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""
+        flight = self._flights.get(row.id)
+        if flight is None:
+            return
+        is_recorded = isinstance(planned, Act) and flight.outcome is not None
+        if is_recorded:
+            self._attempts[row.id] = Attempt(flight.op_id, flight.act.step, self._system.clock.monotonic())
+        if is_recorded or flight.op_id != row.status.op_id or row.status.operation is Operation.NONE:
+            self._flights.clear(row.id)
+        if is_recorded and flight.act.step is Step.START:
+            self._watch(row)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._flights.is_any_under_way
+
+    async def follow_events(self, instances: InstanceController) -> None:
+        """Ring for whatever the backend says has changed. Without its events the tick finds out."""
+        while True:
+            try:
+                async with instances.events() as events:
+                    async for workspace_id in events:
+                        self._alarm.ring({workspace_id})
+            except BackendUnreachable as error:
+                log.warning("events_lost", reason=str(error))
+            await self._system.clock.sleep(self._cadence.idle_s)
+
+    def _is_same(self, row: Workspace, act: Act) -> bool:
+        flight = self._flights.get(row.id)
+        return flight is not None and flight.is_of(act, row.status.op_id)
+
+    def _was_just_done(self, workspace_id: UUID, op_id: UUID, step: Step) -> bool:
+        attempt = self._attempts.get(workspace_id)
+        if attempt is None or (attempt.op_id, attempt.step) != (op_id, step):
+            return False
+        return self._system.clock.monotonic() - attempt.at < self._cadence.active_s
+
+    def _watch(self, row: Workspace) -> None:
+        """Watch a starting instance closely, so that nobody waits for a tick."""
+        op_id = row.status.op_id
+        if op_id is not None and self._watched.get(row.id) != op_id:
+            self._watched[row.id] = op_id
+            self._system.tasks.spawn(self._until_ready(row, op_id), name=f"watch {row.id}")
+
+    async def _until_ready(self, row: Workspace, op_id: UUID) -> None:
+        delay_s = self._cadence.probe_s_min
+        deadline = self._system.clock.monotonic() + self._cadence.idle_s
+        while self._watched.get(row.id) == op_id and self._system.clock.monotonic() < deadline:
+            found = await self._observer.look_at_instance(row)
+            if isinstance(found, Instance) and found.healthy:
+                self._alarm.ring({row.id})
+                break
+            await self._system.clock.sleep(delay_s)
+            delay_s = min(delay_s * _PROBE_GROWTH, self._cadence.probe_s_max)
+        if self._watched.get(row.id) == op_id:
+            del self._watched[row.id]

@@ -1,0 +1,93 @@
+"""Execute: one step of one workspace in, an outcome out. Asks right before it acts whether the row still carries the operation."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+
+from codehub.core.errors import ErrorReason
+from codehub.core.operations import Step
+from codehub.core.plan import Act
+from codehub.core.seen import Volume
+from codehub.core.settle import Done, Failed, Outcome, Unreached
+from codehub.core.workspace import Workspace
+from codehub.engine.platforms import Platforms
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.instances import InstanceSpec
+from codehub.ports.storage import Home, Report
+
+log = structlog.get_logger()
+
+# Asked of the database: whether the row still carries this operation's id.
+Holds = Callable[[UUID, UUID], Awaitable[bool]]
+
+LONG_STEPS = frozenset({Step.ARCHIVE, Step.RESTORE})
+
+
+class Superseded(Exception):
+    """The row carries another op_id by now: whoever issued that acts, and this process must not."""
+
+
+class Executor:
+    def __init__(self, platforms: Platforms, holds: Holds) -> None:
+        self._platforms = platforms
+        self._holds = holds
+
+    async def run(
+        self, workspace: Workspace, act: Act, volume: Volume | None, since: datetime, report: Report
+    ) -> Outcome:
+        """Do the step. `volume` is the one that was seen, `since` when the attempt began. Raises Superseded."""
+        op_id = workspace.status.op_id
+        assert op_id is not None
+        if not await self._holds(workspace.id, op_id):
+            raise Superseded
+        try:
+            return await self._do(workspace, act.step, op_id, volume, report)
+        except BackendUnreachable as error:
+            return Unreached(str(error) or "The backend does not answer.", since)
+        except ActionFailed as error:
+            return Failed(error.reason, str(error), error.context)
+        except Exception as error:  # an adapter's mistake must not stop the loop: it is retried, then shown
+            log.exception("step_failed_unexpectedly", workspace_id=str(workspace.id), step=act.step)
+            return Failed(ErrorReason.ACTION_FAILED, f"{type(error).__name__}: {error}")
+
+    async def _do(
+        self, workspace: Workspace, step: Step, op_id: UUID, volume: Volume | None, report: Report
+    ) -> Done:
+        instances = self._platforms.instances.get(workspace.spec.instance_backend)
+        storage = self._platforms.storage.get(workspace.spec.storage_backend)
+        if instances is None or storage is None:
+            raise BackendUnreachable("This process has no adapter for the workspace's backend.")
+        home = Home(workspace.id, workspace.spec.home_store_key)
+        status = workspace.status
+        match step:
+            case Step.PROVISION:
+                return Done(volume_id=await storage.provision(home))
+            case Step.RESTORE:
+                assert status.archive_key is not None
+                restored = await storage.restore(home, status.archive_key, report)
+                return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
+            case Step.ARCHIVE:
+                assert status.home_ctx.volume_id is not None
+                key = await storage.archive(
+                    home, status.home_ctx.volume_id, op_id, report, lambda: self._holds(workspace.id, op_id)
+                )
+                return Done(archive_key=key)
+            case Step.CREATE_EMPTY_ARCHIVE:
+                return Done(archive_key=await storage.create_empty_archive(home, op_id))
+            case Step.START:
+                assert status.home_ctx.volume_id is not None
+                await instances.start(_spec(workspace), status.home_ctx.volume_id)
+            case Step.DELETE_INSTANCE:
+                await instances.delete(workspace.id)
+            case Step.DELETE_VOLUME:
+                await storage.delete_volume(home, None if volume is None else volume.volume_id)
+            case Step.PURGE_ARCHIVES:
+                await storage.purge(home)
+        return Done()
+
+
+def _spec(workspace: Workspace) -> InstanceSpec:
+    spec = workspace.spec
+    return InstanceSpec(workspace.id, spec.home_store_key, spec.image_ref, spec.ide, spec.resources)

@@ -1,0 +1,76 @@
+"""Flights: steps that are under way. One per workspace, long ones in a lane of their own, each with its outcome when it lands."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from codehub.core.plan import Act
+from codehub.core.settle import Outcome
+from codehub.engine.execute import LONG_STEPS, Superseded
+from codehub.ports.system import Task, Tasks
+
+
+@dataclass(slots=True)
+class Flight:
+    """One step under way, or landed with an outcome."""
+
+    act: Act
+    op_id: UUID
+    task: Task | None = None
+    outcome: Outcome | None = None
+
+    def is_of(self, act: Act, op_id: UUID | None) -> bool:
+        return self.act == act and self.op_id == op_id
+
+
+class Flights:
+    """Bounded lanes: however much is archived or restored, a start never waits for it."""
+
+    def __init__(
+        self, tasks: Tasks, *, short_max: int, long_max: int, landed: Callable[[UUID], None]
+    ) -> None:
+        self._tasks = tasks
+        self._short = asyncio.Semaphore(short_max)
+        self._long = asyncio.Semaphore(long_max)
+        self._landed = landed
+        self._flights: dict[UUID, Flight] = {}
+
+    def get(self, workspace_id: UUID) -> Flight | None:
+        return self._flights.get(workspace_id)
+
+    def launch(self, workspace_id: UUID, act: Act, op_id: UUID, work: Coroutine[Any, Any, Outcome]) -> None:
+        """Begin a step. Its workspace has no other under way."""
+        flight = Flight(act, op_id)
+        self._flights[workspace_id] = flight
+        flight.task = self._tasks.spawn(
+            self._fly(workspace_id, flight, work), name=f"{act.step} {workspace_id}"
+        )
+
+    def clear(self, workspace_id: UUID) -> None:
+        """Forget what has landed; cancel what is under way, which keeps its place until it has really ended."""
+        flight = self._flights.get(workspace_id)
+        if flight is None:
+            return
+        if flight.task is None or flight.task.done():
+            del self._flights[workspace_id]
+        else:
+            flight.task.cancel()
+
+    async def _fly(self, workspace_id: UUID, flight: Flight, work: Coroutine[Any, Any, Outcome]) -> None:
+        lane = self._long if flight.act.step in LONG_STEPS else self._short
+        try:
+            async with lane:
+                flight.outcome = await work
+        except Superseded:
+            pass
+        finally:
+            work.close()
+            if flight.outcome is None and self._flights.get(workspace_id) is flight:
+                del self._flights[workspace_id]
+            self._landed(workspace_id)
+
+    @property
+    def is_any_under_way(self) -> bool:
+        return bool(self._flights)

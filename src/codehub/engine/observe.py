@@ -1,0 +1,178 @@
+"""Observe: platforms in, what is there out. One list per backend, never one call per workspace; a list that fails is blindness."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from uuid import UUID
+
+import structlog
+
+from codehub.core.judge import needs_archive_look
+from codehub.core.operations import Operation
+from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
+from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.engine.platforms import Platforms
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.storage import StorageProvider
+from codehub.ports.system import Clock
+
+log = structlog.get_logger()
+T = TypeVar("T")
+K = TypeVar("K")
+
+_LOOK_S_MAX = 10.0
+_CHECK_INTERVAL_S_MIN = 1.0
+_HEADS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What the lists said. A backend that this process does not have can't be reached from here."""
+
+    instances: Mapping[InstanceBackend, Mapping[UUID, Instance] | Blind]
+    volumes: Mapping[StorageBackend, Mapping[UUID, Volume] | Blind]
+
+    def of(self, workspace: Workspace, archive: "ArchiveLook") -> Seen:
+        return Seen(self.instance(workspace), self.volume(workspace), archive.archive, archive.archives_left)
+
+    def differ(self, earlier: "Looks", workspace: Workspace) -> bool:
+        """Whether anything about this workspace looks different from before."""
+        before = (earlier.instance(workspace), earlier.volume(workspace))
+        return (self.instance(workspace), self.volume(workspace)) != before
+
+    def instance(self, workspace: Workspace) -> Instance | Blind | None:
+        return _found(self.instances.get(workspace.spec.instance_backend, Blind.UNREACHABLE), workspace.id)
+
+    def volume(self, workspace: Workspace) -> Volume | Blind | None:
+        return _found(self.volumes.get(workspace.spec.storage_backend, Blind.UNREACHABLE), workspace.id)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseLooks:
+    """What a look at single instances said. Of anything else it says nothing."""
+
+    instances: Mapping[UUID, Instance | Blind | None]
+
+    def of(self, workspace: Workspace, archive: "ArchiveLook") -> Seen:
+        instance = self.instances.get(workspace.id, Blind.NOT_LOOKED)
+        return Seen(instance, Blind.NOT_LOOKED, archive.archive, archive.archives_left)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLook:
+    """What was seen of a workspace's archive, and of all its archives."""
+
+    archive: Archive | Blind | None = Blind.NOT_LOOKED
+    archives_left: bool | Blind = Blind.NOT_LOOKED
+
+
+def _found(look: Mapping[UUID, T] | Blind, workspace_id: UUID) -> T | Blind | None:
+    return look if isinstance(look, Blind) else look.get(workspace_id)
+
+
+class Observer:
+    """Looks at the platforms, and counts how often in a row an instance's health check failed."""
+
+    def __init__(self, platforms: Platforms, clock: Clock) -> None:
+        self._platforms = platforms
+        self._clock = clock
+        self._failing: dict[UUID, tuple[int, float]] = {}
+
+    async def look(self) -> Looks:
+        """Look at everything, all backends side by side."""
+        instances, volumes = self._platforms.instances, self._platforms.storage
+        seen_instances, seen_volumes = await asyncio.gather(
+            _each({backend: _look("instances", one.list_all) for backend, one in instances.items()}),
+            _each({backend: _look("volumes", one.list_volumes) for backend, one in volumes.items()}),
+        )
+        return Looks(
+            {
+                b: seen if isinstance(seen, Blind) else self._count_all(seen)
+                for b, seen in seen_instances.items()
+            },
+            seen_volumes,
+        )
+
+    async def look_closely(self, workspaces: Collection[Workspace]) -> CloseLooks:
+        """Look at these workspaces' instances one by one, and at nothing else: for those that are about to be ready."""
+        found = await asyncio.gather(*(self.look_at_instance(workspace) for workspace in workspaces))
+        return CloseLooks({workspace.id: look for workspace, look in zip(workspaces, found, strict=True)})
+
+    async def look_at_instance(self, workspace: Workspace) -> Instance | Blind | None:
+        controller = self._platforms.instances.get(workspace.spec.instance_backend)
+        if controller is None:
+            return Blind.UNREACHABLE
+        found = await _look("instance", lambda: controller.status(workspace.id))
+        return self._count(workspace.id, found) if isinstance(found, Instance) else found
+
+    async def look_at_archives(self, workspaces: Collection[Workspace]) -> Mapping[UUID, ArchiveLook]:
+        """Look at the archives of those for whom they matter now, a few at a time; the rest is swept now and then."""
+        gate = asyncio.Semaphore(_HEADS_AT_ONCE)
+
+        async def one(workspace: Workspace) -> ArchiveLook:
+            async with gate:
+                return await self._look_at_archive(workspace)
+
+        chosen = [workspace for workspace in workspaces if _concerns_archive(workspace)]
+        found = await asyncio.gather(*(one(workspace) for workspace in chosen))
+        return {workspace.id: look for workspace, look in zip(chosen, found, strict=True)}
+
+    async def sweep_archives(self) -> Mapping[StorageBackend, Mapping[str, Archive] | Blind]:
+        """Look at every archive of every backend, by key."""
+
+        async def one(storage: StorageProvider) -> Mapping[str, Archive] | Blind:
+            listed = await _look("archives", storage.list_archives)
+            if isinstance(listed, Blind):
+                return listed
+            return {found.key: Archive(found.committed) for found in listed}
+
+        return await _each({backend: one(storage) for backend, storage in self._platforms.storage.items()})
+
+    async def _look_at_archive(self, workspace: Workspace) -> ArchiveLook:
+        storage = self._platforms.storage.get(workspace.spec.storage_backend)
+        if storage is None:
+            return ArchiveLook(Blind.UNREACHABLE)
+        key = workspace.status.archive_key
+        archive: Archive | Blind | None = Blind.NOT_LOOKED
+        if key is not None:
+            archive = await _look("archive", lambda: storage.head_archive(key))
+        archives_left: bool | Blind = Blind.NOT_LOOKED
+        if workspace.status.operation is Operation.DELETING:
+            archives_left = await _look("archives", lambda: storage.has_archives(workspace.id))
+        return ArchiveLook(archive, archives_left)
+
+    def _count_all(self, seen: Mapping[UUID, Instance]) -> Mapping[UUID, Instance]:
+        for gone in self._failing.keys() - seen.keys():
+            del self._failing[gone]
+        return {workspace_id: self._count(workspace_id, instance) for workspace_id, instance in seen.items()}
+
+    def _count(self, workspace_id: UUID, instance: Instance) -> Instance:
+        """Count a failed check, but not two in the same second: a burst of looks is one check."""
+        if instance.healthy or not instance.running:
+            self._failing.pop(workspace_id, None)
+            return instance
+        now = self._clock.monotonic()
+        count, last = self._failing.get(workspace_id, (0, now - _CHECK_INTERVAL_S_MIN))
+        if now - last >= _CHECK_INTERVAL_S_MIN:
+            count, last = count + 1, now
+        self._failing[workspace_id] = (count, last)
+        return replace(instance, failed_checks=count)
+
+
+def _concerns_archive(workspace: Workspace) -> bool:
+    return needs_archive_look(workspace) or workspace.status.operation is Operation.DELETING
+
+
+async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
+    try:
+        async with asyncio.timeout(_LOOK_S_MAX):
+            return await ask()
+    except (BackendUnreachable, TimeoutError) as error:
+        log.warning("look_failed", what=what, reason=str(error) or "no answer in time")
+        return Blind.UNREACHABLE
+
+
+async def _each(looks: Mapping[K, Awaitable[T]]) -> dict[K, T]:
+    found = await asyncio.gather(*looks.values())
+    return dict(zip(looks, found, strict=True))

@@ -1,0 +1,27 @@
+"""What an engine is given: the machine's ports, and the numbers of its rhythm."""
+
+from dataclasses import dataclass
+
+from codehub.ports.system import Clock, Identity, Randomness, Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The machine's ports."""
+
+    clock: Clock
+    randomness: Randomness
+    identity: Identity
+    tasks: Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """How often it looks, and how much it does at once."""
+
+    idle_s: float = 10.0
+    active_s: float = 2.0
+    probe_s_min: float = 0.05
+    probe_s_max: float = 1.0
+    short_max: int = 64
+    long_max: int = 2

@@ -1,0 +1,90 @@
+"""Storage: volumes that hold homes, and archives that keep them. All calls are idempotent: already done is success."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from codehub.core.seen import Archive, Volume
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Which home is meant."""
+
+    workspace_id: UUID
+    home_store_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A volume that is complete, and the archive that it was made from."""
+
+    volume_id: str
+    marker: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArchive:
+    """An archive of this installation in the object store; not committed, it is half of one and does not count."""
+
+    key: str
+    size: int
+    modified_at: datetime
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How far long work has come. `total` is None while nobody knows."""
+
+    stage: str
+    done: int
+    total: int | None
+
+
+# Long work reports how far it is. It must return at once.
+Report = Callable[[Amount], None]
+# Asked right before an archive is committed: whether the row still carries the operation's id.
+MayCommit = Callable[[], Awaitable[bool]]
+
+
+class StorageProvider(Protocol):
+    async def provision(self, home: Home) -> str:
+        """Make an empty volume, or find the complete one, and return its volume_id."""
+
+    async def restore(self, home: Home, archive_key: str, report: Report) -> Restored:
+        """Make a volume from an archive. It counts only when complete; what was half there is replaced."""
+
+    async def archive(
+        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
+    ) -> str:
+        """Write this very volume to the object store, read it back, commit it, and return its key.
+
+        An archive of this op_id that is committed already is found, not written again.
+        """
+
+    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
+        """Commit an archive of an empty home and return its key."""
+
+    async def delete_volume(self, home: Home, volume_id: str | None) -> None:
+        """Delete this very volume (None: one that was never completed). Refuses any other, and one that is in use."""
+
+    async def list_volumes(self) -> Mapping[UUID, Volume]:
+        """Return all volumes of this installation. Complete, or raises BackendUnreachable."""
+
+    async def head_archive(self, archive_key: str) -> Archive | None:
+        """Look at one archive."""
+
+    async def has_archives(self, workspace_id: UUID) -> bool:
+        """Whether any object of this workspace is left."""
+
+    async def list_archives(self) -> Sequence[StoredArchive]:
+        """Return every archive of this installation, half ones too."""
+
+    async def delete_archive(self, archive_key: str) -> None:
+        """Delete one archive, its `.meta` first, so that no half of it ever counts."""
+
+    async def purge(self, home: Home) -> None:
+        """Delete every archive of this workspace."""

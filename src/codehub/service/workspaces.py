@@ -1,0 +1,114 @@
+"""Requests on workspaces: who asks for what in, one ruling and the workspace after it out. Every face goes through here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from codehub.core.history import Event, EventKind, wished
+from codehub.core.idle import idle_wish
+from codehub.core.limits import Limits, refuse_one_more
+from codehub.core.operations import DesiredState
+from codehub.core.wishes import (
+    Accepted,
+    Refused,
+    Ruling,
+    Unchanged,
+    rule_deletion,
+    rule_keep_awake,
+    rule_recovery,
+    rule_undeletion,
+    rule_wish,
+)
+from codehub.core.workspace import Spec, Workspace, counts_as_running
+from codehub.ports.store import ApiStore, Judgement, Ruled, Running
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who asks, and why: what the history will say."""
+
+    actor: str
+    reason: str
+    request_id: str | None = None
+
+
+class WorkspaceService:
+    def __init__(self, store: ApiStore, *, limits: Limits, trash_s: int) -> None:
+        self._store = store
+        self._limits = limits
+        self._trash_s = trash_s
+
+    async def create(self, workspace_id: UUID, spec: Spec, by: By) -> Workspace | Refused:
+        """Make a workspace with its wish. At the limit nothing is made. Raises NameTaken."""
+        made = Event(EventKind.WISH, None, spec.desired_state, by.actor, by.reason, by.request_id)
+        if spec.desired_state is not DesiredState.RUNNING:
+            return await self._store.create_workspace(workspace_id, spec, [made])
+        return await self._store.create_counted(workspace_id, spec, [made], self._admit)
+
+    async def set_wish(self, workspace_id: UUID, wanted: DesiredState, by: By) -> Ruled:
+        """Record a wish, within the limits."""
+        if wanted is not DesiredState.RUNNING:
+            return await self._amend(workspace_id, by, lambda row, _now: rule_wish(row, wanted))
+        return await self._amend_counted(workspace_id, by, lambda row, _now: rule_wish(row, wanted))
+
+    async def recover(self, workspace_id: UUID, by: By, *, accept_loss: bool = False) -> Ruled:
+        """Ask for a recovery, within the limits: a workspace that wishes to run will take a place again."""
+        return await self._amend_counted(
+            workspace_id, by, lambda row, now: rule_recovery(row, now, accept_loss=accept_loss)
+        )
+
+    async def delete(self, workspace_id: UUID, by: By, *, purge: bool = False) -> Ruled:
+        return await self._amend(
+            workspace_id, by, lambda row, now: rule_deletion(row, now, trash_s=self._trash_s, purge=purge)
+        )
+
+    async def undelete(self, workspace_id: UUID, by: By) -> Ruled:
+        """Take a deletion back. Raises NameTaken when its name was given away."""
+        return await self._amend(workspace_id, by, rule_undeletion)
+
+    async def keep_awake(self, workspace_id: UUID, by: By, *, seconds: int) -> Ruled:
+        return await self._amend(
+            workspace_id, by, lambda row, now: rule_keep_awake(row, now, seconds=seconds)
+        )
+
+    async def let_sleep(self, workspace_id: UUID, by: By) -> Ruled:
+        """Wish what its time to live asks for, if it is still idle now that the row is locked."""
+
+        def rule(row: Workspace, now: datetime) -> Ruling:
+            wish = idle_wish(row, now)
+            return Unchanged() if wish is None else rule_wish(row, wish)
+
+        return await self._amend(workspace_id, by, rule)
+
+    async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
+        """Note when workspaces were last used, many at once."""
+        if accesses:
+            await self._store.touch(accesses)
+
+    async def _amend(
+        self, workspace_id: UUID, by: By, rule: Callable[[Workspace, datetime], Ruling]
+    ) -> Ruled:
+        return await self._store.amend(workspace_id, lambda row, now: _judgement(row, rule(row, now), by))
+
+    async def _amend_counted(
+        self, workspace_id: UUID, by: By, rule: Callable[[Workspace, datetime], Ruling]
+    ) -> Ruled:
+        def judge(row: Workspace, now: datetime, running: Running) -> Judgement:
+            ruling = rule(row, now)
+            takes_a_place = isinstance(ruling, Accepted) and ruling.spec.desired_state is DesiredState.RUNNING
+            if takes_a_place and not counts_as_running(row) and (refused := self._admit(running)) is not None:
+                ruling = refused
+            return _judgement(row, ruling, by)
+
+        return await self._store.amend_counted(workspace_id, judge)
+
+    def _admit(self, running: Running) -> Refused | None:
+        return refuse_one_more(self._limits, running.of_owner, running.total)
+
+
+def _judgement(row: Workspace, ruling: Ruling, by: By) -> Judgement:
+    if not isinstance(ruling, Accepted):
+        return Judgement(ruling)
+    events = wished(row.spec, ruling.spec, actor=by.actor, reason=by.reason, request_id=by.request_id)
+    return Judgement(ruling, tuple(events))

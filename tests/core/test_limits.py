@@ -1,0 +1,30 @@
+"""Limits: which one is reached, what is said, and whose workspaces are named."""
+
+from uuid import UUID
+
+from codehub.core.limits import Limits, refuse_one_more
+from codehub.core.wishes import Refusal
+
+ONE = (UUID(int=1), "first")
+
+
+def test_below_both_limits_nothing_is_said() -> None:
+    assert refuse_one_more(Limits(2, 100), [ONE], 99) is None
+
+
+def test_the_owner_s_limit_names_what_runs_and_what_to_do() -> None:
+    refused = refuse_one_more(Limits(1, 100), [ONE], 1)
+    assert refused is not None
+    assert refused.code is Refusal.LIMIT_EXCEEDED
+    assert "first" in refused.message
+    assert refused.details == {
+        "limit": "per_user",
+        "max": 1,
+        "running": [{"id": str(ONE[0]), "name": "first"}],
+    }
+
+
+def test_the_total_names_nobody() -> None:
+    refused = refuse_one_more(Limits(2, 3), [ONE], 3)
+    assert refused is not None
+    assert refused.details == {"limit": "total", "max": 3, "running": []}
