@@ -1,6 +1,6 @@
 """The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -81,20 +81,25 @@ class Controller:
 
     async def run(self) -> None:
         """Run until cancelled. Whatever a pass raises is logged; the next one comes all the same."""
-        self._system.tasks.spawn(self._follow_hints(), name="hints")
         for backend, instances in self._platforms.instances.items():
             self._system.tasks.spawn(self._crew.follow_events(instances), name=f"events of {backend}")
-        woken = Woken(frozenset(), everyone=True)
-        while True:
-            try:
-                await self.run_pass(woken)
-            except StoreUnavailable as error:
-                log.warning("store_unavailable", reason=str(error))
-            except Exception:
-                log.exception("pass_failed")
-            woken = await self._alarm.wait(
-                self._cadence.active_s if self._is_active else self._cadence.idle_s
-            )
+        # Listening comes first: what was hinted before is seen by the first pass, what comes later rings.
+        async with self._hints.listen() as hints:
+            self._system.tasks.spawn(self._follow(hints), name="hints")
+            woken = Woken(frozenset(), everyone=True)
+            while True:
+                await self._try_pass(woken)
+                woken = await self._alarm.wait(
+                    self._cadence.active_s if self._is_active else self._cadence.idle_s
+                )
+
+    async def _try_pass(self, woken: Woken) -> None:
+        try:
+            await self.run_pass(woken)
+        except StoreUnavailable as error:
+            log.warning("store_unavailable", reason=str(error))
+        except Exception:
+            log.exception("pass_failed")
 
     async def run_pass(self, woken: Woken) -> int:
         """Run one pass and return how many rows it wrote."""
@@ -116,7 +121,7 @@ class Controller:
             if found.row.id in lost:
                 self._alarm.ring({found.row.id})
             else:
-                self._follow(found, refreshed.now)
+                self._carry_out(found, refreshed.now)
         if focus is None and isinstance(looks, Looks):
             self._looks = looks
             self._is_starting_up = False
@@ -169,7 +174,7 @@ class Controller:
         status = settle(row.spec, verdict.status, planned, now, op_id=self._system.identity.new_id())
         return Decision(row, seen, planned, status, is_concluded=False)
 
-    def _follow(self, found: Decision, now: datetime) -> None:
+    def _carry_out(self, found: Decision, now: datetime) -> None:
         """Do what the decision asks for, now that it is recorded."""
         workspace_id = found.row.id
         if isinstance(found.plan, Rest) or (isinstance(found.plan, Wait) and found.plan.until is None):
@@ -189,10 +194,9 @@ class Controller:
         if found.has_moved:
             self._alarm.ring({workspace_id})
 
-    async def _follow_hints(self) -> None:
-        async with self._hints.listen() as hints:
-            async for workspace_ids in hints:
-                self._alarm.ring(workspace_ids)
+    async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
+        async for workspace_ids in hints:
+            self._alarm.ring(workspace_ids)
 
 
 def _change(found: Decision, actor: str) -> Change:

@@ -1,0 +1,79 @@
+"""Garbage: what lies in the backends and which rows there are in, what may go and what nobody knows out (contract 9)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from codehub.core.operations import Phase
+from codehub.core.wishes import is_purge_due
+from codehub.core.workspace import Workspace
+
+
+class Thing(StrEnum):
+    ARCHIVE = "archive"
+    VOLUME = "volume"
+    INSTANCE = "instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something of this installation that lies in a backend. An archive has its key, a volume its id."""
+
+    thing: Thing
+    workspace_id: UUID
+    name: str | None
+    modified_at: datetime | None = None
+    committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What may go, and why."""
+
+    found: Found
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """What may go, and what belongs to no workspace that the database knows: that is reported, not touched."""
+
+    removals: tuple[Removal, ...]
+    unknown: tuple[Found, ...]
+
+
+def sort_garbage(
+    found: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, *, grace: timedelta
+) -> Sorted:
+    """Sort what was found. Whatever a workspace in the database could still need is in neither list."""
+    things = list(found)
+    return Sorted(
+        tuple(_removals(things, rows, now, grace)),
+        tuple(one for one in things if one.workspace_id not in rows),
+    )
+
+
+def _removals(
+    things: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, grace: timedelta
+) -> Iterator[Removal]:
+    for one in things:
+        row = rows.get(one.workspace_id)
+        if row is None or (one.modified_at is not None and now - one.modified_at < grace):
+            continue
+        if one.thing is Thing.ARCHIVE:
+            if row.status.phase is not Phase.ERROR and not _is_needed(one, row):
+                yield Removal(
+                    one, "No workspace needs it any more." if one.committed else "It was never completed."
+                )
+        elif row.status.phase is Phase.DELETED and is_purge_due(row.spec, now):
+            yield Removal(one, "Its workspace is deleted, and its time in the trash is over.")
+
+
+def _is_needed(one: Found, row: Workspace) -> bool:
+    """Its archive, and whatever the operation that ran last may have made: that may be its archive in a moment."""
+    if one.name == row.status.archive_key:
+        return True
+    op_id = None if one.name is None else one.name.split("/")[1]
+    return op_id == str(row.status.op_id)

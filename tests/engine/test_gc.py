@@ -1,0 +1,72 @@
+"""Garbage collection against a whole plane: what goes, what stays, what is only reported, what a dry run says."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from tests.support.engine import BY, Plane
+
+from codehub.core.garbage import Thing
+from codehub.core.operations import DesiredState
+from codehub.engine.gc import GarbageCollector
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.storage import Home
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[Plane]:
+    made = Plane()
+    yield made
+    await made.close()
+
+
+def collector(plane: Plane) -> GarbageCollector:
+    return GarbageCollector(plane.store, plane.platforms, grace=timedelta(hours=2))
+
+
+async def archived_twice(plane: Plane) -> UUID:
+    """A workspace whose first archive nobody needs any more."""
+    controller = plane.controller()
+    workspace_id = await plane.create()
+    for wanted in (DesiredState.RUNNING, DesiredState.ARCHIVED, DesiredState.RUNNING, DesiredState.ARCHIVED):
+        await plane.service.set_wish(workspace_id, wanted, BY)
+        await plane.settle(controller)
+    return workspace_id
+
+
+async def test_an_old_archive_goes_after_its_grace_time_and_the_new_one_stays(plane: Plane) -> None:
+    workspace_id = await archived_twice(plane)
+    key = (await plane.get(workspace_id)).status.archive_key
+    assert len(await plane.storage.list_archives()) == 2
+    assert (await collector(plane).collect()).removed == ()
+    plane.clock.seconds += 2 * 3600
+    planned = await collector(plane).collect(dry_run=True)
+    assert [removal.found.thing for removal in planned.removed] == [Thing.ARCHIVE]
+    assert len(await plane.storage.list_archives()) == 2
+    assert (await collector(plane).collect()).removed == planned.removed
+    assert [archive.key for archive in await plane.storage.list_archives()] == [key]
+
+
+async def test_what_the_database_does_not_know_goes_only_if_asked_for(plane: Plane) -> None:
+    stray = Home(uuid4(), "")
+    await plane.storage.provision(stray)
+    collected = await collector(plane).collect()
+    assert [found.workspace_id for found in collected.unknown] == [stray.workspace_id]
+    assert plane.storage.volume_id(stray.workspace_id) is not None
+    await collector(plane).collect(orphans=True)
+    assert plane.storage.volume_id(stray.workspace_id) is None
+
+
+async def test_a_backend_that_is_away_is_named_and_the_others_are_looked_at(plane: Plane) -> None:
+    await archived_twice(plane)
+    plane.clock.seconds += 2 * 3600
+
+    async def away(point: str) -> None:
+        if point == "instances.list":
+            raise BackendUnreachable("the engine is away")
+
+    plane.hook = away
+    collected = await collector(plane).collect()
+    assert collected.unreachable == ("local-process: the engine is away",)
+    assert len(collected.removed) == 1

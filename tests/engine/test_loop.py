@@ -1,0 +1,154 @@
+"""The loop as it runs: woken by hints and events, by the clock alone when all of them are lost, through outages and with two controllers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from uuid import UUID
+
+from tests.support.engine import BY, Dice, Plane
+from tests.support.stores import PASSWORD_HASH
+from tests.support.workspaces import OWNER_ID
+
+from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.engine.controller import Controller
+from codehub.engine.system import Cadence, System
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.store import StoreUnavailable
+
+QUICK = Cadence(idle_s=0.05, active_s=0.02, probe_s_min=0.005)
+PATIENT = Cadence(idle_s=60, active_s=60, probe_s_min=0.005)
+
+
+class RealTime(SystemClock):
+    """The machine's time, as a plane's clock."""
+
+    seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class _Deaf(set[asyncio.Queue[UUID]]):
+    """Nobody is told."""
+
+    def add(self, _queue: asyncio.Queue[UUID]) -> None:
+        return
+
+
+def real_plane(boot_s: float = 0.0) -> Plane:
+    return Plane(clock=RealTime(), boot_s=boot_s)  # type: ignore[arg-type]  # time that nobody moves
+
+
+@asynccontextmanager
+async def running(plane: Plane, cadence: Cadence, *names: str) -> AsyncIterator[None]:
+    tasks = SystemTasks()
+    system = System(plane.clock, Dice(), SystemIdentity(), tasks)
+    for name in names or ("c1",):
+        controller = Controller(name, plane.store, plane.platforms, plane.hints, system, cadence=cadence)
+        tasks.spawn(controller.run(), name=name)
+    try:
+        yield
+    finally:
+        await tasks.settle()
+
+
+async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not await is_so():  # noqa: ASYNC110  # what is waited for is seen from outside only
+            await asyncio.sleep(0.005)
+
+
+async def arrives(plane: Plane, workspace_id: UUID, phase: Phase) -> None:
+    async def is_there() -> bool:
+        status = (await plane.store.get(workspace_id)).status
+        return status.phase is phase and status.operation is Operation.NONE
+
+    await until(is_there)
+
+
+async def test_hints_events_and_finished_steps_carry_it_all_the_way_without_a_tick() -> None:
+    plane = real_plane(boot_s=0.05)
+    async with running(plane, PATIENT):
+        await asyncio.sleep(0)
+        workspace_id = await plane.create()
+        await arrives(plane, workspace_id, Phase.RUNNING)
+        await plane.service.set_wish(workspace_id, DesiredState.ARCHIVED, BY)
+        await arrives(plane, workspace_id, Phase.ARCHIVED)
+
+
+async def test_with_every_hint_and_event_lost_the_clock_alone_gets_there() -> None:
+    plane = real_plane()
+
+    async def lose(point: str) -> None:
+        if point == "hints.send":
+            raise ConnectionError("lost")
+
+    plane.hook = lose
+    plane.instances._listeners = _Deaf()
+    async with running(plane, QUICK):
+        workspace_id = await plane.create()
+        await arrives(plane, workspace_id, Phase.RUNNING)
+        await plane.service.set_wish(workspace_id, DesiredState.ARCHIVED, BY)
+        await arrives(plane, workspace_id, Phase.ARCHIVED)
+
+
+async def test_a_store_that_is_away_for_a_while_stops_nothing_for_good() -> None:
+    plane = real_plane()
+    is_away = False
+
+    async def hook(point: str) -> None:
+        if is_away and point in ("load", "persist.before_commit"):
+            raise StoreUnavailable("away")
+
+    plane.hook = hook
+    async with running(plane, QUICK):
+        workspace_id = await plane.create()
+        is_away = True
+        await asyncio.sleep(0.1)
+        is_away = False
+        await arrives(plane, workspace_id, Phase.RUNNING)
+
+
+async def test_an_outage_of_the_instances_freezes_what_needs_them_and_nothing_fails() -> None:
+    plane = real_plane()
+    is_away = True
+
+    async def hook(point: str) -> None:
+        if is_away and point.startswith("instances."):
+            raise BackendUnreachable("away")
+
+    plane.hook = hook
+    async with running(plane, QUICK):
+        workspace_id = await plane.create()
+
+        async def knows() -> bool:
+            return (await plane.store.get(workspace_id)).status.conditions.container_ready.is_unknown
+
+        await until(knows)
+        status = (await plane.store.get(workspace_id)).status
+        assert (status.phase, status.operation, status.error_info) == (Phase.PENDING, Operation.NONE, None)
+        is_away = False
+        await arrives(plane, workspace_id, Phase.RUNNING)
+
+
+async def test_two_controllers_side_by_side_start_one_instance() -> None:
+    plane = real_plane()
+    async with running(plane, QUICK, "c1", "c2"):
+        workspace_id = await plane.create()
+        for wanted in (Phase.RUNNING, Phase.STANDBY, Phase.RUNNING, Phase.ARCHIVED, Phase.RUNNING):
+            await plane.service.set_wish(workspace_id, DesiredState(wanted.value), BY)
+            await arrives(plane, workspace_id, wanted)
+            assert sum(plane.instances.started.count(one) for one in [workspace_id]) <= 3
+    assert len(plane.instances.started) - len(plane.instances.deleted) == 1
+
+
+async def test_fifty_at_once_all_arrive() -> None:
+    plane = real_plane(boot_s=0.02)
+    await plane.store.create_user(OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member")
+    async with running(plane, PATIENT):
+        await asyncio.sleep(0)
+        rows = [await plane.make(f"ws-{number}") for number in range(50)]
+        await asyncio.gather(*(arrives(plane, row.id, Phase.RUNNING) for row in rows))
+    assert sorted(plane.instances.started) == sorted(row.id for row in rows)
