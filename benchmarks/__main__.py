@@ -2,7 +2,7 @@
 
 import importlib
 
-SUITES = ("imports", "persist", "due_work")
+SUITES = ("imports", "persist", "due_work", "engine")
 
 
 def main() -> None:

@@ -107,25 +107,34 @@ class Controller:
         focus = None if woken.everyone or self._looks is None else woken.workspaces | refreshed.changed
         looks = await self._observe(focus)
         rows = self._choose(focus, refreshed.changed, looks)
+        written = 0
+        for start in range(0, len(rows), self._cadence.batch_max):
+            batch = rows[start : start + self._cadence.batch_max]
+            written += await self._judge_and_persist(batch, looks, refreshed.now)
+        if focus is None and isinstance(looks, Looks):
+            self._looks = looks
+            self._is_starting_up = False
+        return written
+
+    async def _judge_and_persist(
+        self, rows: Sequence[Workspace], looks: Looks | CloseLooks, now: datetime
+    ) -> int:
+        """Judge, plan and record, then do what was planned; return how many rows were written. The heart of a pass."""
         archives = await self._observer.look_at_archives(rows)
         decisions = [
-            self._decide(row, looks.of(row, archives.get(row.id, ArchiveLook())), refreshed.now)
-            for row in rows
+            self._decide(row, looks.of(row, archives.get(row.id, ArchiveLook())), now) for row in rows
         ]
-        written = [found for found in decisions if is_worth_writing(found.row.status, found.status)]
-        lost = await self._store.persist([_change(found, self.name) for found in written])
-        for found in written:
+        changed = [found for found in decisions if is_worth_writing(found.row.status, found.status)]
+        lost = await self._store.persist([_change(found, self.name) for found in changed])
+        for found in changed:
             if found.row.id not in lost:
                 self._roster.note(found.row.id, found.status)
         for found in decisions:
             if found.row.id in lost:
                 self._alarm.ring({found.row.id})
             else:
-                self._carry_out(found, refreshed.now)
-        if focus is None and isinstance(looks, Looks):
-            self._looks = looks
-            self._is_starting_up = False
-        return len(written) - len(lost)
+                self._carry_out(found, now)
+        return len(changed) - len(lost)
 
     @property
     def is_busy(self) -> bool:

@@ -25,3 +25,4 @@ class Cadence:
     probe_s_max: float = 1.0
     short_max: int = 64
     long_max: int = 2
+    batch_max: int = 2_000

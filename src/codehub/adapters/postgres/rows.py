@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
+from sys import intern  # what thousands of rows say alike is kept once
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -42,14 +43,14 @@ def to_spec(row: Row) -> Spec:
     return Spec(
         owner_user_id=row["owner_user_id"],
         name=row["name"],
-        image_ref=row["image_ref"],
-        ide=row["ide"],
+        image_ref=intern(row["image_ref"]),
+        ide=intern(row["ide"]),
         instance_backend=InstanceBackend(row["instance_backend"]),
         storage_backend=StorageBackend(row["storage_backend"]),
         home_store_key=row["home_store_key"],
         description=row["description"],
         memo=row["memo"],
-        resources=Resources(**json.loads(row["resources"])),
+        resources=_to_resources(row["resources"]),
         desired_state=DesiredState(row["desired_state"]),
         deleted_at=row["deleted_at"],
         purge_at=row["purge_at"],
@@ -166,12 +167,17 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
+@lru_cache(maxsize=1024)
+def _to_resources(text: str) -> Resources:
+    return Resources(**json.loads(text))
+
+
 def _to_condition(stored: Row) -> Condition:
     since = stored["last_transition_time"]
     return Condition(
         Truth(stored["status"]),
-        stored["reason"],
-        stored["message"],
+        intern(stored["reason"]),
+        intern(stored["message"]),
         None if since is None else _to_time(since),
     )
 

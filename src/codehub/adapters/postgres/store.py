@@ -12,6 +12,10 @@ from codehub.ports.store import Change, Changes, Loaded
 
 if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Pool
+    from codehub.core.workspace import Workspace
+
+
+_PREFETCH = 1_000
 
 
 class PostgresControllerStore:
@@ -30,10 +34,16 @@ class PostgresControllerStore:
         return await self._load("load", list(workspace_ids))
 
     async def changes(self, cursor: str | None) -> Changes:
-        async with translated():
-            rows = await self._pool.fetch(self._sql["changes"], cursor or "0")
-        found = [to_workspace(row) for row in rows if row["id"] is not None]
-        return Changes(rows[0]["loaded_at"], found, rows[0]["cursor"])
+        """Read row by row: memory then holds the workspaces, and no second copy of them."""
+        found: list[Workspace] = []
+        now, seen = None, ""
+        async with translated(), self._pool.acquire() as connection, connection.transaction(readonly=True):
+            async for row in connection.cursor(self._sql["changes"], cursor or "0", prefetch=_PREFETCH):
+                now, seen = row["loaded_at"], row["cursor"]
+                if row["id"] is not None:
+                    found.append(to_workspace(row))
+        assert now is not None
+        return Changes(now, found, seen)
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
         async with translated():
