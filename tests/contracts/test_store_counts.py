@@ -9,6 +9,7 @@ from tests.support.stores import World
 
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.operations import DesiredState, Operation
+from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted, Refusal, Refused
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, Judgement, Running
@@ -89,6 +90,25 @@ async def test_last_use_never_goes_back_and_unknown_workspaces_are_passed_over(w
     await world.api.touch({row.id: now - timedelta(hours=1)})
     touched = await world.api.get(row.id)
     assert (touched.spec.last_access_at, touched.spec.revision) == (now, 1)
+
+
+# Progress
+
+
+async def test_progress_is_shown_only_of_the_operation_that_the_row_carries(world: World) -> None:
+    row, op_id = await world.create(), uuid4()
+    begun = replace(row.status, operation=Operation.RESTORING, op_id=op_id, op_started_at=await world.now())
+    await world.controller.persist([Change(row.id, begun)])
+    half = Progress("restore", 5, 10, 2.5, 2.0)
+    await world.controller.write_progress({row.id: (uuid4(), half)}, [])
+    assert await world.api.progress([row.id]) == {}
+    await world.controller.write_progress({row.id: (op_id, half)}, [])
+    assert await world.api.progress([row.id, uuid4()]) == {row.id: half}
+    unknown = Progress("restore", 6, None, None, None)
+    await world.controller.write_progress({row.id: (op_id, unknown)}, [])
+    assert await world.api.progress([row.id]) == {row.id: unknown}
+    await world.controller.write_progress({}, [row.id])
+    assert await world.api.progress([row.id]) == {}
 
 
 # Limits

@@ -83,6 +83,7 @@ class Controller:
         """Run until cancelled. Whatever a pass raises is logged; the next one comes all the same."""
         for backend, instances in self._platforms.instances.items():
             self._system.tasks.spawn(self._crew.follow_events(instances), name=f"events of {backend}")
+        self._system.tasks.spawn(self._crew.board.run(), name="progress")
         # Listening comes first: what was hinted before is seen by the first pass, what comes later rings.
         async with self._hints.listen() as hints:
             self._system.tasks.spawn(self._follow(hints), name="hints")

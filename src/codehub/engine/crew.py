@@ -15,6 +15,7 @@ from codehub.engine.execute import Executor
 from codehub.engine.flights import Flight, Flights
 from codehub.engine.observe import Observer
 from codehub.engine.platforms import Platforms
+from codehub.engine.progress import ProgressBoard
 from codehub.engine.system import Cadence, System
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceController
@@ -53,8 +54,9 @@ class Crew:
             system.tasks,
             short_max=cadence.short_max,
             long_max=cadence.long_max,
-            landed=lambda workspace_id: alarm.ring({workspace_id}),
+            landed=self._landed,
         )
+        self.board = ProgressBoard(store, system.clock)
         self._attempts: dict[UUID, Attempt] = {}
         self._watched: dict[UUID, UUID] = {}
 
@@ -76,7 +78,9 @@ class Crew:
         if self._was_just_done(row.id, op_id, act.step):
             return
         volume = seen.volume if isinstance(seen.volume, Volume) else None
-        work = self._executor.run(row, act, volume, now, lambda _amount: None)
+        work = self._executor.run(
+            row, act, volume, now, lambda amount: self.board.report(row.id, op_id, amount)
+        )
         self._flights.launch(row.id, act, op_id, work)
 
     def recall(self, row: Workspace, planned: Plan) -> None:
@@ -106,6 +110,10 @@ class Crew:
             except BackendUnreachable as error:
                 log.warning("events_lost", reason=str(error))
             await self._system.clock.sleep(self._cadence.idle_s)
+
+    def _landed(self, workspace_id: UUID) -> None:
+        self.board.end(workspace_id)
+        self._alarm.ring({workspace_id})
 
     def _is_same(self, row: Workspace, act: Act) -> bool:
         flight = self._flights.get(row.id)

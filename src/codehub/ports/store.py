@@ -1,12 +1,13 @@
 """The store, as its two writers see it. Each has its own columns, and the database refuses the other's (contract 3)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
 from codehub.core.history import Event
+from codehub.core.progress import Progress
 from codehub.core.wishes import Refused, Ruling
 from codehub.core.workspace import Spec, Status, Workspace
 
@@ -115,6 +116,11 @@ class ControllerStore(Protocol):
         Returns the workspaces that lost the swap: nothing of theirs was written, no event either. Hints follow the commit.
         """
 
+    async def write_progress(
+        self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]
+    ) -> None:
+        """Store how far operations are, each with its op_id, and forget those that have ended. Not durable."""
+
 
 class ApiStore(Protocol):
     """What the service layer may read and write."""
@@ -146,6 +152,9 @@ class ApiStore(Protocol):
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         """Store when workspaces were last used, many at once. A time never goes back; unknown workspaces are passed over."""
+
+    async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
+        """Return how far these workspaces' operations are, those of them that move bytes."""
 
     async def history(
         self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None

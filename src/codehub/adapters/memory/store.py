@@ -1,6 +1,6 @@
 """The store in memory: both ports on one dictionary, at a clock that is given. Refuses what the schema refuses."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -9,6 +9,7 @@ from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.rules import contradictions, is_due, is_idle, is_trash_over
 from codehub.core.history import Event, EventKind
 from codehub.core.operations import Operation
+from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted, Refused
 from codehub.core.workspace import Spec, Status, Workspace, counts_as_running
 from codehub.ports.hints import Hints
@@ -37,6 +38,7 @@ class MemoryStore:
         self._usernames: dict[UUID, str] = {}
         self._workspaces: dict[UUID, Workspace] = {}
         self._history: list[Recorded] = []
+        self._progress: dict[UUID, tuple[UUID, Progress]] = {}
         self._writes = 0
         self._written: dict[UUID, int] = {}
 
@@ -65,8 +67,7 @@ class MemoryStore:
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
         await self._faults("load")
-        row = self._workspaces.get(workspace_id)
-        return row is not None and row.status.op_id == op_id and row.status.operation is not Operation.NONE
+        return self._carries(workspace_id, op_id)
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         ids = {change.workspace_id for change in changes}
@@ -82,6 +83,19 @@ class MemoryStore:
         won = {change.workspace_id for change in winners}
         await self._hints.send(won)
         return frozenset(ids - won)
+
+    async def write_progress(
+        self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]
+    ) -> None:
+        await self._faults("progress.before_commit")
+        self._progress.update(progress)
+        for workspace_id in ended:
+            self._progress.pop(workspace_id, None)
+
+    async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
+        await self._faults("load")
+        known = {one: self._progress[one] for one in workspace_ids if one in self._progress}
+        return {one: progress for one, (op_id, progress) in known.items() if self._carries(one, op_id)}
 
     async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
         if not password_hash.startswith("$argon2id$") or role not in ("admin", "member"):
@@ -195,6 +209,10 @@ class MemoryStore:
             status=replace(status, version=status.version + 1),
             updated_at=self._now(),
         )
+
+    def _carries(self, workspace_id: UUID, op_id: UUID) -> bool:
+        row = self._workspaces.get(workspace_id)
+        return row is not None and row.status.op_id == op_id and row.status.operation is not Operation.NONE
 
     def _touched(self, workspace_id: UUID, at: datetime) -> Workspace:
         row = self._workspaces[workspace_id]

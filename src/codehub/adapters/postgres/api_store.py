@@ -9,6 +9,7 @@ from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.rows import from_events, from_spec, to_recorded, to_workspace
 from codehub.adapters.postgres.sql import statements
 from codehub.core.history import Event
+from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted, Refused
 from codehub.core.workspace import Spec, Workspace
 from codehub.ports.hints import Hints
@@ -102,6 +103,11 @@ class PostgresApiStore:
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         async with translated():
             await self._pool.execute(self._sql["touch"], list(accesses), list(accesses.values()))
+
+    async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["progress"], list(workspace_ids))
+        return {row["workspace_id"]: Progress(*tuple(row)[1:]) for row in rows}
 
     async def history(
         self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None

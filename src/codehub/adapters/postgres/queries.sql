@@ -186,3 +186,20 @@ LIMIT $3;
 -- name: notify
 -- Outside any transaction: a NOTIFY inside one takes a lock that all commits share.
 SELECT pg_notify($1, $2);
+
+-- name: write_progress
+-- How far operations are; the table is not logged, so what a crash takes is only what is said anew a second later.
+INSERT INTO workspace_progress (workspace_id, op_id, stage, done_bytes, total_bytes, bytes_per_second, eta_seconds)
+SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::bigint[], $6::float8[], $7::float8[])
+ON CONFLICT (workspace_id) DO UPDATE SET
+    op_id = excluded.op_id, stage = excluded.stage, done_bytes = excluded.done_bytes, total_bytes = excluded.total_bytes,
+    bytes_per_second = excluded.bytes_per_second, eta_seconds = excluded.eta_seconds, updated_at = clock_timestamp();
+
+-- name: end_progress
+DELETE FROM workspace_progress WHERE workspace_id = ANY ($1::uuid[]);
+
+-- name: progress
+-- Only of the operation that the row still carries.
+SELECT p.workspace_id, p.stage, p.done_bytes, p.total_bytes, p.bytes_per_second, p.eta_seconds
+FROM workspace_progress p JOIN workspaces w ON w.id = p.workspace_id AND w.op_id = p.op_id
+WHERE p.workspace_id = ANY ($1::uuid[]) AND w.operation <> 'NONE';

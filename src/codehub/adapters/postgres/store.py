@@ -1,12 +1,13 @@
 """The controller's store on PostgreSQL. A pass goes in, who lost the swap comes out. Writes the controller's columns only."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.rows import from_changes, from_events, to_workspace
 from codehub.adapters.postgres.sql import statements
+from codehub.core.progress import Progress
 from codehub.ports.hints import Hints
 from codehub.ports.store import Change, Changes, Loaded
 
@@ -65,6 +66,27 @@ class PostgresControllerStore:
                 await connection.execute(self._sql["record_events"], *from_events(events))
         await self._hints.send([change.workspace_id for change in winners])
         return lost
+
+    async def write_progress(
+        self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]
+    ) -> None:
+        rows = [
+            (
+                workspace_id,
+                op_id,
+                one.stage,
+                one.done_bytes,
+                one.total_bytes,
+                one.bytes_per_second,
+                one.eta_seconds,
+            )
+            for workspace_id, (op_id, one) in progress.items()
+        ]
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            if rows:
+                await connection.execute(self._sql["write_progress"], *map(list, zip(*rows, strict=True)))
+            if ended:
+                await connection.execute(self._sql["end_progress"], list(ended))
 
     async def _load(self, name: str, argument: object) -> Loaded:
         async with translated():

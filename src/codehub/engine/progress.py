@@ -1,0 +1,66 @@
+"""Progress of steps under way: reports in at any rate, at most one write a second for all of them together out."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from codehub.core.progress import Progress, measured
+from codehub.ports.storage import Amount
+from codehub.ports.store import ControllerStore, StoreUnavailable
+from codehub.ports.system import Clock
+
+log = structlog.get_logger()
+
+_INTERVAL_S = 1.0
+
+
+@dataclass(slots=True)
+class _Stage:
+    op_id: UUID
+    began: float
+    amount: Amount
+
+
+class ProgressBoard:
+    def __init__(self, store: ControllerStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._stages: dict[UUID, _Stage] = {}
+        self._written: dict[UUID, Amount] = {}
+
+    def report(self, workspace_id: UUID, op_id: UUID, amount: Amount) -> None:
+        """Take in how far a step is. Returns at once."""
+        stage = self._stages.get(workspace_id)
+        if stage is None or stage.op_id != op_id or stage.amount.stage != amount.stage:
+            self._stages[workspace_id] = _Stage(op_id, self._clock.monotonic(), amount)
+        else:
+            stage.amount = amount
+
+    def end(self, workspace_id: UUID) -> None:
+        """Forget a step that has ended."""
+        self._stages.pop(workspace_id, None)
+
+    async def run(self) -> None:
+        """Write what changed, once a second, until cancelled. What can't be written is lost, and nobody misses it."""
+        while True:
+            await self._clock.sleep(_INTERVAL_S)
+            try:
+                await self.flush()
+            except StoreUnavailable as error:
+                log.warning("progress_not_written", reason=str(error))
+
+    async def flush(self) -> None:
+        changed = {
+            workspace_id: (stage.op_id, self._measured(stage))
+            for workspace_id, stage in self._stages.items()
+            if self._written.get(workspace_id) != stage.amount
+        }
+        ended = self._written.keys() - self._stages.keys()
+        if changed or ended:
+            await self._store.write_progress(changed, frozenset(ended))
+            self._written = {workspace_id: stage.amount for workspace_id, stage in self._stages.items()}
+
+    def _measured(self, stage: _Stage) -> Progress:
+        elapsed_s = self._clock.monotonic() - stage.began
+        return measured(stage.amount.stage, stage.amount.done, stage.amount.total, elapsed_s=elapsed_s)
