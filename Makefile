@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-api check format bench docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-local test-api check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-api ## set up, then run all suites
+test: test-core test-store test-sim test-local test-api ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -22,8 +22,16 @@ test-core: $(DEV) ## the pure core: every table, every state, 100 % of its branc
 	@scripts/suite test-core 60 bash -c '$(PYTEST) tests/core tests/architecture --ignore tests/core/test_state_space.py --cov \
 		&& $(PYTEST) -n 2 tests/core/test_state_space.py'
 
+STORE := tests/contracts tests/integration/embedded_postgres tests/integration/test_schema.py \
+	tests/integration/test_migrations.py tests/integration/test_store_postgres.py \
+	--ignore tests/contracts/test_storage.py --ignore tests/contracts/test_instances.py
+LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
+	tests/integration/local_instances tests/integration/test_local_circle.py
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
-	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile tests/contracts tests/integration
+	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
+
+test-local: $(DEV) engines ## this machine as a platform: sandboxed processes, homes, archives, the whole circle with a real IDE
+	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile $(LOCAL)
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, and a crash at every boundary
 	@scripts/suite test-sim 120 $(PYTEST) -n 2 tests/engine

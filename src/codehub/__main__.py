@@ -31,6 +31,25 @@ def doctor(
     raise typer.Exit(0 if all(finding.is_fine for finding in findings) else 1)
 
 
+@cli.command()
+def gc(
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only say what would be removed."),
+    orphans: bool = typer.Option(False, "--orphans", help="Also remove what the database does not know."),
+    json: bool = typer.Option(False, "--json", help="Print what was done as JSON."),
+) -> None:
+    """Remove what no workspace needs any more."""
+    from codehub.app import run_gc
+    from codehub.cli.garbage import told
+
+    code = run_gc(
+        _settings(),
+        lambda collected: typer.echo(told(collected, dry_run=dry_run, as_json=json)),
+        dry_run=dry_run,
+        orphans=orphans,
+    )
+    raise typer.Exit(code)
+
+
 def _settings() -> "Settings":
     from codehub.settings import WrongSetting, load_settings
 

@@ -87,6 +87,25 @@ class Settings(BaseSettings):
         description="`code-server`, `jupyterlab` or `http`. Default: code-server if it is installed, else JupyterLab.",
     )
 
+    limit_running_per_user: int = Field(
+        2, ge=0, description="How many workspaces of one person may run at once."
+    )
+    limit_running_total: int = Field(100, ge=0, description="How many workspaces may run at once in all.")
+    trash_seconds: int = Field(
+        604_800, ge=0, description="How long a deleted workspace can be taken back, in seconds."
+    )
+    gc_grace_seconds: int = Field(
+        7_200, ge=0, description="How old something must be before garbage collection removes it, in seconds."
+    )
+    idle_period_seconds: float = Field(
+        10.0,
+        gt=0,
+        description="How often the controller looks at everything while nothing moves, in seconds.",
+    )
+    active_period_seconds: float = Field(
+        2.0, gt=0, description="How often the controller looks while something moves, in seconds."
+    )
+
     @field_validator("data_dir")
     @classmethod
     def _absolute(cls, value: Path) -> Path:

@@ -23,7 +23,13 @@ def server(data_dir: Path) -> Iterator[Running]:
 
 
 def test_it_says_where_it_is_and_that_it_is_ready(server: Running, data_dir: Path) -> None:
-    assert server.lines == (f"address: {server.address}", f"data: {data_dir}", "ready")
+    assert server.lines == (
+        f"address: {server.address}",
+        f"data: {data_dir}",
+        "backend: local-process",
+        "ide: jupyterlab",
+        "ready",
+    )
     assert server.address.startswith("http://127.0.0.1:")
 
 
@@ -51,6 +57,14 @@ def test_a_taken_port_says_so_before_anything_is_started(server: Running, tmp_pa
     assert second.returncode == 1
     assert "CODEHUB_PORT" in second.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_garbage_is_collected_beside_a_running_codehub(server: Running, data_dir: Path) -> None:
+    told = codehub("gc", "--dry-run", data_dir=str(data_dir))
+    assert (told.returncode, told.stdout) == (0, "There is no garbage.\n")
+    as_json = codehub("gc", "--json", data_dir=str(data_dir))
+    assert '"removed": []' in as_json.stdout
+    assert server.process.poll() is None
 
 
 def test_the_doctor_finds_the_running_database(server: Running, data_dir: Path) -> None:

@@ -64,3 +64,13 @@ def test_no_requirement_names_an_address() -> None:
         text = path.read_text()
         assert "://" not in text
         assert "--hash=sha256:" in text
+
+
+def test_every_test_belongs_to_a_suite_of_make_test() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"tests/[\w/.]+", makefile))
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        relative = path.relative_to(ROOT)
+        assert any(str(place) in named for place in (relative, *relative.parents)), (
+            f"{relative} is in no suite"
+        )

@@ -111,6 +111,21 @@ async def test_progress_is_shown_only_of_the_operation_that_the_row_carries(worl
     assert await world.api.progress([row.id]) == {}
 
 
+# History
+
+
+async def test_old_history_is_forgotten_and_later_events_go_on_counting(world: World) -> None:
+    row = await world.create()
+    limited = service(world)
+    await limited.set_wish(row.id, DesiredState.STANDBY, BY)
+    first = (await world.api.history(row.id))[0].seq
+    assert await world.controller.forget_history(timedelta(hours=1)) == 0
+    assert await world.controller.forget_history(timedelta(0)) == 1
+    assert await world.api.history(row.id) == []
+    await limited.set_wish(row.id, DesiredState.PENDING, BY)
+    assert (await world.api.history(row.id))[0].seq > first
+
+
 # Limits
 
 

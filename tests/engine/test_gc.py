@@ -7,8 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 from tests.support.engine import BY, Plane
 
+from codehub.core.errors import ErrorReason
 from codehub.core.garbage import Thing
-from codehub.core.operations import DesiredState
+from codehub.core.operations import DesiredState, Phase
 from codehub.engine.gc import GarbageCollector
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.storage import Home
@@ -70,3 +71,21 @@ async def test_a_backend_that_is_away_is_named_and_the_others_are_looked_at(plan
     collected = await collector(plane).collect()
     assert collected.unreachable == ("local-process: the engine is away",)
     assert len(collected.removed) == 1
+
+
+async def test_an_archive_that_vanished_is_noticed_by_the_next_sweep() -> None:
+    plane = Plane()
+    controller = plane.controller()
+    workspace_id = await plane.create(DesiredState.ARCHIVED)
+    await plane.settle(controller)
+    key = (await plane.get(workspace_id)).status.archive_key
+    assert key is not None
+    plane.storage.lose_archive(key)
+    await plane.settle(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.ARCHIVED
+    plane.clock.seconds += 3600
+    await plane.settle(controller)
+    status = (await plane.get(workspace_id)).status
+    assert status.error_info is not None
+    assert status.error_info.reason is ErrorReason.DATA_LOST
+    await plane.close()

@@ -1,6 +1,6 @@
 """The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -12,7 +12,7 @@ from codehub.core.judge import judge
 from codehub.core.operations import Operation
 from codehub.core.plan import Act, Begin, Plan, Rest, TakeOver, Wait, Why, plan
 from codehub.core.rules import DEFAULT_RULES, Rules
-from codehub.core.seen import Seen
+from codehub.core.seen import Archive, Seen
 from codehub.core.settle import conclude, is_worth_writing, settle
 from codehub.core.workspace import Status, Workspace
 from codehub.engine.alarm import Alarm, Woken
@@ -77,6 +77,7 @@ class Controller:
         self._issued: dict[UUID, UUID] = {}
         self._restless: set[UUID] = set()
         self._looks: Looks | None = None
+        self._sweep_at = system.clock.monotonic() + cadence.sweep_s
         self._is_starting_up = True
 
     async def run(self) -> None:
@@ -107,21 +108,26 @@ class Controller:
         refreshed = await self._roster.refresh()
         focus = None if woken.everyone or self._looks is None else woken.workspaces | refreshed.changed
         looks = await self._observe(focus)
-        rows = self._choose(focus, refreshed.changed, looks)
+        swept = await self._sweep() if focus is None else {}
+        rows = self._choose(focus, {*refreshed.changed, *swept}, looks)
         written = 0
         for start in range(0, len(rows), self._cadence.batch_max):
             batch = rows[start : start + self._cadence.batch_max]
-            written += await self._judge_and_persist(batch, looks, refreshed.now)
+            written += await self._judge_and_persist(batch, looks, swept, refreshed.now)
         if focus is None and isinstance(looks, Looks):
             self._looks = looks
             self._is_starting_up = False
         return written
 
     async def _judge_and_persist(
-        self, rows: Sequence[Workspace], looks: Looks | CloseLooks, now: datetime
+        self,
+        rows: Sequence[Workspace],
+        looks: Looks | CloseLooks,
+        swept: Mapping[UUID, ArchiveLook],
+        now: datetime,
     ) -> int:
         """Judge, plan and record, then do what was planned; return how many rows were written. The heart of a pass."""
-        archives = await self._observer.look_at_archives(rows)
+        archives = {**swept, **await self._observer.look_at_archives(rows)}
         decisions = [
             self._decide(row, looks.of(row, archives.get(row.id, ArchiveLook())), now) for row in rows
         ]
@@ -156,6 +162,20 @@ class Controller:
         if all(row.status.operation is Operation.STARTING for row in rows):
             return await self._observer.look_closely(rows)
         return await self._observer.look()
+
+    async def _sweep(self) -> Mapping[UUID, ArchiveLook]:
+        """Look at every archive now and then, and return those that are not as the rows say."""
+        now = self._system.clock.monotonic()
+        if now < self._sweep_at:
+            return {}
+        self._sweep_at = now + self._cadence.sweep_s
+        looks = await self._observer.sweep_archives(self._roster)
+        return {
+            workspace_id: look
+            for workspace_id, look in looks.items()
+            if (row := self._roster.get(workspace_id)) is not None
+            and row.status.conditions.archive_ready.is_true != (look.archive == Archive(committed=True))
+        }
 
     def _choose(
         self, focus: Collection[UUID] | None, changed: Iterable[UUID], looks: Looks | CloseLooks

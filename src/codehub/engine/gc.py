@@ -1,8 +1,8 @@
 """Garbage collection: looks at everything the backends hold, removes what the core says may go, reports what nobody knows."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -11,7 +11,7 @@ from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Home
+from codehub.ports.storage import Home, StorageProvider
 from codehub.ports.store import ControllerStore
 
 log = structlog.get_logger()
@@ -19,19 +19,30 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a round did, or would do: removed, failed (with why), unknown to the database, and backends it could not look at."""
+    """What a round did, or would do: removed, failed (with why), unknown to the database, backends it could not look at,
+    left-overs of what died half way, and how many old events were forgotten."""
 
     removed: tuple[Removal, ...]
     failed: tuple[tuple[Removal, str], ...]
     unknown: tuple[Found, ...]
     unreachable: tuple[str, ...]
+    leftovers: tuple[str, ...]
+    events: int
 
 
 class GarbageCollector:
-    def __init__(self, store: ControllerStore, platforms: Platforms, *, grace: timedelta) -> None:
+    def __init__(
+        self,
+        store: ControllerStore,
+        platforms: Platforms,
+        *,
+        grace: timedelta,
+        history_kept: timedelta = timedelta(days=90),
+    ) -> None:
         self._store = store
         self._platforms = platforms
         self._grace = grace
+        self._history_kept = history_kept
 
     async def collect(self, *, dry_run: bool = False, orphans: bool = False) -> Collected:
         """Run one round. A dry run only says what it would do; `orphans` also removes what the database does not know."""
@@ -54,7 +65,29 @@ class GarbageCollector:
         failures = {removal for removal, _why in failed}
         removed = tuple(removal for removal in removals if removal not in failures)
         unknown = () if orphans else result.unknown
-        return Collected(removed, tuple(failed), unknown, tuple(unreachable))
+        leftovers = [
+            left
+            for storage in self._platforms.storage.values()
+            for left in await self._leftovers(storage, unreachable)
+        ]
+        if not dry_run:
+            for storage in self._platforms.storage.values():
+                await self._discard(storage, looked.now - self._grace)
+        events = 0 if dry_run else await self._store.forget_history(self._history_kept)
+        return Collected(removed, tuple(failed), unknown, tuple(unreachable), tuple(leftovers), events)
+
+    async def _leftovers(self, storage: StorageProvider, unreachable: list[str]) -> Sequence[str]:
+        try:
+            return await storage.list_leftovers()
+        except BackendUnreachable as error:
+            unreachable.append(str(error))
+            return ()
+
+    async def _discard(self, storage: StorageProvider, older_than: datetime) -> None:
+        try:
+            await storage.remove_leftovers(older_than)
+        except (ActionFailed, BackendUnreachable) as error:
+            log.warning("leftovers_not_removed", reason=str(error))
 
     async def _look(
         self, unreachable: list[str]

@@ -1,7 +1,7 @@
 """Observe: platforms in, what is there out. One list per backend, never one call per workspace; a list that fails is blindness."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import UUID
@@ -118,8 +118,8 @@ class Observer:
         found = await asyncio.gather(*(one(workspace) for workspace in chosen))
         return {workspace.id: look for workspace, look in zip(chosen, found, strict=True)}
 
-    async def sweep_archives(self) -> Mapping[StorageBackend, Mapping[str, Archive] | Blind]:
-        """Look at every archive of every backend, by key."""
+    async def sweep_archives(self, workspaces: Iterable[Workspace]) -> Mapping[UUID, ArchiveLook]:
+        """Look at every archive by one list per backend. Says nothing of a backend that can't be asked: the next sweep will."""
 
         async def one(storage: StorageProvider) -> Mapping[str, Archive] | Blind:
             listed = await _look("archives", storage.list_archives)
@@ -127,7 +127,13 @@ class Observer:
                 return listed
             return {found.key: Archive(found.committed) for found in listed}
 
-        return await _each({backend: one(storage) for backend, storage in self._platforms.storage.items()})
+        swept = await _each({backend: one(storage) for backend, storage in self._platforms.storage.items()})
+        looks: dict[UUID, ArchiveLook] = {}
+        for workspace in workspaces:
+            listed = swept.get(workspace.spec.storage_backend, Blind.UNREACHABLE)
+            if workspace.status.archive_key is not None and not isinstance(listed, Blind):
+                looks[workspace.id] = ArchiveLook(listed.get(workspace.status.archive_key))
+        return looks
 
     async def _look_at_archive(self, workspace: Workspace) -> ArchiveLook:
         storage = self._platforms.storage.get(workspace.spec.storage_backend)

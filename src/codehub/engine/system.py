@@ -23,6 +23,7 @@ class Cadence:
     active_s: float = 2.0
     probe_s_min: float = 0.05
     probe_s_max: float = 1.0
+    sweep_s: float = 3600.0
     short_max: int = 64
     long_max: int = 2
     batch_max: int = 2_000

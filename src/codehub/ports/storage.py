@@ -88,3 +88,9 @@ class StorageProvider(Protocol):
 
     async def purge(self, home: Home) -> None:
         """Delete every archive of this workspace."""
+
+    async def list_leftovers(self) -> Sequence[str]:
+        """Return what died half way has left: staging directories, unfinished uploads. It counts for nobody."""
+
+    async def remove_leftovers(self, older_than: datetime) -> int:
+        """Remove such left-overs, and return how many there were."""

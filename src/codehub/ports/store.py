@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
@@ -120,6 +120,9 @@ class ControllerStore(Protocol):
         self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]
     ) -> None:
         """Store how far operations are, each with its op_id, and forget those that have ended. Not durable."""
+
+    async def forget_history(self, older_than: timedelta) -> int:
+        """Remove events that are older than this, and return how many there were."""
 
 
 class ApiStore(Protocol):

@@ -8,6 +8,7 @@ from uuid import UUID
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive, Volume
+from codehub.ports.archives import archive_key
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive
 from codehub.ports.system import Identity
@@ -151,6 +152,13 @@ class MemoryStorage:
             await self._faults("storage.purge.between_effects")
         await self._faults("storage.purge.after_effect")
 
+    async def list_leftovers(self) -> Sequence[str]:
+        return []
+
+    async def remove_leftovers(self, older_than: datetime) -> int:
+        del older_than
+        return 0
+
     def volume_id(self, workspace_id: UUID) -> str | None:
         disk = self._disks.get(workspace_id)
         return None if disk is None else disk.volume_id
@@ -197,10 +205,6 @@ class MemoryStorage:
 
     def _commit(self, key: str) -> None:
         self._objects[key] = replace(self._objects[key], committed=True)
-
-
-def archive_key(workspace_id: UUID, op_id: UUID) -> str:
-    return f"{workspace_id}/{op_id}/home.tar.zst"
 
 
 def _size(files: Files) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from codehub.adapters.memory.faults import Faults, no_faults
@@ -39,6 +39,7 @@ class MemoryStore:
         self._workspaces: dict[UUID, Workspace] = {}
         self._history: list[Recorded] = []
         self._progress: dict[UUID, tuple[UUID, Progress]] = {}
+        self._last_seq = 0
         self._writes = 0
         self._written: dict[UUID, int] = {}
 
@@ -91,6 +92,13 @@ class MemoryStore:
         self._progress.update(progress)
         for workspace_id in ended:
             self._progress.pop(workspace_id, None)
+
+    async def forget_history(self, older_than: timedelta) -> int:
+        await self._faults("forget_history.before_commit")
+        kept = [recorded for recorded in self._history if self._now() - recorded.at <= older_than]
+        forgotten = len(self._history) - len(kept)
+        self._history = kept
+        return forgotten
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         await self._faults("load")
@@ -179,13 +187,14 @@ class MemoryStore:
                 raise Contradiction(f"{row.id} breaks {', '.join(broken)}")
         now = self._now()
         recorded = [
-            Recorded(len(self._history) + place, now, workspace_id, _checked(event))
+            Recorded(self._last_seq + place, now, workspace_id, _checked(event))
             for place, (workspace_id, event) in enumerate(events, start=1)
         ]
         self._workspaces.update(rows)
         self._writes += 1
         self._written.update(dict.fromkeys(rows, self._writes))
         self._history.extend(recorded)
+        self._last_seq += len(recorded)
 
     def _refuse(self, workspace_id: UUID, spec: Spec) -> None:
         """Refuse what one row alone doesn't show: an unknown owner, a name that is taken."""

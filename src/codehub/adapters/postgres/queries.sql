@@ -203,3 +203,8 @@ DELETE FROM workspace_progress WHERE workspace_id = ANY ($1::uuid[]);
 SELECT p.workspace_id, p.stage, p.done_bytes, p.total_bytes, p.bytes_per_second, p.eta_seconds
 FROM workspace_progress p JOIN workspaces w ON w.id = p.workspace_id AND w.op_id = p.op_id
 WHERE p.workspace_id = ANY ($1::uuid[]) AND w.operation <> 'NONE';
+
+-- name: forget_history
+-- Events past their retention. Readers that are older than that get everything anew.
+WITH forgotten AS (DELETE FROM workspace_events WHERE at < clock_timestamp() - $1::interval RETURNING 1)
+SELECT count(*) FROM forgotten;

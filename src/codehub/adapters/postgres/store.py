@@ -1,6 +1,7 @@
 """The controller's store on PostgreSQL. A pass goes in, who lost the swap comes out. Writes the controller's columns only."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -87,6 +88,10 @@ class PostgresControllerStore:
                 await connection.execute(self._sql["write_progress"], *map(list, zip(*rows, strict=True)))
             if ended:
                 await connection.execute(self._sql["end_progress"], list(ended))
+
+    async def forget_history(self, older_than: timedelta) -> int:
+        async with translated():
+            return int(await self._pool.fetchval(self._sql["forget_history"], older_than))
 
     async def _load(self, name: str, argument: object) -> Loaded:
         async with translated():

@@ -1,0 +1,1 @@
+"""Workspaces on this very machine: homes as directories, IDEs as processes."""

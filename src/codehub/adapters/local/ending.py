@@ -1,0 +1,62 @@
+"""An instance goes in; when this returns nothing of it runs any more. Asks first, and refuses to call what it can't see ended."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+
+from codehub.adapters.local.locks import is_held
+from codehub.adapters.local.processes import POLL_S, Process, all_ended, marked
+from codehub.adapters.local.records import Paths, Record
+from codehub.ports.backends import ActionFailed
+from codehub.ports.system import Clock
+
+_IDENTIFIED_S = 2.0
+_EXIT_S = 1.0
+_KILL_S = 10.0
+
+
+async def end(
+    paths: Paths, record: Record, marks: Mapping[str, str], owner: int | None, *, grace_s: float, clock: Clock
+) -> None:
+    """End the IDE, then all that it started. `owner` is a uid that nobody else on this machine has."""
+    await _identified(paths, record, clock)
+    main, init, starter = paths.main(record), paths.init(), paths.starter(record)
+    if main is not None:
+        main.send(signal.SIGTERM)
+        await all_ended([main], clock=clock, within_s=grace_s)
+    # The first process of a pid namespace takes all others with it, and is not gone before they are.
+    last = init if record.sandboxed else main
+    if last is not None:
+        last.send(signal.SIGKILL)
+    known = [process for process in (init, main, starter) if process is not None]
+    await all_ended(known, clock=clock, within_s=_EXIT_S)
+
+    deadline = clock.monotonic() + _KILL_S
+    entries = frozenset(os.fsencode(f"{name}={value}") for name, value in marks.items())
+    # A sandbox's uid needs no search: whatever had it was in the sandbox.
+    searched = None if record.sandboxed else owner
+    while left := await _left(known, entries, searched):
+        for process in left:
+            process.send(signal.SIGKILL)
+        if clock.monotonic() >= deadline:
+            raise ActionFailed(f"processes {sorted(p.pid for p in left)} of the instance can't be ended")
+        await clock.sleep(POLL_S)
+    while is_held(paths.alive):
+        if clock.monotonic() >= deadline:
+            raise ActionFailed("the instance runs where it can't be seen from here: in another container?")
+        await clock.sleep(POLL_S)
+
+
+async def _identified(paths: Paths, record: Record, clock: Clock) -> None:
+    """Wait until what was started a moment ago, perhaps by one who was killed since, has said who it is."""
+    deadline = clock.monotonic() + _IDENTIFIED_S
+    while is_held(paths.alive) and clock.monotonic() < deadline:
+        if paths.main(record) is not None or (record.sandboxed and paths.init() is not None):
+            return
+        await clock.sleep(POLL_S)
+
+
+async def _left(known: list[Process], entries: frozenset[bytes], owner: int | None) -> list[Process]:
+    living = [process for process in known if process.alive()]
+    return living or await asyncio.to_thread(marked, entries, owner=owner)

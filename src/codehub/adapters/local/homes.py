@@ -1,0 +1,247 @@
+"""A root directory goes in, homes with an identity come out of it. Refuses a root without its mark, and a volume it was not asked about.
+
+users/.codehub-installation                       the mark: without it the root is an outage, not an empty store
+users/{user}/workspaces/{id}/home                 the home
+users/{user}/workspaces/{id}/volume.json          its identity, written last: a home without it was never completed
+users/{user}/workspaces/{id}/staging-*, trash-*   what is being restored or removed; counts for nobody
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+from codehub.adapters.local.directories import flush, locked, make_passable, reachable, write_whole
+from codehub.core.seen import Volume
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.storage import Home
+from codehub.ports.system import Identity
+
+MARK = ".codehub-installation"
+_PRIVATE = 0o700
+_KEY = re.compile(r"users/(?P<user>[0-9a-f-]{36})/workspaces/(?P<workspace>[0-9a-f-]{36})/home")
+_UNFINISHED = ("staging-", "trash-")
+
+# The user and group that a workspace's home belongs to; None: ours.
+OwnerOf = Callable[[UUID], tuple[int, int] | None]
+
+
+class Homes:
+    """Every call blocks: for a thread. What changes a workspace's directory holds its lock, so that two never do it at once."""
+
+    def __init__(self, root: Path, *, installation: str, identity: Identity, owner_of: OwnerOf) -> None:
+        self._root = root
+        self._users = root / "users"
+        self._installation = installation
+        self._identity = identity
+        self._owner_of = owner_of
+
+    def prepare(self) -> None:
+        """Mark the root as this installation's. For the first start alone: afterwards a missing mark is an outage."""
+        with reachable(self._users):
+            make_passable(self._root, self._users)
+            if not (self._users / MARK).exists():
+                write_whole(self._users / MARK, self._installation.encode())
+        self.check()
+
+    def check(self) -> None:
+        """Raise BackendUnreachable unless the root is there and ours: an empty mount point must not count as no homes."""
+        with reachable(self._users):
+            found = (self._users / MARK).read_text()
+        if found.strip() != self._installation:
+            raise BackendUnreachable(f"{self._users} belongs to another installation: {found[:100]!r}")
+
+    def path(self, home: Home) -> Path:
+        found = _KEY.fullmatch(home.home_store_key)
+        if found is None or found["workspace"] != str(home.workspace_id):
+            raise ActionFailed(f"{home.home_store_key!r} is not the place of a local home")
+        return self._root / home.home_store_key
+
+    def provision(self, home: Home) -> str:
+        """Return the volume_id of the complete volume, or of a new and empty one. What was half there goes to the trash."""
+        self.check()
+        path = self.path(home)
+        with reachable(path), locked(self._root, path.parent):
+            found = _volume(path.parent)
+            if found is not None and found.volume_id is not None:
+                return found.volume_id
+            _forget(path.parent)
+            self._discard(path)
+            self.make_empty(home, path)
+            return self._complete(home, None)
+
+    def make_empty(self, home: Home, path: Path) -> None:
+        """Make an empty home there, for its user alone."""
+        path.mkdir(mode=_PRIVATE)
+        path.chmod(_PRIVATE)
+        if os.geteuid() == 0 and (owner := self._owner_of(home.workspace_id)) is not None:
+            os.chown(path, *owner)
+
+    def stage(self, home: Home) -> Path:
+        """Return a directory beside the home, for a home that is not complete yet."""
+        self.check()
+        parent = self.path(home).parent
+        with reachable(parent), locked(self._root, parent):
+            staging = parent / f"staging-{self._identity.new_id()}"
+            staging.mkdir(mode=_PRIVATE)
+            self.make_empty(home, staging / "home")
+            return staging
+
+    def restored_from(self, home: Home, archive_key: str) -> str | None:
+        """Return the volume_id of the complete volume that was made from this archive, if that is what is there."""
+        path, volume_id = self.locate(home)
+        with reachable(path):
+            return (
+                volume_id
+                if volume_id is not None and _identity(path.parent).get("archive_key") == archive_key
+                else None
+            )
+
+    def put_in_place(self, home: Home, staging: Path, archive_key: str) -> str:
+        """Make what was staged, and is on the disk by now, the home. What was there before goes to the trash."""
+        self.check()
+        path = self.path(home)
+        with reachable(path), locked(self._root, path.parent):
+            if not (staging / "home").is_dir():
+                raise ActionFailed("another restore of this home has begun meanwhile")
+            # Never may the old identity stand beside the new home, not even after a power cut.
+            _forget(path.parent)
+            self._discard(path)
+            (staging / "home").rename(path)
+            return self._complete(home, archive_key)
+
+    def locate(self, home: Home) -> tuple[Path, str | None]:
+        """Return where the home is, and which volume lies there: None if there is none that is complete."""
+        self.check()
+        path = self.path(home)
+        with reachable(path):
+            found = _volume(path.parent)
+        return path, None if found is None else found.volume_id
+
+    def require(self, home: Home, volume_id: str) -> Path:
+        """Return the path of this very volume."""
+        path, found = self.locate(home)
+        if found != volume_id:
+            raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
+        return path
+
+    def remove(self, home: Home, volume_id: str | None) -> None:
+        """Take this very volume away in one step. The bytes are in the trash then."""
+        self.check()
+        path = self.path(home)
+        if not path.parent.exists():
+            return
+        with reachable(path), locked(self._root, path.parent):
+            found = _volume(path.parent)
+            if found is not None:
+                if found.volume_id != volume_id:
+                    raise ActionFailed(f"the volume that is there is not {volume_id}")
+                self._discard(path)
+            _forget(path.parent)
+
+    def unfinished(self, home: Home) -> list[Path]:
+        """Return what lies beside the home and counts for nobody, as trash that no restore can use any more."""
+        self.check()
+        parent = self.path(home).parent
+        if not parent.exists():
+            return []
+        with reachable(parent), locked(self._root, parent):
+            return [self._to_trash(each) for each in _unfinished(parent)]
+
+    def forget_empty(self, home: Home) -> None:
+        """Remove the workspace's directory if nothing is left in it."""
+        parent = self.path(home).parent
+        with suppress(OSError), locked(self._root, parent):
+            parent.rmdir()
+
+    def list_all(self) -> Mapping[UUID, Volume]:
+        """Return every volume. Raises BackendUnreachable rather than leave one out."""
+        self.check()
+        found: dict[UUID, Volume] = {}
+        with reachable(self._users):
+            for workspace_id, parent in self._workspaces():
+                if (volume := _volume(parent)) is not None:
+                    found[workspace_id] = volume
+        self.check()
+        return found
+
+    def leftovers(self) -> list[tuple[Path, datetime]]:
+        """Return what was left unfinished, with the time of its last change."""
+        self.check()
+        found = []
+        with reachable(self._users):
+            for _, parent in self._workspaces():
+                for each in _unfinished(parent):
+                    with suppress(FileNotFoundError):
+                        found.append((each, datetime.fromtimestamp(each.lstat().st_mtime, UTC)))
+        return found
+
+    def discard_leftover(self, leftover: Path) -> Path | None:
+        """Return the trash that a left-over has become, or None if somebody was faster."""
+        with suppress(FileNotFoundError), locked(self._root, leftover.parent, create=False):
+            return self._to_trash(leftover)
+        return None
+
+    def _workspaces(self) -> Iterator[tuple[UUID, Path]]:
+        for user in _directories(self._users):
+            for workspace in _directories(user / "workspaces"):
+                with suppress(ValueError):
+                    yield UUID(workspace.name), workspace
+
+    def _complete(self, home: Home, archive_key: str | None) -> str:
+        """Give the home that is in place its identity: from here on it counts."""
+        parent = self.path(home).parent
+        flush(parent)
+        volume_id = str(self._identity.new_id())
+        said = {"volume_id": volume_id, "archive_key": archive_key, "format": 1}
+        write_whole(parent / "volume.json", json.dumps(said).encode())
+        return volume_id
+
+    def _discard(self, path: Path) -> None:
+        with suppress(FileNotFoundError):
+            self._to_trash(path)
+
+    def _to_trash(self, path: Path) -> Path:
+        if path.name.startswith("trash-"):
+            return path
+        return path.rename(path.with_name(f"trash-{self._identity.new_id()}"))
+
+
+def _volume(parent: Path) -> Volume | None:
+    if not (parent / "home").is_dir():
+        return None
+    volume_id = _identity(parent).get("volume_id")
+    return Volume(volume_id if isinstance(volume_id, str) else None)
+
+
+def _identity(parent: Path) -> Mapping[str, object]:
+    """Return what volume.json says. It is written whole, so what can't be read says as little as one that is not there."""
+    try:
+        said = json.loads((parent / "volume.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _forget(parent: Path) -> None:
+    with suppress(FileNotFoundError):
+        (parent / "volume.json").unlink()
+        flush(parent)
+
+
+def _unfinished(parent: Path) -> list[Path]:
+    with suppress(FileNotFoundError):
+        return [Path(each) for each in os.scandir(parent) if each.name.startswith(_UNFINISHED)]
+    return []
+
+
+def _directories(directory: Path) -> list[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            return [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []  # removed since its parent was read

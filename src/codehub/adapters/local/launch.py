@@ -1,0 +1,183 @@
+"""A spec and a home go in, a running IDE that needs us no longer comes out. Refuses what could only run with rights it must not have."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from codehub.adapters.local.accounts import USER, Accounts, own_home, write_names
+from codehub.adapters.local.limits import Limits
+from codehub.adapters.local.locks import taken
+from codehub.adapters.local.output import shorten
+from codehub.adapters.local.processes import Process, boot_id
+from codehub.adapters.local.profiles import SOCKET, Place, Profile
+from codehub.adapters.local.records import Paths, Record, fingerprint
+from codehub.adapters.local.sandbox import (
+    HOME,
+    RUNTIME,
+    Confinement,
+    blocked_directory,
+    launcher,
+    missing_tools,
+    plain_launcher,
+    sandboxed,
+    unprivileged,
+)
+from codehub.ports.backends import ActionFailed
+from codehub.ports.instances import InstanceSpec
+
+_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """How this machine runs instances."""
+
+    install_id: str
+    accounts: Accounts
+    limits: Limits
+    bwrap: Path | None
+    """None: without a sandbox."""
+    hidden: Path
+
+    async def launch(
+        self, spec: InstanceSpec, volume_id: str, home: Path, profile: Profile, paths: Paths
+    ) -> Process | None:
+        """Start the IDE; return the process that answers for it, or None if that has ended already."""
+        uid = self.accounts.uid_of(spec.workspace_id)
+        if uid is not None:
+            await asyncio.to_thread(own_home, home, uid)
+            if self.bwrap is None:
+                _check_reach(uid, [home, *profile.visible])
+        await asyncio.to_thread(self._prepare, paths, uid)
+        record = Record(fingerprint(spec), volume_id, profile.name, self.bwrap is not None, boot_id())
+        groups = self.limits.prepare(spec.workspace_id, spec.resources)
+        # From here to the end nothing is awaited. Whatever kills us: either nothing was started, or the record and the lock tell.
+        paths.write(record)
+        runtime = os.open(paths.runtime, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if self.bwrap is None:
+                return self._plain(spec, home, profile, paths, uid, groups, runtime)
+            return self._sandboxed(self.bwrap, spec, home, profile, paths, uid, groups)
+        finally:
+            os.close(runtime)
+
+    def marks(self, workspace_id: UUID) -> Mapping[str, str]:
+        """Return the environment entries that tell whose a process is."""
+        return {"CODEHUB_INSTALL": self.install_id, "CODEHUB_WORKSPACE": str(workspace_id)}
+
+    def _prepare(self, paths: Paths, uid: int | None) -> None:
+        # Enterable, not readable: without a sandbox the workspace's user must reach its socket's directory, and no more.
+        paths.directory.mkdir(mode=0o711, exist_ok=True)
+        paths.clear()
+        paths.runtime.mkdir(mode=0o700)
+        if uid is not None:
+            os.chown(paths.runtime, uid, uid)
+        shorten(paths.log)
+
+    def _sandboxed(
+        self,
+        bwrap: Path,
+        spec: InstanceSpec,
+        home: Path,
+        profile: Profile,
+        paths: Paths,
+        uid: int | None,
+        groups: Sequence[Path],
+    ) -> Process | None:
+        place = Place(spec.workspace_id, HOME, f"{RUNTIME}/{SOCKET}", RUNTIME)
+        passwd, group = write_names(paths.directory, os.geteuid() if uid is None else uid)
+        box = Confinement(
+            home=home,
+            runtime=paths.runtime,
+            passwd=passwd,
+            group=group,
+            uid=uid,
+            visible=profile.visible,
+            hidden=self.hidden,
+            tmp_mb=spec.resources.memory_mb,
+            pids=spec.resources.pids,
+            environment=self._environment(place, profile),
+        )
+        command = sandboxed(bwrap, box, profile.argv(place))
+        words = launcher(paths.launcher, groups, command, info=paths.info)
+        return _spawn(words, {**self.marks(spec.workspace_id), "PATH": ":".join(_PATH)}, paths)
+
+    def _plain(
+        self,
+        spec: InstanceSpec,
+        home: Path,
+        profile: Profile,
+        paths: Paths,
+        uid: int | None,
+        groups: Sequence[Path],
+        runtime: int,
+    ) -> Process | None:
+        # Its own descriptor of the directory: the path would be too long for a socket, and lead through what it may not enter.
+        place = Place(spec.workspace_id, str(home), f"/proc/self/fd/{runtime}/{SOCKET}", None)
+        command = unprivileged(uid, None if uid is None else spec.resources.pids, profile.argv(place))
+        words = plain_launcher(paths.launcher, groups, command, cwd=home)
+        return _spawn(words, self._environment(place, profile), paths, pass_fds=(runtime,))
+
+    def _environment(self, place: Place, profile: Profile) -> dict[str, str]:
+        """Return all that an IDE gets of an environment: nothing of codehub's own is in it."""
+        path = (f"{place.home}/.local/bin", *_PATH, *map(str, profile.bin))
+        environment = {
+            "HOME": place.home,
+            "USER": USER,
+            "LOGNAME": USER,
+            "SHELL": "/bin/bash",
+            "LANG": "C.UTF-8",
+            "PATH": ":".join(path),
+            **self.marks(place.workspace_id),
+        }
+        if place.runtime is not None:
+            # Sockets must not be in the home, which is archived.
+            environment |= {"XDG_RUNTIME_DIR": place.runtime, "JUPYTER_RUNTIME_DIR": place.runtime}
+        return environment
+
+
+def _spawn(
+    words: Sequence[str], environment: Mapping[str, str], paths: Paths, pass_fds: Sequence[int] = ()
+) -> Process | None:
+    """Start a process in a session of its own that holds the lock, and let go of both."""
+    lock, output = -1, -1
+    try:
+        lock = taken(paths.alive)
+        output = os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        child = subprocess.Popen(  # noqa: S603  # the command is ours
+            words,
+            cwd="/",
+            stdin=lock,
+            stdout=output,
+            stderr=output,
+            env=dict(environment),
+            start_new_session=True,
+            pass_fds=tuple(pass_fds),
+        )
+    except OSError as error:
+        raise ActionFailed(f"the IDE could not be started: {error}") from error
+    finally:
+        for fd in (lock, output):
+            if fd >= 0:
+                os.close(fd)
+    process = Process.of(child.pid)
+    # It is to outlive this object, which would complain about that. Whoever watches its pidfd buries it.
+    child.returncode = 0
+    return process
+
+
+def _check_reach(uid: int, needed: Sequence[Path]) -> None:
+    if missing := missing_tools():
+        raise ActionFailed(f"an IDE can't be run as a user of its own: {missing}")
+    for path in needed:
+        with suppress(FileNotFoundError):
+            if (blocked := blocked_directory(path.resolve(), uid)) is not None:
+                raise ActionFailed(
+                    f"without a sandbox the workspace's user can't enter {blocked}: install bubblewrap,"
+                    f" or let others enter it (chmod o+x {blocked})"
+                )

@@ -1,0 +1,115 @@
+"""Resources go in, control groups that hold a workspace to them come out. Where there are none to be had it says so."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from codehub.adapters.local.processes import POLL_S
+from codehub.core.workspace import Resources
+from codehub.ports.system import Clock
+
+_ROOT = Path("/sys/fs/cgroup")
+_CONTROLLERS = ("memory", "cpu", "pids")
+_PERIOD_US = 100_000
+_REMOVE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The groups' parents by what they limit; one and the same directory for all under cgroup v2."""
+
+    parents: Mapping[str, Path]
+    unified: bool
+
+    @property
+    def missing(self) -> list[str]:
+        return [name for name in _CONTROLLERS if name not in self.parents]
+
+    def prepare(self, workspace_id: UUID, resources: Resources) -> list[Path]:
+        """Make the groups and return the files that a process enters them by."""
+        entries = []
+        for name, parent in self.parents.items():
+            group = parent / str(workspace_id)
+            _make(parent, name, unified=self.unified)
+            group.mkdir(exist_ok=True)
+            for file, value in _values(name, resources, unified=self.unified):
+                with suppress(FileNotFoundError):  # swap may not be counted
+                    (group / file).write_text(value)
+            entries.append(group / "cgroup.procs")
+        return list(dict.fromkeys(entries))
+
+    async def remove(self, workspace_id: UUID, clock: Clock) -> None:
+        """Take the groups away. The kernel takes a moment to see that they are empty; one that stays is used again."""
+        deadline = clock.monotonic() + _REMOVE_S
+        for group in {parent / str(workspace_id) for parent in self.parents.values()}:
+            while not _removed(group) and clock.monotonic() < deadline:
+                await clock.sleep(POLL_S)
+
+    def close(self) -> None:
+        """Take the parents away, if nothing runs in them."""
+        for parent in set(self.parents.values()):
+            _removed(parent)
+
+
+def find_limits(install_id: str) -> Limits:
+    """Return what control groups this process can make. Only root is asked to: others rarely own any."""
+    if os.geteuid() != 0:
+        return Limits({}, unified=False)
+    name = f"codehub-{install_id}"
+    unified = (_ROOT / "cgroup.controllers").exists()
+    candidates = dict.fromkeys(_CONTROLLERS, _ROOT / name) if unified else _beside_us(name)
+    found = {}
+    for controller, parent in candidates.items():
+        with suppress(OSError):
+            _make(parent, controller, unified=unified)
+            found[controller] = parent
+    return Limits(found, unified=unified)
+
+
+def _make(parent: Path, controller: str, *, unified: bool) -> None:
+    parent.mkdir(exist_ok=True)
+    if unified:
+        for group in (parent.parent, parent):
+            (group / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _beside_us(name: str) -> dict[str, Path]:
+    """Return the places below our own groups of cgroup v1: limits of our own hold for workspaces too."""
+    rows = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    own = {controller: path for _, names, path in rows for controller in names.split(",")}
+    return {
+        controller: _ROOT / controller / own[controller].lstrip("/") / name
+        for controller in _CONTROLLERS
+        if controller in own
+    }
+
+
+def _values(controller: str, resources: Resources, *, unified: bool) -> Sequence[tuple[str, str]]:
+    memory = str(resources.memory_mb * 1024 * 1024)
+    quota = str(max(1_000, int(resources.cpus * _PERIOD_US)))
+    table = {
+        ("memory", True): (("memory.max", memory), ("memory.swap.max", "0")),
+        ("memory", False): (
+            ("memory.memsw.limit_in_bytes", "-1"),  # must never be below the other
+            ("memory.limit_in_bytes", memory),
+            ("memory.memsw.limit_in_bytes", memory),
+        ),
+        ("cpu", True): (("cpu.max", f"{quota} {_PERIOD_US}"),),
+        ("cpu", False): (("cpu.cfs_period_us", str(_PERIOD_US)), ("cpu.cfs_quota_us", quota)),
+        ("pids", True): (("pids.max", str(resources.pids)),),
+        ("pids", False): (("pids.max", str(resources.pids)),),
+    }
+    return table[controller, unified]
+
+
+def _removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

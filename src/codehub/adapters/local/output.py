@@ -1,0 +1,50 @@
+"""A log file goes in, its lines come out, the newest `tail` of them and then what follows. The file is kept from growing."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+from codehub.ports.system import Clock
+
+SIZE_MAX = 4 << 20
+_KEPT = 1 << 20
+_POLL_S = 0.1
+_PIECE = 1 << 16
+
+
+async def lines(path: Path, *, tail: int, follow: bool, clock: Clock) -> AsyncIterator[bytes]:
+    """Yield the newest lines, oldest first, then what is written from now on, until the file is removed."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        size = os.fstat(fd).st_size
+        start = max(0, size - SIZE_MAX)
+        text = os.pread(fd, size - start, start)
+        for line in text.splitlines(keepends=True)[-tail:] if tail > 0 else []:
+            yield line
+        while follow:
+            found = os.fstat(fd)
+            size = min(size, found.st_size)  # it was shortened: what it held then has been shown
+            while piece := os.pread(fd, _PIECE, size):
+                size += len(piece)
+                yield piece
+            if found.st_nlink == 0:
+                return
+            await clock.sleep(_POLL_S)
+    finally:
+        os.close(fd)
+
+
+def shorten(path: Path) -> None:
+    """Keep the newest part of a file that has grown too long. Its writers append, so they go on at its new end."""
+    with suppress(FileNotFoundError):
+        if path.stat().st_size <= SIZE_MAX:
+            return
+        with path.open("r+b") as file:
+            file.seek(-_KEPT, os.SEEK_END)
+            kept = file.read(_KEPT)
+            file.truncate(0)
+            os.pwrite(file.fileno(), kept[kept.find(b"\n") + 1 :], 0)

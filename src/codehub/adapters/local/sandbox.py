@@ -1,0 +1,228 @@
+"""A program and its place go in, the command that runs it apart from everything else comes out. Nothing is started here.
+
+As root, bubblewrap does the mounting and setpriv inside it gives up root before the program runs: only root can reach a home or
+an IDE below a directory like /root. The first process in there stays root's, without any capability and out of reach.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOME = "/home/coder"
+RUNTIME = "/run/codehub"
+BEGUN = "begun"
+LOCK_FD = 3
+INFO_FD = 4
+_PROBE_S = 10.0
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+# Single files and directories of /etc that programs fail or misbehave without. Not passwd and group: those are made up.
+# fmt: off
+_ETC = (
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ssl/openssl.cnf",
+    "ca-certificates", "pki", "resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "localtime",
+    "timezone", "services", "protocols", "bash.bashrc", "profile", "profile.d", "inputrc", "terminfo",
+    "fonts", "mime.types", "os-release", "debian_version", "locale.alias", "shells",
+)
+# fmt: on
+
+# Entered by the launcher before anything else: a crash of codehub can't leave a process behind that nobody could identify.
+# $1: where to write who it is. Then files to enter control groups by, then --, then the command. Descriptor 0 is the lock.
+_LAUNCH = """
+set -eu
+read -r stat < /proc/self/stat
+printf '%s\\n' "$stat" > "$1"
+shift
+while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
+shift
+umask 022
+"""
+_SANDBOXED = _LAUNCH + f'info=$1; shift; exec "$@" {LOCK_FD}<&0 {INFO_FD}>"$info" </dev/null'
+# The person's processes never have the lock, so they can't let go of it: who it is has been written by now.
+_PLAIN = _LAUNCH + 'cd "$1"; shift; exec "$@" </dev/null'
+
+_BEGIN = f': > {RUNTIME}/{BEGUN} && cd "$HOME" && exec "$@"'
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What one sandbox is made of."""
+
+    home: Path
+    runtime: Path
+    passwd: Path
+    group: Path
+    uid: int | None
+    """The uid to change to, or None to stay who we are."""
+    visible: Sequence[Path]
+    hidden: Path
+    """What must not be seen even if something visible holds it: codehub's own data."""
+    tmp_mb: int
+    pids: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def sandboxed(bwrap: Path, box: Confinement, argv: Sequence[str]) -> list[str]:
+    """Return the bubblewrap command."""
+    return [
+        *(str(bwrap), "--sync-fd", str(LOCK_FD), "--info-fd", str(INFO_FD)),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *_identity(box.uid),
+        *_system(),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *_scratch("/tmp", box.tmp_mb),  # noqa: S108  # the sandbox's own
+        *_scratch("/dev/shm", box.tmp_mb),  # noqa: S108
+        *_scratch("/var/tmp", box.tmp_mb),  # noqa: S108
+        *_read_only(box, [path for path in box.visible if not path.is_relative_to(HOME)]),
+        *("--ro-bind", str(box.passwd), "/etc/passwd", "--ro-bind", str(box.group), "/etc/group"),
+        *("--perms", "0755", "--dir", "/home", "--bind", str(box.home), HOME),
+        *_read_only(box, [path for path in box.visible if path.is_relative_to(HOME) and box.uid is None]),
+        *("--perms", "0755", "--dir", "/run", "--bind", str(box.runtime), RUNTIME),
+        *("--remount-ro", "/", "--clearenv"),
+        *(word for name, value in box.environment.items() for word in ("--setenv", name, value)),
+        # Only now into the home: root without capabilities may not enter it. The file tells a sandbox that is being made from
+        # one whose program has ended.
+        *("--", *unprivileged(box.uid, box.pids, ["/bin/sh", "-c", _BEGIN, "ide", *argv])),
+    ]
+
+
+def unprivileged(uid: int | None, pids: int | None, argv: Sequence[str]) -> list[str]:
+    """Return the command that gives up what the program must not have, limits its processes and becomes it.
+
+    The kernel counts the processes of a uid: that is the workspace's where it has its own, and the sandbox's where it has a user
+    namespace. Elsewhere (`pids` None) the count would be of all that the person runs on this machine.
+    """
+    # By their full paths: on PATH the home comes first, and this still runs as root.
+    words = [_tool("setpriv"), "--no-new-privs"]
+    if uid is not None:
+        words += [
+            f"--reuid={uid}",
+            f"--regid={uid}",
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--bounding-set=-all",
+        ]
+    if pids is not None:
+        words += [_tool("prlimit"), f"--nproc={pids}:{pids}"]
+    return [*words, *argv]
+
+
+def launcher(identity: Path, groups: Sequence[Path], command: Sequence[str], *, info: Path) -> list[str]:
+    """Return what starts a sandbox: it writes down who it is, enters its control groups and becomes the command."""
+    return [
+        "/bin/sh",
+        "-c",
+        _SANDBOXED,
+        "codehub",
+        str(identity),
+        *map(str, groups),
+        "--",
+        str(info),
+        *command,
+    ]
+
+
+def plain_launcher(identity: Path, groups: Sequence[Path], command: Sequence[str], *, cwd: Path) -> list[str]:
+    """Return the same without a sandbox."""
+    return ["/bin/sh", "-c", _PLAIN, "codehub", str(identity), *map(str, groups), "--", str(cwd), *command]
+
+
+def why_unusable(bwrap: Path | None, uid: int | None) -> str | None:
+    """Return why bubblewrap can't be used here, or None if it can. Asked by running it, as a workspace would be."""
+    if bwrap is None:
+        return "bubblewrap is not installed"
+    if missing := missing_tools():
+        return missing
+    command = [
+        *(str(bwrap), "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *_identity(uid),
+        *_system(),
+        *(
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--remount-ro",
+            "/",
+            "--",
+            *unprivileged(uid, 64, ["/usr/bin/true"]),
+        ),
+    ]
+    try:
+        told = subprocess.run(  # noqa: S603  # the command is ours
+            command, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap can't run here: {error}"
+    words = " ".join(told.stderr.decode(errors="replace").split())
+    return None if told.returncode == 0 else f"bubblewrap can't run here: {words[:200]}"
+
+
+def _identity(uid: int | None) -> Sequence[str]:
+    if uid is None:
+        return ("--unshare-user",)
+    kept = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")  # what setpriv needs to give up the rest, and itself
+    return ("--cap-drop", "ALL", *(word for name in kept for word in ("--cap-add", name)))
+
+
+def _system() -> list[str]:
+    """Return the read-only system: /usr, what leads to it, and the few files of /etc."""
+    words = ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/") / name
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), str(path)]
+        elif path.exists():
+            words += ["--ro-bind", str(path), str(path)]
+    for directory in ("/etc", "/etc/ssl", "/var"):
+        words += ["--perms", "0755", "--dir", directory]
+    for name in _ETC:
+        words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return words
+
+
+def _scratch(path: str, size_mb: int) -> Sequence[str]:
+    return ("--perms", "1777", "--size", str(size_mb * 1024 * 1024), "--tmpfs", path)
+
+
+def _read_only(box: Confinement, visible: Sequence[Path]) -> list[str]:
+    words: list[str] = []
+    made: set[Path] = set()
+    for path in sorted(set(visible)):
+        if path.is_relative_to("/usr"):
+            continue
+        # bubblewrap makes missing parents 0700, which the workspace's user could not pass.
+        for parent in reversed(path.parents[:-1]):
+            if parent not in made:
+                made.add(parent)
+                words += ["--perms", "0755", "--dir", str(parent)]
+        words += ["--ro-bind", str(path), str(path)]
+    if any(box.hidden.is_relative_to(path) for path in (Path("/usr"), *visible)):
+        words += ["--tmpfs", str(box.hidden)]
+    return words
+
+
+def blocked_directory(path: Path, uid: int) -> Path | None:
+    """Return the first directory on the way to `path` that this uid can't enter, or None. Outside a sandbox that matters."""
+    for directory in [*reversed(path.parents), path]:
+        found = directory.stat()
+        if not found.st_mode & (0o100 if found.st_uid == uid else 0o001):
+            return directory
+    return None
+
+
+def missing_tools() -> str | None:
+    """Return what is missing to give up root, or None."""
+    missing = [name for name in ("setpriv", "prlimit") if shutil.which(name, path=_SYSTEM_PATH) is None]
+    return f"{' and '.join(missing)} (util-linux) not found in {_SYSTEM_PATH}" if missing else None
+
+
+def find_bubblewrap() -> Path | None:
+    found = shutil.which("bwrap", path=_SYSTEM_PATH)
+    return None if found is None else Path(found)
+
+
+def _tool(name: str) -> str:
+    return shutil.which(name, path=_SYSTEM_PATH) or f"/usr/bin/{name}"

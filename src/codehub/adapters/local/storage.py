@@ -1,0 +1,175 @@
+"""Homes as directories of this machine, archived to and restored from an object store. Refuses a volume other than the one named."""
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+
+from codehub.adapters.local.homes import Homes, OwnerOf
+from codehub.adapters.local.tar import Unpacking, pack, remove_tree, write_out
+from codehub.adapters.threads import in_thread
+from codehub.core.seen import Archive, Volume
+from codehub.ports.archives import Archives, archive_key
+from codehub.ports.backends import ActionFailed
+from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive
+from codehub.ports.system import Identity
+
+log = structlog.get_logger()
+
+IsInUse = Callable[[UUID], Awaitable[bool]]
+_EMPTY_TAR = bytes(10240)
+
+
+class LocalStorage:
+    """Every step may be the last one: after a kill anywhere, the same call again does the rest."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        installation: str,
+        archives: Archives,
+        identity: Identity,
+        is_in_use: IsInUse,
+        owner_of: OwnerOf = lambda _workspace_id: None,
+    ) -> None:
+        self._homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
+        self._archives = archives
+        self._is_in_use = is_in_use
+        self._unpacking = Unpacking()
+
+    async def prepare(self) -> None:
+        """Mark the root as this installation's. For the first start alone: afterwards a missing mark is an outage."""
+        await in_thread(self._homes.prepare)
+
+    async def locate(self, home: Home) -> tuple[Path, str | None]:
+        """Return where the home is, and which volume lies there: None if there is none that is complete."""
+        return await in_thread(self._homes.locate, home)
+
+    async def provision(self, home: Home) -> str:
+        volume_id = await in_thread(self._homes.provision, home)
+        await self._clean(home)
+        return volume_id
+
+    async def restore(self, home: Home, archive_key: str, report: Report) -> Restored:
+        # Dying after the restore and before it was recorded leaves the whole volume: what it holds by now is not thrown away.
+        if (found := await in_thread(self._homes.restored_from, home, archive_key)) is not None:
+            return Restored(found, archive_key)
+        await self._clean(home)
+        if not await self._unpacking.is_sandboxed():
+            await self._read_through(archive_key)
+        staging = await in_thread(self._homes.stage, home)
+        try:
+            async with aclosing(self._archives.read(archive_key, report)) as parts:
+                await self._unpacking.unpack(_touching(staging, parts), staging / "home")
+            await write_out(staging)
+            await self._refuse_in_use(home, "replaced")
+            volume_id = await in_thread(self._homes.put_in_place, home, staging, archive_key)
+        finally:
+            await self._clean(home)
+        return Restored(volume_id, archive_key)
+
+    async def archive(
+        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
+    ) -> str:
+        key = archive_key(home.workspace_id, op_id)
+        if await self._is_committed(key):
+            return key
+        path = await in_thread(self._homes.require, home, volume_id)
+
+        async def check() -> None:
+            if not await may_commit():
+                raise ActionFailed("the operation was taken over: its archive is not committed")
+            await in_thread(self._homes.require, home, volume_id)
+
+        async with aclosing(pack(path, report)) as tar:
+            await self._archives.write(key, tar, report, check)
+        return key
+
+    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
+        key = archive_key(home.workspace_id, op_id)
+        if not await self._is_committed(key):
+            await self._archives.write(key, _nothing(), _tell_nobody, _always)
+        return key
+
+    async def delete_volume(self, home: Home, volume_id: str | None) -> None:
+        await self._refuse_in_use(home, "deleted")
+        await in_thread(self._homes.remove, home, volume_id)
+        await self._clean(home)
+        await in_thread(self._homes.forget_empty, home)
+
+    async def list_volumes(self) -> Mapping[UUID, Volume]:
+        return await in_thread(self._homes.list_all)
+
+    async def head_archive(self, archive_key: str) -> Archive | None:
+        return await self._archives.head(archive_key)
+
+    async def has_archives(self, workspace_id: UUID) -> bool:
+        return await self._archives.has_any(workspace_id)
+
+    async def list_archives(self) -> Sequence[StoredArchive]:
+        return await self._archives.list_all()
+
+    async def delete_archive(self, archive_key: str) -> None:
+        await self._archives.delete(archive_key)
+
+    async def purge(self, home: Home) -> None:
+        await self._archives.purge(home.workspace_id)
+
+    async def list_leftovers(self) -> Sequence[str]:
+        """Return what work that died has left, homes' and archives'. It counts for nobody."""
+        homes = [str(path) for path, _ in await in_thread(self._homes.leftovers)]
+        return [*homes, *await self._archives.list_leftovers()]
+
+    async def remove_leftovers(self, older_than: datetime) -> int:
+        """Remove such left-overs, and return how many there were. What still grows is younger than any grace time."""
+        removed = await self._archives.remove_leftovers(older_than)
+        for path, modified_at in await in_thread(self._homes.leftovers):
+            if modified_at < older_than:
+                trash = await in_thread(self._homes.discard_leftover, path)
+                if trash is not None:
+                    await remove_tree(trash)
+                    removed += 1
+        return removed
+
+    async def _is_committed(self, key: str) -> bool:
+        found = await self._archives.head(key)
+        return found is not None and found.committed
+
+    async def _read_through(self, key: str) -> None:
+        """Without a sandbox nothing is unpacked before the whole archive was read and found good."""
+        async with aclosing(self._archives.read(key, _tell_nobody)) as parts:
+            async for _ in parts:
+                pass
+
+    async def _refuse_in_use(self, home: Home, done: str) -> None:
+        if await self._is_in_use(home.workspace_id):
+            raise ActionFailed(f"the home is in use, so it is not {done}")
+
+    async def _clean(self, home: Home) -> None:
+        """Remove what an earlier call has left beside the home."""
+        for path in await in_thread(self._homes.unfinished, home):
+            await remove_tree(path)
+
+
+async def _touching(staging: Path, parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Keep a restore that goes on for hours from looking like one that died."""
+    async for part in parts:
+        os.utime(staging)
+        yield part
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    yield _EMPTY_TAR
+
+
+async def _always() -> None:
+    return
+
+
+def _tell_nobody(_amount: Amount) -> None:
+    return

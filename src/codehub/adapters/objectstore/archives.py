@@ -1,0 +1,227 @@
+"""A tar stream goes in, a committed archive comes out, and back. Refuses to count what was not read back whole."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+from codehub.adapters.objectstore.codec import Packer, Unpacker
+from codehub.adapters.objectstore.meta import Meta, UnknownMeta, decode
+from codehub.adapters.objectstore.scan import Refused, TarScan
+from codehub.adapters.objectstore.store import Objects
+from codehub.adapters.threads import begin, ended, in_thread, settled
+from codehub.core.errors import ErrorReason
+from codehub.core.seen import Archive
+from codehub.ports.archives import ARCHIVE_KEY, Check
+from codehub.ports.backends import ActionFailed
+from codehub.ports.storage import Amount, Report, StoredArchive
+
+_META = ".meta"
+# LocalStore writes beside the object and renames; this is what a process that died leaves.
+_LEFTOVER = re.compile(r".+#\d+")
+
+
+class _AlreadyCommitted(Exception):
+    """Somebody else has finished the archive of this very operation meanwhile."""
+
+
+class _Gone(Exception):
+    """The object is not there."""
+
+
+class ObjectArchives:
+    """An archive is `home.tar.zst` and a `.meta`. Without its `.meta`, which is written last, it does not count."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    async def write(self, key: str, tar: AsyncIterator[bytes], report: Report, check: Check) -> None:
+        await self._objects.check()
+        if await self._is_committed(_valid(key)):
+            return
+        packer = Packer()
+        try:
+            async with aclosing(self._packed(key, tar, packer)) as packed:
+                await self._objects.upload(key, packed)
+        except _AlreadyCommitted:
+            return
+        written = Meta(packer.sha256, packer.size, 0, packer.uncompressed_size)
+        # The disk takes its time; reading back meanwhile costs none.
+        durable = asyncio.ensure_future(self._objects.make_durable(key))
+        try:
+            meta = await self._read_back(key, written, report)
+        finally:
+            await settled(durable)
+        await durable
+        await check()
+        # Dying before this line leaves half an archive, which does not count; after it, a whole one that is found again.
+        await self._objects.put(key + _META, meta.encode())
+
+    async def read(self, key: str, report: Report) -> AsyncGenerator[bytes, None]:
+        meta = await self._meta_of(_valid(key))
+        scan = TarScan(members_max=meta.files, outward_max=meta.outward_links)
+        try:
+            async with aclosing(self._parts(key, meta, scan, report, "restore")) as parts:
+                async for part in parts:
+                    yield part
+            if scan.members != meta.files:
+                raise Refused("it holds fewer files than its .meta says")  # noqa: TRY301  # one way out for all refusals
+        except Refused as error:
+            raise _corrupted(key, str(error)) from None
+        except _Gone:
+            await self._objects.check()
+            raise ActionFailed(f"the archive {key} is gone", reason=ErrorReason.DATA_LOST) from None
+
+    async def head(self, key: str) -> Archive | None:
+        if await self._is_committed(_valid(key)):
+            return Archive(committed=True)
+        if await self._objects.head(key) is not None:
+            return Archive(committed=False)
+        await self._objects.check()
+        return None
+
+    async def has_any(self, workspace_id: UUID) -> bool:
+        await self._objects.check()
+        return bool(await self._objects.list_under(str(workspace_id)))
+
+    async def list_all(self) -> Sequence[StoredArchive]:
+        # Looked for before and after: a disk that goes away in between must not look like an empty one.
+        await self._objects.check()
+        listed = {found["path"]: found for found in await self._objects.list_under()}
+        await self._objects.check()
+        archives = []
+        for key in {path.removesuffix(_META) for path in listed}:
+            halves = [listed[path] for path in (key, key + _META) if path in listed]
+            if ARCHIVE_KEY.fullmatch(key):
+                modified_at = max(half["last_modified"] for half in halves)
+                size = sum(half["size"] for half in halves)
+                committed = key in listed and key + _META in listed
+                archives.append(StoredArchive(key, size, modified_at, committed))
+        return archives
+
+    async def delete(self, key: str) -> None:
+        await self._objects.check()
+        await self._delete(_valid(key))
+
+    async def purge(self, workspace_id: UUID) -> None:
+        await self._objects.check()
+        found = await self._objects.list_under(str(workspace_id))
+        for path in sorted((each["path"] for each in found), key=lambda path: not path.endswith(_META)):
+            await self._objects.delete(path)
+        await in_thread(self._remove, f"{workspace_id}/", datetime.max.replace(tzinfo=UTC))
+
+    async def list_leftovers(self) -> Sequence[str]:
+        await self._objects.check()
+        return [path for path, _ in await in_thread(self._leftovers, "")]
+
+    async def remove_leftovers(self, older_than: datetime) -> int:
+        await self._objects.check()
+        return await in_thread(self._remove, "", older_than)
+
+    async def _packed(
+        self, key: str, tar: AsyncIterator[bytes], packer: Packer
+    ) -> AsyncGenerator[bytes, None]:
+        async for part in tar:
+            for packed in await in_thread(packer.pack, part):
+                yield packed
+        for packed in await in_thread(packer.finish):
+            yield packed
+        # Another process may have gone on with this operation. What it has committed is not written over.
+        if await self._is_committed(key):
+            raise _AlreadyCommitted
+
+    async def _read_back(self, key: str, written: Meta, report: Report) -> Meta:
+        """Return what the `.meta` is to say. The source is still there, so nothing is lost: it is tried again."""
+        scan = TarScan()
+        try:
+            async with aclosing(self._parts(key, written, scan, report, "verify")) as parts:
+                async for _ in parts:
+                    pass
+        except _Gone:
+            await self._objects.check()
+            raise ActionFailed(f"the archive {key} vanished while it was verified") from None
+        except Refused as error:
+            raise ActionFailed(f"the archive {key} could not be restored from: {error}") from None
+        return replace(written, files=scan.members, outward_links=scan.outward)
+
+    async def _parts(
+        self, key: str, meta: Meta, scan: TarScan, report: Report, stage: str
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the tar stream, one part ahead of whoever takes it. Raises _Gone or Refused."""
+        stream = await in_thread(self._objects.download, key)
+        if stream is None:
+            raise _Gone
+        unpacker = Unpacker(stream, meta, scan)
+        following = begin(unpacker.next_part)
+        try:
+            while part := await ended(following):
+                report(Amount(stage, unpacker.size, meta.size))
+                following = begin(unpacker.next_part)
+                yield part
+        finally:
+            await settled(following)
+
+    async def _meta_of(self, key: str) -> Meta:
+        text = await self._objects.get(key + _META)
+        if text is None:
+            await self._objects.check()
+            raise ActionFailed(
+                f"the archive {key} is gone, or was never completed: there is no .meta",
+                reason=ErrorReason.DATA_LOST,
+            )
+        try:
+            return decode(text)
+        except UnknownMeta as error:
+            raise _corrupted(key, str(error)) from None
+
+    async def _is_committed(self, key: str) -> bool:
+        """Both halves are there. A `.meta` whose object is gone keeps nobody's home."""
+        return await self._objects.head(key + _META) is not None and await self._objects.head(key) is not None
+
+    async def _delete(self, key: str) -> None:
+        await self._objects.delete(key + _META)
+        await self._objects.delete(key)
+
+    def _leftovers(self, prefix: str) -> Sequence[tuple[str, datetime]]:
+        root = self._objects.directory
+        if root is None:
+            return []  # an S3 store removes unfinished uploads by a rule of its own (docs/adr/0009)
+        found = []
+        for path in (root / prefix).rglob("*#*"):
+            if _LEFTOVER.fullmatch(path.name) and ARCHIVE_KEY.match(str(path.relative_to(root))):
+                try:
+                    modified_at = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+                except FileNotFoundError:
+                    continue
+                found.append((str(path.relative_to(root)), modified_at))
+        return found
+
+    def _remove(self, prefix: str, older_than: datetime) -> int:
+        root = self._objects.directory
+        stale = [path for path, modified_at in self._leftovers(prefix) if modified_at < older_than]
+        for path in stale:
+            assert root is not None
+            (root / path).unlink(missing_ok=True)
+            _remove_empty((root / path).parent, root)
+        return len(stale)
+
+
+def _valid(key: str) -> str:
+    if not ARCHIVE_KEY.fullmatch(key):
+        raise ValueError(f"not the key of an archive: {key!r}")
+    return key
+
+
+def _remove_empty(directory: Path, root: Path) -> None:
+    with suppress(OSError):
+        while directory != root:
+            directory.rmdir()
+            directory = directory.parent
+
+
+def _corrupted(key: str, why: str) -> ActionFailed:
+    return ActionFailed(f"the archive {key} can't be trusted: {why}", reason=ErrorReason.ARCHIVE_CORRUPTED)

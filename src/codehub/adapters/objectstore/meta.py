@@ -1,0 +1,46 @@
+"""What a `.meta` says of its archive, to and from JSON. Refuses a format that it does not know."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+FORMAT = 1
+# What must be said, and what is so if nobody says it.
+_NUMBERS: Mapping[str, Any] = {"size": None, "files": None, "uncompressed_size": None, "outward_links": 0}
+
+
+class UnknownMeta(Exception):
+    """The `.meta` can't be read: it is damaged, or of a later format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Written last, so it is also what makes an archive count. It bounds what a restore takes from the object."""
+
+    sha256: str
+    size: int
+    files: int
+    uncompressed_size: int
+    outward_links: int = 0
+    """Symlinks that lead out of the home. A home may have some (a virtual environment does); any more are not from the home."""
+    format: int = FORMAT
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self), indent=1, sort_keys=True).encode() + b"\n"
+
+
+def decode(text: bytes) -> Meta:
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise UnknownMeta(f"the .meta can't be read ({error})") from None
+    if not isinstance(said, dict):
+        raise UnknownMeta("the .meta does not say what it should")
+    if (known := said.get("format", FORMAT)) != FORMAT:
+        raise UnknownMeta(f"the .meta is of format {known!r}, and this codehub knows format {FORMAT}")
+    sha256 = said.get("sha256")
+    numbers = {name: said.get(name, default) for name, default in _NUMBERS.items()}
+    if not isinstance(sha256, str) or not all(type(each) is int and each >= 0 for each in numbers.values()):
+        raise UnknownMeta("the .meta does not say what it should")
+    return Meta(sha256, **numbers)

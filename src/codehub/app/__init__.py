@@ -1,0 +1,125 @@
+"""The wiring: settings in, a running codehub out. The only package that knows which adapter stands behind which port."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import structlog
+import uvloop
+
+from codehub.adapters.postgres.embedded import EmbeddedPostgresError
+from codehub.adapters.postgres.migrate import MigrationRefused
+from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
+from codehub.api.app import create_app
+from codehub.app.control import control, garbage_collector
+from codehub.app.database import database, database_beside, stores
+from codehub.app.errors import CannotStart
+from codehub.app.local import local_platform
+from codehub.app.web import bound, serving
+from codehub.engine.gc import Collected
+from codehub.engine.system import System
+from codehub.logs import configure_logs
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.store import StoreUnavailable
+from codehub.settings import Settings, unknown_settings
+
+log = structlog.get_logger()
+
+_EXPECTED = (CannotStart, EmbeddedPostgresError, MigrationRefused, StoreUnavailable, BackendUnreachable)
+
+
+def run_up(settings: Settings, environ: Mapping[str, str]) -> int:
+    """Run until Ctrl-C or SIGTERM and return the exit code."""
+    configure_logs()
+    for line in unknown_settings(environ):
+        print(f"codehub: {line}", file=sys.stderr)  # noqa: T201  # words for people go to stderr
+    return _run(_until_signalled(up(settings, announce=_say)))
+
+
+def run_gc(settings: Settings, tell: Callable[[Collected], None], *, dry_run: bool, orphans: bool) -> int:
+    """Collect garbage once, beside a codehub that may run, and return the exit code."""
+    configure_logs()
+    return _run(collect(settings, tell, dry_run=dry_run, orphans=orphans))
+
+
+async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
+    """Start everything, say so, and run until cancelled. Whatever was started is stopped again, in reverse."""
+    system = _system()
+    with bound(settings) as listener:
+        async with (
+            database(settings, system) as connect_args,
+            stores(connect_args, system) as stored,
+            local_platform(settings, stored, system, stops=True) as local,
+            control(settings, stored, local.platforms, system),
+            serving(
+                create_app({"database": stored.check}, identity=system.identity, clock=system.clock),
+                listener,
+                system,
+            ) as served,
+        ):
+            for warning in local.warnings:
+                print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
+            port = listener.getsockname()[1]
+            announce(f"address: {settings.model_copy(update={'port': port}).base_url}")
+            announce(f"data: {settings.data_dir}")
+            announce(f"backend: {settings.instance_backend}")
+            announce(f"ide: {local.ide}")
+            announce("ready")
+            await served.wait()
+            raise CannotStart("the web server ended by itself: see the log above")
+
+
+async def collect(
+    settings: Settings, tell: Callable[[Collected], None], *, dry_run: bool, orphans: bool
+) -> None:
+    system = _system()
+    async with (
+        database_beside(settings, system) as connect_args,
+        stores(connect_args, system) as stored,
+        local_platform(settings, stored, system, stops=False) as local,
+    ):
+        collector = garbage_collector(settings, stored, local.platforms)
+        tell(await collector.collect(dry_run=dry_run, orphans=orphans))
+
+
+def _system() -> System:
+    return System(SystemClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+
+
+def _run(work: Coroutine[Any, Any, None]) -> int:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(work)
+        except _EXPECTED as error:
+            print(f"codehub: {error}", file=sys.stderr)  # noqa: T201
+            return 1
+    return 0
+
+
+async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` until it ends or the first SIGINT or SIGTERM cancels it. Later signals don't cut the stopping short."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    was_signalled = False
+
+    def stop() -> None:
+        nonlocal was_signalled
+        if not was_signalled:
+            was_signalled = True
+            log.info("stopping")
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not was_signalled:
+            raise
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  # the lines that wire.md fixes go to stdout

@@ -1,0 +1,81 @@
+"""The platform of this machine: workspaces as sandboxed processes, homes in a directory, archives behind a URL."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from codehub.adapters.local.instances import LocalInstances
+from codehub.adapters.local.profiles import installed_profiles
+from codehub.adapters.local.storage import LocalStorage
+from codehub.adapters.objectstore.archives import ObjectArchives
+from codehub.adapters.objectstore.store import Objects
+from codehub.app.database import Stores
+from codehub.app.errors import CannotStart
+from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.engine.platforms import Platforms
+from codehub.engine.system import System
+from codehub.ports.instances import InstanceSpec
+from codehub.ports.storage import Home
+from codehub.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlatform:
+    """The platform, its default IDE, and what people must be told about this machine."""
+
+    platforms: Platforms
+    ide: str
+    warnings: tuple[str, ...]
+
+
+@asynccontextmanager
+async def local_platform(
+    settings: Settings, stores: Stores, system: System, *, stops: bool
+) -> AsyncIterator[LocalPlatform]:
+    """Yield the platform. `stops`: end its instances at the end; their wishes stay, and the next start brings them back."""
+    if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
+        raise CannotStart(
+            f"CODEHUB_INSTANCE_BACKEND={settings.instance_backend} is not there yet: unset it, or set it to local-process"
+        )
+    profiles = installed_profiles()
+    objects = Objects(settings.archives, installation=stores.installation)
+
+    async def home_of(spec: InstanceSpec) -> tuple[Path, str | None]:
+        return await storage.locate(Home(spec.workspace_id, spec.home_store_key))
+
+    async def is_in_use(workspace_id: UUID) -> bool:
+        return await instances.status(workspace_id) is not None
+
+    def owner_of(workspace_id: UUID) -> tuple[int, int] | None:
+        uid = instances.uid_of(workspace_id)
+        return None if uid is None else (uid, uid)
+
+    storage = LocalStorage(
+        settings.data_dir,
+        installation=stores.installation,
+        archives=ObjectArchives(objects),
+        identity=system.identity,
+        is_in_use=is_in_use,
+        owner_of=owner_of,
+    )
+    run_dir = settings.data_dir / "run" / "instances"
+    instances = LocalInstances(
+        run_dir, stores.installation, home_of, profiles, clock=system.clock, hidden=settings.data_dir
+    )
+    # Only while there is no workspace: afterwards, a root without its mark is a disk that is not mounted, not a new one.
+    if not (await stores.controller.changes(None)).workspaces:
+        await storage.prepare()
+        await objects.prepare()
+    await instances.open()
+    try:
+        platforms = Platforms(
+            {InstanceBackend.LOCAL_PROCESS: instances},
+            {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
+        )
+        yield LocalPlatform(platforms, settings.ide or next(iter(profiles), "none"), instances.warnings)
+    finally:
+        if stops:
+            await instances.stop_all()
+        await instances.close()

@@ -1,0 +1,57 @@
+"""Archives: a tar stream goes in, the same stream comes out, verified. How it is packed and where it lies is the adapter's."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from codehub.core.seen import Archive
+from codehub.ports.storage import Report, StoredArchive
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+ARCHIVE_KEY = re.compile(rf"(?P<workspace_id>{_UUID})/(?P<op_id>{_UUID})/home\.tar\.zst")
+
+# Asked right before an archive is committed. Raises if it may not be.
+Check = Callable[[], Awaitable[None]]
+
+
+def archive_key(workspace_id: UUID, op_id: UUID) -> str:
+    return f"{workspace_id}/{op_id}/home.tar.zst"
+
+
+class Archives(Protocol):
+    """An outage raises BackendUnreachable, also where it looks like an empty store. A key of another form is a ValueError."""
+
+    async def write(self, key: str, tar: AsyncIterator[bytes], report: Report, check: Check) -> None:
+        """Store the stream, read it back, ask `check`, commit. What fails before leaves nothing that counts.
+
+        If the archive is committed already, it is left alone.
+        """
+
+    def read(self, key: str, report: Report) -> AsyncGenerator[bytes, None]:
+        """Yield a committed archive's tar stream. Only once it has ended without an error may what was yielded count.
+
+        Each part was checked for what could lead outside before it is yielded. Close it when done early.
+        """
+
+    async def head(self, key: str) -> Archive | None:
+        """Look at one archive."""
+
+    async def has_any(self, workspace_id: UUID) -> bool:
+        """Whether any object of this workspace is left."""
+
+    async def list_all(self) -> Sequence[StoredArchive]:
+        """Return every archive, half ones too."""
+
+    async def delete(self, key: str) -> None:
+        """Delete one archive, what makes it count first."""
+
+    async def purge(self, workspace_id: UUID) -> None:
+        """Delete every archive of a workspace."""
+
+    async def list_leftovers(self) -> Sequence[str]:
+        """Return what uploads that died have left. It counts for nobody."""
+
+    async def remove_leftovers(self, older_than: datetime) -> int:
+        """Remove such left-overs, and return how many there were."""

@@ -1,0 +1,331 @@
+"""The contract of storage, for every adapter: identity, idempotency, order, and that a half-done thing never counts."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from tests.support.storages import Files, Storage, denied, granted, new_home, opened_storage, unheard
+
+from codehub.core.errors import ErrorReason
+from codehub.core.seen import Archive, Volume
+from codehub.ports.backends import ActionFailed
+from codehub.ports.storage import Amount, Home, StorageProvider
+
+FILES: Files = {"notes.txt": b"hello\n", "src/deep/main.py": b"print()\n" * 1000, "empty": b""}
+
+
+@pytest.fixture(params=["memory", "local-dir and file://"])
+async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Storage]:
+    async with opened_storage(request.param, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def provider(storage: Storage) -> StorageProvider:
+    return storage.provider
+
+
+@pytest.fixture
+def home() -> Home:
+    return new_home()
+
+
+async def filled(storage: Storage, home: Home, files: Files = FILES) -> str:
+    """Provision a home, fill it, and return its volume_id."""
+    volume_id = await storage.provider.provision(home)
+    storage.write(home, files)
+    return volume_id
+
+
+async def archived(storage: Storage, home: Home, files: Files = FILES) -> str:
+    """Archive such a home, delete its volume, and return the archive's key."""
+    volume_id = await filled(storage, home, files)
+    key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    await storage.provider.delete_volume(home, volume_id)
+    return key
+
+
+# Volumes
+
+
+async def test_a_provisioned_volume_is_empty_and_listed_with_its_id(storage: Storage, home: Home) -> None:
+    volume_id = await storage.provider.provision(home)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
+    assert storage.files(home) == {}
+
+
+async def test_provisioning_again_finds_the_same_volume_and_keeps_its_files(
+    storage: Storage, home: Home
+) -> None:
+    volume_id = await filled(storage, home)
+    assert await storage.provider.provision(home) == volume_id
+    assert storage.files(home) == FILES
+
+
+async def test_every_volume_has_an_id_of_its_own(provider: StorageProvider, home: Home) -> None:
+    first = await provider.provision(home)
+    await provider.delete_volume(home, first)
+    assert await provider.provision(home) != first
+    assert await provider.provision(new_home()) != first
+
+
+async def test_half_a_volume_is_listed_without_an_id_and_replaced_by_provisioning(
+    storage: Storage, home: Home
+) -> None:
+    storage.leave_half_a_volume(home)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(None)}
+    volume_id = await storage.provider.provision(home)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
+    assert storage.files(home) == {}
+
+
+async def test_a_deleted_volume_is_gone_and_deleting_again_is_success(storage: Storage, home: Home) -> None:
+    volume_id = await filled(storage, home)
+    for _ in range(2):
+        await storage.provider.delete_volume(home, volume_id)
+        assert await storage.provider.list_volumes() == {}
+
+
+async def test_deleting_refuses_any_other_volume(storage: Storage, home: Home) -> None:
+    volume_id = await filled(storage, home)
+    for other in (str(uuid4()), None):
+        with pytest.raises(ActionFailed):
+            await storage.provider.delete_volume(home, other)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
+    assert storage.files(home) == FILES
+
+
+async def test_half_a_volume_is_deleted_by_the_name_of_none_alone(storage: Storage, home: Home) -> None:
+    storage.leave_half_a_volume(home)
+    with pytest.raises(ActionFailed):
+        await storage.provider.delete_volume(home, str(uuid4()))
+    await storage.provider.delete_volume(home, None)
+    assert await storage.provider.list_volumes() == {}
+
+
+async def test_volumes_do_not_know_each_other(storage: Storage) -> None:
+    one, other = new_home(), new_home()
+    one_id, other_id = await filled(storage, one), await filled(storage, other, {"other": b"other"})
+    await storage.provider.delete_volume(one, one_id)
+    assert await storage.provider.list_volumes() == {other.workspace_id: Volume(other_id)}
+    assert storage.files(other) == {"other": b"other"}
+
+
+# Archives
+
+
+async def test_what_was_archived_comes_back_in_a_new_volume(storage: Storage, home: Home) -> None:
+    old = await filled(storage, home)
+    key = await storage.provider.archive(home, old, uuid4(), unheard, granted)
+    await storage.provider.delete_volume(home, old)
+    restored = await storage.provider.restore(home, key, unheard)
+    assert restored.marker == key
+    assert restored.volume_id != old
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(restored.volume_id)}
+    assert storage.files(home) == FILES
+
+
+async def test_archiving_leaves_the_volume_as_it_was(storage: Storage, home: Home) -> None:
+    volume_id = await filled(storage, home)
+    await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
+    assert storage.files(home) == FILES
+
+
+async def test_the_key_names_the_workspace_and_the_operation(storage: Storage, home: Home) -> None:
+    volume_id, op_id = await filled(storage, home), uuid4()
+    key = await storage.provider.archive(home, volume_id, op_id, unheard, granted)
+    assert key == f"{home.workspace_id}/{op_id}/home.tar.zst"
+    assert await storage.provider.create_empty_archive(home, op_id) == key
+
+
+async def test_a_committed_archive_of_an_operation_is_found_and_not_written_again(
+    storage: Storage, home: Home
+) -> None:
+    volume_id, op_id = await filled(storage, home), uuid4()
+    key = await storage.provider.archive(home, volume_id, op_id, unheard, granted)
+    storage.write(home, {"later": b"later"})
+    assert await storage.provider.archive(home, volume_id, op_id, unheard, denied) == key
+    storage.lose_volume(home)
+    assert await storage.provider.archive(home, volume_id, op_id, unheard, granted) == key
+    await storage.provider.restore(home, key, unheard)
+    assert storage.files(home) == FILES
+
+
+async def test_a_half_written_archive_of_an_operation_is_replaced(storage: Storage, home: Home) -> None:
+    volume_id, op_id = await filled(storage, home, {"old": b"old" * 1000}), uuid4()
+    key = await storage.provider.archive(home, volume_id, op_id, unheard, granted)
+    storage.uncommit(key)
+    storage.write(home, {"new": b"new"})
+    await storage.provider.archive(home, volume_id, op_id, unheard, granted)
+    await storage.provider.restore(home, key, unheard)
+    assert storage.files(home) == {"old": b"old" * 1000, "new": b"new"}
+
+
+async def test_archiving_refuses_any_other_volume(storage: Storage, home: Home) -> None:
+    op_id = uuid4()
+    with pytest.raises(ActionFailed):
+        await storage.provider.archive(home, str(uuid4()), op_id, unheard, granted)
+    await filled(storage, home)
+    with pytest.raises(ActionFailed):
+        await storage.provider.archive(home, str(uuid4()), op_id, unheard, granted)
+    assert not await storage.provider.has_archives(home.workspace_id)
+
+
+async def test_an_archive_is_not_committed_once_the_operation_was_taken_over(
+    storage: Storage, home: Home
+) -> None:
+    volume_id, op_id = await filled(storage, home), uuid4()
+    with pytest.raises(ActionFailed, match="taken over"):
+        await storage.provider.archive(home, volume_id, op_id, unheard, denied)
+    found = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
+    assert found is None or not found.committed
+
+
+async def test_an_archive_is_not_committed_once_its_volume_is_gone(storage: Storage, home: Home) -> None:
+    volume_id, op_id = await filled(storage, home), uuid4()
+
+    async def loses_the_volume() -> bool:
+        storage.lose_volume(home)
+        await storage.provider.provision(home)
+        return True
+
+    with pytest.raises(ActionFailed):
+        await storage.provider.archive(home, volume_id, op_id, unheard, loses_the_volume)
+    found = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
+    assert found is None or not found.committed
+
+
+async def test_whether_it_may_commit_is_asked_after_everything_was_written(
+    storage: Storage, home: Home
+) -> None:
+    volume_id = await filled(storage, home)
+    heard: list[Amount] = []
+    asked_after = -1
+
+    async def asked() -> bool:
+        nonlocal asked_after
+        asked_after = len(heard)
+        return True
+
+    await storage.provider.archive(home, volume_id, uuid4(), heard.append, asked)
+    assert asked_after == len(heard) > 0
+
+
+async def test_an_empty_archive_restores_to_an_empty_home(storage: Storage, home: Home) -> None:
+    op_id = uuid4()
+    key = await storage.provider.create_empty_archive(home, op_id)
+    assert await storage.provider.create_empty_archive(home, op_id) == key
+    assert await storage.provider.head_archive(key) == Archive(committed=True)
+    restored = await storage.provider.restore(home, key, unheard)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(restored.volume_id)}
+    assert storage.files(home) == {}
+
+
+async def test_an_empty_home_is_archived_and_restored(storage: Storage, home: Home) -> None:
+    key = await archived(storage, home, {})
+    await storage.provider.restore(home, key, unheard)
+    assert storage.files(home) == {}
+
+
+async def test_long_work_says_how_far_it_is_and_never_goes_back(storage: Storage, home: Home) -> None:
+    volume_id = await filled(storage, home, {str(number): bytes(100_000) for number in range(40)})
+    heard: list[Amount] = []
+    key = await storage.provider.archive(home, volume_id, uuid4(), heard.append, granted)
+    assert {amount.stage for amount in heard} <= {"archive", "verify"}
+    await storage.provider.restore(home, key, heard.append)
+    stages = ("archive", "verify", "restore")
+    assert [amount.stage for amount in heard] == sorted((amount.stage for amount in heard), key=stages.index)
+    for stage in stages:
+        done = [amount.done for amount in heard if amount.stage == stage]
+        assert done == sorted(done)
+    assert all(amount.total is None or amount.done <= amount.total for amount in heard)
+    assert heard[-1].done == heard[-1].total
+
+
+# Restoring
+
+
+async def test_restoring_replaces_what_was_half_there(storage: Storage, home: Home) -> None:
+    key = await archived(storage, home)
+    storage.leave_half_a_volume(home)
+    await storage.provider.restore(home, key, unheard)
+    assert storage.files(home) == FILES
+
+
+async def test_restoring_again_finds_the_volume_that_was_made_from_this_archive(
+    storage: Storage, home: Home
+) -> None:
+    key = await archived(storage, home)
+    first = await storage.provider.restore(home, key, unheard)
+    storage.write(home, {"since": b"then"})
+    assert await storage.provider.restore(home, key, unheard) == first
+    assert storage.files(home) == {**FILES, "since": b"then"}
+
+
+async def test_restoring_another_archive_replaces_the_volume_and_its_id(storage: Storage, home: Home) -> None:
+    key, other = await archived(storage, home), await archived(storage, home, {"other": b"other"})
+    first = await storage.provider.restore(home, key, unheard)
+    second = await storage.provider.restore(home, other, unheard)
+    assert second.volume_id != first.volume_id
+    assert storage.files(home) == {"other": b"other"}
+
+
+@pytest.mark.parametrize("lost", ["never written", "lost", "not committed"])
+async def test_restoring_what_is_not_there_says_data_lost_and_leaves_what_is(
+    storage: Storage, home: Home, lost: str
+) -> None:
+    volume_id = await filled(storage, home, {"kept": b"kept"})
+    key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    match lost:
+        case "never written":
+            key = f"{home.workspace_id}/{uuid4()}/home.tar.zst"
+        case "lost":
+            storage.lose_archive(key)
+        case _:
+            storage.uncommit(key)
+    with pytest.raises(ActionFailed) as failed:
+        await storage.provider.restore(home, key, unheard)
+    assert failed.value.reason is ErrorReason.DATA_LOST
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
+    assert storage.files(home) == {"kept": b"kept"}
+
+
+# Looking at archives and deleting them
+
+
+async def test_heads_and_lists_tell_committed_from_half_and_absent(storage: Storage, home: Home) -> None:
+    whole, half = await archived(storage, home), await archived(storage, home)
+    storage.uncommit(half)
+    absent = f"{home.workspace_id}/{uuid4()}/home.tar.zst"
+    assert await storage.provider.head_archive(whole) == Archive(committed=True)
+    assert await storage.provider.head_archive(half) == Archive(committed=False)
+    assert await storage.provider.head_archive(absent) is None
+    listed = await storage.provider.list_archives()
+    assert {found.key: found.committed for found in listed} == {whole: True, half: False}
+    assert all(abs(datetime.now(UTC) - found.modified_at) < timedelta(minutes=5) for found in listed)
+    assert all(found.size > 0 for found in listed)
+
+
+async def test_a_deleted_archive_is_gone_and_deleting_again_is_success(storage: Storage, home: Home) -> None:
+    gone, kept = await archived(storage, home), await archived(storage, home)
+    for _ in range(2):
+        await storage.provider.delete_archive(gone)
+        assert await storage.provider.head_archive(gone) is None
+    assert [found.key for found in await storage.provider.list_archives()] == [kept]
+    await storage.provider.restore(home, kept, unheard)
+    assert storage.files(home) == FILES
+
+
+async def test_purging_deletes_all_archives_of_one_workspace_and_no_other(storage: Storage) -> None:
+    one, other = new_home(), new_home()
+    first, half, others = [await archived(storage, each) for each in (one, one, other)]
+    storage.uncommit(half)
+    assert await storage.provider.has_archives(one.workspace_id)
+    for _ in range(2):
+        await storage.provider.purge(one)
+        assert not await storage.provider.has_archives(one.workspace_id)
+    assert await storage.provider.head_archive(first) is None
+    assert [found.key for found in await storage.provider.list_archives()] == [others]

@@ -1,0 +1,92 @@
+"""When an instance ends, all of it ends: daemons, those that won't listen, and what its IDE left behind."""
+
+import asyncio
+from pathlib import Path
+from uuid import UUID
+
+from tests.support.instances import PATIENCE_S, LocalWorld, eventually, new_spec
+
+from codehub.adapters.local.processes import Process, marked
+from codehub.core.seen import Instance
+
+# Two forks and a session of its own, as daemons do it; without the environment that would tell whose it is.
+DAEMON = "(setsid env -i /bin/sh -c 'trap \"\" TERM HUP; echo $$ > daemon; while :; do sleep 5; done' >/dev/null 2>&1 </dev/null &)"
+
+
+async def daemon_in(world: LocalWorld, workspace_id: UUID) -> Process:
+    """Start a daemon in a workspace and return it as this machine sees it."""
+    await world.inside(workspace_id, DAEMON)
+    uid = world.instances.uid_of(workspace_id)
+
+    def found() -> list[Process]:
+        commands = (
+            (each, Path(f"/proc/{each.pid}/cmdline")) for each in marked(frozenset({b"no\0ne"}), owner=uid)
+        )
+        return [each for each, path in commands if b"trap" in path.read_bytes()]
+
+    async def there() -> bool:
+        return bool(found())
+
+    await eventually(there)
+    return found()[0]
+
+
+async def test_a_daemon_that_will_not_listen_ends_with_its_workspace(world: LocalWorld) -> None:
+    one = await world.run()
+    daemon = await daemon_in(world, one)
+    await world.instances.delete(one)
+    assert not daemon.alive()
+
+
+async def test_what_a_dead_ide_left_does_not_count_as_running_and_is_ended_by_the_next_start(
+    world: LocalWorld,
+) -> None:
+    spec = new_spec()
+    one = await world.run(spec)
+    daemon = await daemon_in(world, one)
+    await world.die(one)
+
+    async def is_dead() -> bool:
+        return await world.instances.status(one) == Instance(running=False, healthy=False)
+
+    await eventually(is_dead)
+    await world.instances.start(spec, f"volume of {one}")
+    assert not daemon.alive()
+
+
+async def test_orphans_are_buried(sandboxed: LocalWorld) -> None:
+    one = await sandboxed.run()
+    await sandboxed.inside(one, "for i in $(seq 20); do (setsid true &); done")
+
+    async def no_zombies() -> bool:
+        return "Z" not in await sandboxed.inside(one, "cut -d')' -f2 /proc/[0-9]*/stat | cut -c2")
+
+    await eventually(no_zombies)
+
+
+async def test_an_ide_is_asked_before_it_is_killed(world: LocalWorld) -> None:
+    one = await world.run()
+    await world.post(one, "/say-goodbye")
+    await world.instances.delete(one)
+    assert (world.home(one) / "last-words").read_text() == "goodbye"
+    assert not world.instances._run.of(one).directory.exists()
+
+
+async def test_all_are_stopped_together_within_ten_seconds_even_if_they_will_not_listen(
+    world: LocalWorld,
+) -> None:
+    ids = [await world.run() for _ in range(3)]
+    daemons = [await daemon_in(world, each) for each in ids]
+    async with asyncio.timeout(10):
+        await world.instances.stop_all()
+    assert await world.instances.list_all() == {}
+    assert not any(daemon.alive() for daemon in daemons)
+
+
+async def test_one_workspace_can_not_end_what_another_runs(world: LocalWorld) -> None:
+    one, other = await world.run(), await world.run()
+    await world.inside(one, f"(CODEHUB_WORKSPACE={other} setsid sleep 60 >/dev/null 2>&1 &)")
+    await world.instances.delete(other)
+    assert await world.instances.list_all() == {one: Instance(running=True, healthy=True)}
+    async with asyncio.timeout(PATIENCE_S):
+        await world.instances.delete(one)

@@ -1,0 +1,159 @@
+"""What a person in a workspace can see and do: their own home, a system to read, and nobody else's."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.instances import LocalWorld, local_world, new_spec, server_profile
+
+SCRATCH = ("/tmp/mine", "/var/tmp/mine", "/dev/shm/mine")
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a workspace a user of its own")
+
+
+async def test_other_homes_and_the_data_directory_are_invisible(sandboxed: LocalWorld) -> None:
+    one, other = await sandboxed.run(), await sandboxed.run()
+    (sandboxed.home(other) / "secret").write_text("the other's")
+    (sandboxed.data_dir / "key").write_text("codehub's")
+    for path in (sandboxed.home(other), sandboxed.data_dir, sandboxed.data_dir / "key", Path("/etc/shadow")):
+        assert "No such file" in await sandboxed.inside(one, f"ls {path}"), path
+    assert (await sandboxed.inside(one, "ls /home")).split() == ["coder"]
+    assert "secret" not in await sandboxed.inside(one, "ls -R /home /root /run /tmp /var /work 2>/dev/null")
+
+
+async def test_the_home_is_at_home_and_what_is_written_there_stays(sandboxed: LocalWorld) -> None:
+    spec = new_spec()
+    one = await sandboxed.run(spec)
+    assert (await sandboxed.inside(one, "pwd; echo $HOME; echo hello > kept; ls -A")).split() == [
+        "/home/coder",
+        "/home/coder",
+        "kept",
+    ]
+    await sandboxed.instances.delete(one)
+    assert (sandboxed.home(one) / "kept").read_text() == "hello\n"
+
+
+async def test_processes_outside_are_invisible_and_unreachable(sandboxed: LocalWorld) -> None:
+    one, other = await sandboxed.run(), await sandboxed.run()
+    pids = (await sandboxed.inside(one, "cd /proc; echo [0-9]*")).split()
+    assert len(pids) < 8
+    assert "ide_server" in await sandboxed.inside(one, "cat /proc/2/cmdline")
+    assert str(other) not in await sandboxed.inside(one, "cat /proc/[0-9]*/cmdline")
+    assert str(os.getpid()) not in pids
+    assert "Permission denied" in await sandboxed.inside(one, "ls /proc/1/root/ /proc/1/fd")
+
+
+async def test_the_system_can_be_read_and_not_written(sandboxed: LocalWorld) -> None:
+    one = await sandboxed.run()
+    for path in ("/x", "/usr/x", "/etc/x", "/run/x", "/home/x", "/root/x", "/etc/passwd"):
+        said = await sandboxed.inside(one, f"echo hello >> {path}")
+        assert "Read-only" in said or "denied" in said or "No such file" in said, path
+    assert "coder" in await sandboxed.inside(one, "whoami; getent passwd $(id -u)")
+
+
+async def test_tmp_is_its_own(sandboxed: LocalWorld) -> None:
+    one, other = await sandboxed.run(), await sandboxed.run()
+    await sandboxed.inside(
+        one, "echo hello > /tmp/mine; echo hello > /var/tmp/mine; echo hello > /dev/shm/mine"
+    )
+    for path in SCRATCH:
+        assert await sandboxed.inside(one, f"cat {path}") == "hello\n"
+        assert "No such file" in await sandboxed.inside(other, f"cat {path}")
+    assert not any(map(os.path.lexists, SCRATCH))
+
+
+@AS_ROOT
+async def test_each_workspace_has_a_user_of_its_own_and_keeps_it(world: LocalWorld) -> None:
+    spec = new_spec()
+    one, other = await world.run(spec), await world.run()
+    uids = [int(await world.inside(each, "id -u")) for each in (one, other)]
+    assert len({*uids, 0}) == 3
+    assert [world.home(each).stat().st_uid for each in (one, other)] == uids
+    await world.instances.delete(one)
+    await world.instances.start(spec, f"volume of {one}")
+    assert world.instances.uid_of(one) == uids[0]
+    assert await world.inside(other, "id -g; id -G") == f"{uids[1]}\n{uids[1]}\n"
+
+
+async def test_there_is_no_way_to_more_rights(world: LocalWorld) -> None:
+    one = await world.run()
+    status = await world.inside(one, "cat /proc/self/status")
+    assert "NoNewPrivs:\t1" in status
+    assert "CapEff:\t0000000000000000" in status
+    assert "CapPrm:\t0000000000000000" in status
+
+
+@AS_ROOT
+async def test_capabilities_can_never_come_back(sandboxed: LocalWorld) -> None:
+    one = await sandboxed.run()
+    assert "CapBnd:\t0000000000000000" in await sandboxed.inside(one, "cat /proc/self/status")
+    assert "CapEff:\t0000000000000000" in await sandboxed.inside(one, "cat /proc/1/status")
+
+
+async def test_the_environment_is_made_for_it_and_nothing_of_codehub_is_in_it(
+    world: LocalWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = {
+        "CODEHUB_DATABASE_URL": "postgres://secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "PGPASSWORD": "secret",
+    }
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    one = await world.run()
+    entries = (await world.inside(one, "cat /proc/$PPID/environ; env -0; cat /proc/*/environ")).split("\0")
+    if world.instances.warnings == ():
+        assert not any("secret" in entry for entry in entries)
+    names = {entry.partition("=")[0] for entry in (await world.inside(one, "env -0")).split("\0") if entry}
+    allowed = {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", "CODEHUB_INSTALL", "CODEHUB_WORKSPACE"}
+    assert names <= allowed | {
+        "XDG_RUNTIME_DIR",
+        "JUPYTER_RUNTIME_DIR",
+        "CODE_SERVER_SESSION_SOCKET",
+        "PWD",
+        "SHLVL",
+        "_",
+        "OLDPWD",
+        "LC_CTYPE",
+    }
+
+
+async def test_no_open_file_of_codehub_is_passed_on(sandboxed: LocalWorld) -> None:
+    fd = os.open(sandboxed.data_dir, os.O_RDONLY)
+    os.set_inheritable(fd, True)
+    try:
+        one = await sandboxed.run()
+    finally:
+        os.close(fd)
+    targets = (await sandboxed.inside(one, "readlink /proc/2/fd/*")).split()
+    assert not [target for target in targets if "data" in target and not target.endswith("/log")], targets
+
+
+@AS_ROOT
+async def test_python_and_the_ide_may_lie_where_only_root_can_go(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    profiles = {"http": server_profile(closed / "ide", python=Path(sys.executable))}
+    async with local_world(profiles=profiles) as world:
+        base = world.data_dir.parent
+        base.chmod(0o700)
+        if world.instances.warnings:
+            pytest.skip("there is no sandbox here")
+        one = await world.run()
+        assert f"uid={world.instances.uid_of(one)}(coder)" in await world.inside(one, "id")
+        assert "secret" not in await world.inside(one, f"ls -R {tmp_path} {base} /root")
+    shutil.rmtree(closed)
+
+
+async def test_a_link_in_place_of_the_socket_is_not_followed(sandboxed: LocalWorld) -> None:
+    one, other = await sandboxed.run(), await sandboxed.run()
+    victim = sandboxed.instances._run.of(other).runtime / "ide.sock"
+    said = await sandboxed.inside(
+        one, f"cd /run/codehub && rm ide.sock && ln -s {victim} ide.sock; readlink *"
+    )
+    assert said == f"{victim}\n"
+    assert await sandboxed.instances.resolve_upstream(one) is None
+    seen = await sandboxed.instances.status(one)
+    assert seen is not None
+    assert (seen.running, seen.healthy) == (True, False)

@@ -1,0 +1,174 @@
+"""Storages for tests: a provider, and ways to look into its homes and to break them, in memory or on this machine."""
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+from uuid import UUID, uuid4
+
+from codehub.adapters.local.storage import LocalStorage
+from codehub.adapters.memory.storage import Disk, MemoryStorage
+from codehub.adapters.objectstore.archives import ObjectArchives
+from codehub.adapters.objectstore.store import Objects
+from codehub.adapters.system.machine import SystemIdentity
+from codehub.ports.storage import Amount, Home, StorageProvider
+
+Files = Mapping[str, bytes]
+INSTALLATION = "11111111-2222-3333-4444-555555555555"
+
+
+def new_home() -> Home:
+    workspace_id = uuid4()
+    return Home(workspace_id, f"users/{uuid4()}/workspaces/{workspace_id}/home")
+
+
+async def granted() -> bool:
+    return True
+
+
+async def denied() -> bool:
+    return False
+
+
+def unheard(_amount: Amount) -> None:
+    return
+
+
+class Storage(ABC):
+    """What the contract's tests need beside the port. A new adapter joins by one of these."""
+
+    provider: StorageProvider
+
+    @abstractmethod
+    def write(self, home: Home, files: Files) -> None:
+        """Put files into a home, as an IDE would."""
+
+    @abstractmethod
+    def files(self, home: Home) -> Files | None:
+        """Return what a complete volume holds."""
+
+    @abstractmethod
+    def leave_half_a_volume(self, home: Home) -> None:
+        """Leave what a provision or restore that died leaves: something, without an identity."""
+
+    @abstractmethod
+    def lose_volume(self, home: Home) -> None: ...
+
+    @abstractmethod
+    def uncommit(self, key: str) -> None:
+        """Leave of a committed archive what an upload that died before its commit leaves."""
+
+    @abstractmethod
+    def lose_archive(self, key: str) -> None: ...
+
+
+class InMemory(Storage):
+    def __init__(self) -> None:
+        self.memory = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
+        self.provider = self.memory
+
+    def write(self, home: Home, files: Files) -> None:
+        for path, content in files.items():
+            self.memory.write(home.workspace_id, path, content)
+
+    def files(self, home: Home) -> Files | None:
+        return self.memory.files(home.workspace_id)
+
+    def leave_half_a_volume(self, home: Home) -> None:
+        self.memory._disks[home.workspace_id] = Disk(None, None, {"half": b"half"})
+
+    def lose_volume(self, home: Home) -> None:
+        self.memory.lose_volume(home.workspace_id)
+
+    def uncommit(self, key: str) -> None:
+        found = self.memory._objects[key]
+        self.memory._objects[key] = type(found)(found.files, found.modified_at)
+
+    def lose_archive(self, key: str) -> None:
+        self.memory.lose_archive(key)
+
+
+class OnThisMachine(Storage):
+    """local-dir homes and a `file://` store under one directory. `in_use` says which homes an instance runs on."""
+
+    META: ClassVar = ".meta"
+
+    def __init__(self, directory: Path, *, owner: tuple[int, int] | None = None) -> None:
+        self.root = directory / "data"
+        self.store = directory / "archives"
+        self.objects = Objects(f"file://{self.store}", installation=INSTALLATION)
+        self.archives = ObjectArchives(self.objects)
+        self.in_use: set[UUID] = set()
+        self.local = LocalStorage(
+            self.root,
+            installation=INSTALLATION,
+            archives=self.archives,
+            identity=SystemIdentity(),
+            is_in_use=self._is_in_use,
+            owner_of=lambda _workspace_id: owner,
+        )
+        self.provider = self.local
+
+    @classmethod
+    async def prepared(cls, directory: Path, *, owner: tuple[int, int] | None = None) -> "OnThisMachine":
+        made = cls(directory, owner=owner)
+        await made.objects.prepare()
+        await made.local.prepare()
+        return made
+
+    async def _is_in_use(self, workspace_id: UUID) -> bool:
+        return workspace_id in self.in_use
+
+    def path(self, home: Home) -> Path:
+        return self.root / home.home_store_key
+
+    def write(self, home: Home, files: Files) -> None:
+        for name, content in files.items():
+            path = self.path(home) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def files(self, home: Home) -> Files | None:
+        path = self.path(home)
+        if not (path.parent / "volume.json").exists():
+            return None
+        return {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
+
+    def leave_half_a_volume(self, home: Home) -> None:
+        self.path(home).mkdir(parents=True, exist_ok=True)
+        (self.path(home) / "half").write_bytes(b"half")
+        (self.path(home).parent / "volume.json").unlink(missing_ok=True)
+
+    def lose_volume(self, home: Home) -> None:
+        shutil.rmtree(self.path(home).parent, ignore_errors=True)
+
+    def uncommit(self, key: str) -> None:
+        (self.store / f"{key}{self.META}").unlink()
+
+    def lose_archive(self, key: str) -> None:
+        (self.store / f"{key}{self.META}").unlink()
+        (self.store / key).unlink()
+
+    def everything(self) -> set[str]:
+        """Return every path below, directories of users left out, to see what is left behind."""
+        return {
+            str(path.relative_to(self.root.parent))
+            for top in (self.root, self.store)
+            for path in top.rglob("*")
+            if not (path.is_dir() and path.name in ("users", "workspaces")) and path.parent.name != "users"
+        }
+
+
+@asynccontextmanager
+async def opened_storage(kind: str, directory: Path) -> AsyncIterator[Storage]:
+    """Return a storage of this kind with nothing in it."""
+    match kind:
+        case "memory":
+            yield InMemory()
+        case "local-dir and file://":
+            yield await OnThisMachine.prepared(directory)
+        case _:
+            raise ValueError(kind)

@@ -1,0 +1,167 @@
+"""Directory trees for tests: hypothesis makes them, and a picture of everything that a restore must keep is compared."""
+
+# Names are bytes here, which Path does not take.
+# ruff: noqa: PTH101, PTH102, PTH115, PTH119, PTH123, PTH211
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from hypothesis import strategies as st
+
+NAME_BYTES_MAX = 255
+_SECOND_NS = 1_000_000_000
+
+# Any bytes but "/" and zero. Names that look like something to tar, to a shell or to a pax header come up often.
+_TRICKY = (
+    b"-rf",
+    b"--checkpoint=1",
+    b"*",
+    b"?",
+    b"[a]",
+    b"\\",
+    b"\n",
+    b" ",
+    b"a=b",
+    b"12 path=x",
+    b"...",
+    b"..x",
+)
+names = st.one_of(
+    st.binary(min_size=1, max_size=40).map(lambda name: name.translate(None, b"/\0") or b"x"),
+    st.sampled_from(_TRICKY),
+    st.just(b"n" * NAME_BYTES_MAX),
+    st.text("äöü漢字-_.", min_size=1, max_size=30).map(str.encode),
+).filter(lambda name: name not in (b".", b".."))
+modes = st.integers(0, 0o7777)
+# From 1970 to 2200, to the nanosecond.
+times_ns = st.integers(0, 7_258_118_400 * _SECOND_NS)
+owners = st.tuples(st.integers(0, 4_000_000), st.integers(0, 4_000_000))
+contents = st.tuples(st.binary(max_size=60), st.sampled_from([0, 1, 1, 9, 500, 4000]))
+xattrs = st.dictionaries(
+    st.text("abc=%.-_\n ä", min_size=1, max_size=20).map(lambda name: f"user.{name}"),
+    st.binary(max_size=200),
+    max_size=3,
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A file, a directory, a symlink, a hard link or a sparse file, with everything that is kept of it."""
+
+    kind: str
+    mode: int
+    mtime_ns: int
+    owner: tuple[int, int]
+    pattern: tuple[bytes, int]
+    xattrs: dict[str, bytes] = field(hash=False)
+
+    @property
+    def content(self) -> bytes:
+        return self.pattern[0] * self.pattern[1]
+
+
+nodes = st.builds(
+    Node,
+    st.sampled_from(["file", "file", "directory", "directory", "symlink", "hard link", "sparse"]),
+    modes,
+    times_ns,
+    owners,
+    contents,
+    xattrs,
+)
+# A tree is a list: each node with its name and the number of the directory that it goes into.
+trees = st.lists(st.tuples(names, nodes, st.integers(0, 1000)), max_size=25)
+
+
+def plant(home: bytes, tree: list[tuple[bytes, Node, int]]) -> None:
+    """Make the tree. Attributes come last and from below, since making a file changes its directory's times."""
+    directories = [home]
+    files: list[bytes] = []
+    made = []
+    for name, node, place in tree:
+        path = directories[place % len(directories)] + b"/" + name
+        if os.path.lexists(path) or len(path) - len(home) > 3000:
+            continue
+        _make(path, node, files)
+        if node.kind == "directory":
+            directories.append(path)
+        elif node.kind in ("file", "sparse"):
+            files.append(path)
+        made.append((path, node))
+    for path, node in reversed(made):
+        _dress(path, node)
+
+
+def _make(path: bytes, node: Node, files: list[bytes]) -> None:
+    match node.kind:
+        case "directory":
+            os.mkdir(path)
+        case "symlink":
+            os.symlink(node.content[:200].replace(b"\0", b"0") or b"/usr/bin/python3", path)
+        case "hard link" if files:
+            os.link(files[len(node.content) % len(files)], path)
+        case "sparse":
+            with open(path, "wb") as file:
+                for number in range(1 + len(node.content) % 5):
+                    file.seek(number * 300_000 + 100_000)
+                    file.write(node.content)
+                file.truncate(2_000_000 + len(node.content))
+        case _:
+            with open(path, "wb") as file:
+                file.write(node.content)
+
+
+def _dress(path: bytes, node: Node) -> None:
+    if node.kind != "symlink":
+        for name, value in node.xattrs.items():
+            os.setxattr(path, name, value)
+    if os.geteuid() == 0:
+        os.chown(path, *node.owner, follow_symlinks=False)
+    if node.kind != "symlink":
+        os.chmod(path, node.mode)
+    os.utime(path, ns=(node.mtime_ns, node.mtime_ns), follow_symlinks=False)
+
+
+Picture = dict[bytes, tuple[object, ...]]
+
+
+def picture(home: bytes) -> Picture:
+    """Return everything that must be kept: kind, mode, owner, time, size, content, links, xattrs, and how much is stored."""
+    linked: dict[int, bytes] = {}
+    return {path[len(home) :]: _look(path, linked) for path in sorted(_walk(home))}
+
+
+def _walk(directory: bytes) -> Iterator[bytes]:
+    yield directory
+    waiting = [directory]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                yield entry.path
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+
+
+def _look(path: bytes, linked: dict[int, bytes]) -> tuple[object, ...]:
+    found = os.lstat(path)
+    what = (
+        stat.S_IFMT(found.st_mode),
+        stat.S_IMODE(found.st_mode),
+        found.st_uid,
+        found.st_gid,
+        found.st_mtime_ns,
+    )
+    if stat.S_ISLNK(found.st_mode):
+        return (*what, os.readlink(path), found.st_nlink)
+    attributes = {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith("user.")}
+    if not stat.S_ISREG(found.st_mode):
+        return (*what, attributes)
+    # Two names of one file have the same first name, in the source and in the copy.
+    first = linked.setdefault(found.st_ino, path)
+    is_sparse = found.st_blocks * 512 < found.st_size - 65536
+    with open(path, "rb") as file:
+        digest = sha256(file.read()).hexdigest()
+    return (*what, attributes, found.st_size, digest, found.st_nlink, os.path.basename(first), is_sparse)
