@@ -109,6 +109,8 @@ class Crew:
                         self._alarm.ring({workspace_id})
             except BackendUnreachable as error:
                 log.warning("events_lost", reason=str(error))
+            except Exception:  # an adapter's mistake costs its events, not the loop
+                log.exception("events_failed")
             await self._system.clock.sleep(self._cadence.idle_s)
 
     def _landed(self, workspace_id: UUID) -> None:

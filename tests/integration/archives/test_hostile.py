@@ -20,6 +20,8 @@ from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Home
 
 DIRECTORY, SYMLINK, HARD_LINK = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+ELSEWHERE = (Path("/etc/codehub-was-here"), Path("/tmp/codehub-was-here"))
+SOME = "00000000-0000-7000-8000-000000000000"
 OUT = "../../../../../../outside/written"
 
 
@@ -41,6 +43,7 @@ class Scene:
             await self.machine.provider.restore(self.home, key, unheard)
         assert failed.value.reason is reason, str(failed.value)
         assert self.look() == self.before
+        assert not any(path.exists() for path in ELSEWHERE)
         assert await self.machine.provider.list_volumes() == {self.home.workspace_id: Volume(self.volume_id)}
         assert self.machine.files(self.home) == {"kept": b"kept"}
         assert await self.machine.local.list_leftovers() == []
@@ -82,7 +85,7 @@ HOSTILE: dict[str, tuple[bytes, int]] = {
         3,
     ),
     "a file through a symlink out": (
-        tar_of(member("./d", kind=SYMLINK, link="/tmp"), (member("./d/f"), b"x")),
+        tar_of(member("./d", kind=SYMLINK, link="/tmp"), (member("./d/codehub-was-here"), b"x")),
         2,
     ),
     "a file over a symlink": (tar_of(member("./d", kind=SYMLINK, link="e"), (member("./d"), b"x")), 2),
@@ -142,8 +145,6 @@ async def test_a_hostile_archive_is_refused(scene: Scene, name: str) -> None:
     tar, files = HOSTILE[name]
     key = store(scene.machine.store, scene.home, tar, files=files)
     await scene.refuses(key, ErrorReason.ARCHIVE_CORRUPTED)
-    assert not Path("/etc/codehub-was-here").exists()
-    assert not Path("/tmp/f").exists()
 
 
 GOOD = tar_of(member("./d", kind=DIRECTORY), (member("./d/f"), bytes(range(256)) * 4000))
@@ -221,13 +222,13 @@ async def test_an_archive_of_which_a_half_is_missing_is_lost(scene: Scene, half:
 
 
 async def test_a_bomb_is_refused_before_it_fills_memory_or_disk(scene: Scene) -> None:
-    packed = zeros_packed(2 << 30)
+    packed = zeros_packed(512 << 20)
     assert len(packed) < 1_000_000
     small = store(scene.machine.store, scene.home, bytes(10240), files=0, packed=packed)
     assert "more than its .meta says" in str(await scene.refuses(small, ErrorReason.ARCHIVE_CORRUPTED))
     # With a `.meta` that says so, it is still no home: zeros end a tar stream and fill no disk.
     tar = tar_of((member("./f"), b"x"))[:1024]
-    wide = store(scene.machine.store, scene.home, tar, files=1, packed=packed, uncompressed_size=2 << 30)
+    wide = store(scene.machine.store, scene.home, tar, files=1, packed=packed, uncompressed_size=512 << 20)
     await scene.refuses(wide, ErrorReason.ARCHIVE_CORRUPTED)
 
 
@@ -237,8 +238,8 @@ async def test_a_bomb_is_refused_before_it_fills_memory_or_disk(scene: Scene) ->
         "",
         "home.tar.zst",
         "../../etc/passwd",
-        f"{uuid4()}/{uuid4()}/home.tar.zst.meta",
-        f"{uuid4()}/../home.tar.zst",
+        f"{SOME}/{SOME}/home.tar.zst.meta",
+        f"{SOME}/../home.tar.zst",
     ],
 )
 async def test_a_key_of_another_form_is_refused(scene: Scene, key: str) -> None:

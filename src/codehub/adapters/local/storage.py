@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
@@ -159,7 +159,10 @@ class LocalStorage:
 async def _touching(staging: Path, parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """Keep a restore that goes on for hours from looking like one that died."""
     async for part in parts:
-        os.utime(staging)
+        with suppress(
+            FileNotFoundError
+        ):  # a later restore has taken it away: putting it in place will say so
+            os.utime(staging)
         yield part
 
 

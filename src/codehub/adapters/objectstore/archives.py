@@ -3,16 +3,15 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.objectstore.codec import Packer, Unpacker
 from codehub.adapters.objectstore.meta import Meta, UnknownMeta, decode
 from codehub.adapters.objectstore.scan import Refused, TarScan
-from codehub.adapters.objectstore.store import Objects
+from codehub.adapters.objectstore.store import Objects, remove_empty
 from codehub.adapters.threads import begin, ended, in_thread, settled
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive
@@ -206,7 +205,7 @@ class ObjectArchives:
         for path in stale:
             assert root is not None
             (root / path).unlink(missing_ok=True)
-            _remove_empty((root / path).parent, root)
+            remove_empty((root / path).parent, root)
         return len(stale)
 
 
@@ -214,13 +213,6 @@ def _valid(key: str) -> str:
     if not ARCHIVE_KEY.fullmatch(key):
         raise ValueError(f"not the key of an archive: {key!r}")
     return key
-
-
-def _remove_empty(directory: Path, root: Path) -> None:
-    with suppress(OSError):
-        while directory != root:
-            directory.rmdir()
-            directory = directory.parent
 
 
 def _corrupted(key: str, why: str) -> ActionFailed:

@@ -100,8 +100,10 @@ class Objects:
             except asyncio.CancelledError:
                 source.stop.set()
                 await settled(sending)
+                self._remove_directories_of(path)
                 raise
             except Exception:
+                self._remove_directories_of(path)
                 # What the source raised is no fault of the store's.
                 if source.failure is not None:
                     raise source.failure from None
@@ -131,6 +133,10 @@ class Objects:
                 chunk_size=_PART_BYTES,
                 max_concurrency=_PARTS_AT_ONCE,
             )
+
+    def _remove_directories_of(self, path: str) -> None:
+        if self.directory is not None:
+            remove_empty((self.directory / path).parent, self.directory)
 
     def _parts(self, answer: "obstore.GetResult") -> Iterator[bytes]:
         with self._explaining():
@@ -182,6 +188,14 @@ class _Source:
             raise
         finally:
             stopped.cancel()
+
+
+def remove_empty(directory: Path, root: Path) -> None:
+    """Remove the directories below the root that nothing is left in, from here upwards."""
+    with suppress(OSError):
+        while directory != root:
+            directory.rmdir()
+            directory = directory.parent
 
 
 def _flush(root: Path, path: Path) -> None:

@@ -1,0 +1,340 @@
+"""A full disk, a kill, a cancellation, an outage: nothing that counts is half, nothing is lost, and the same call again does it."""
+
+import asyncio
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from tests.support.storages import OnThisMachine, granted, new_home, unheard
+from tests.support.trees import picture
+
+from codehub.core.errors import ErrorReason
+from codehub.core.seen import Archive, Volume
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.storage import Amount, Home
+
+PATIENCE_S = 30
+FILES = {f"d{number % 7}/f{number}": random.Random(number).randbytes(60_000) for number in range(400)}
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> OnThisMachine:
+    return await OnThisMachine.prepared(tmp_path)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A filesystem of 8 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "codehub-test", place], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("only root may mount")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+async def filled(machine: OnThisMachine) -> tuple[Home, str]:
+    home = new_home()
+    volume_id = await machine.provider.provision(home)
+    machine.write(home, FILES)
+    return home, volume_id
+
+
+# A full disk
+
+
+async def test_a_full_archive_store_is_told_and_leaves_the_home_and_no_archive(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    (tmp_path / "archives").symlink_to(small_disk)
+    machine = await OnThisMachine.prepared(tmp_path)
+    home, volume_id = await filled(machine)
+    before = picture(os.fsencode(machine.path(home)))
+    with pytest.raises(ActionFailed, match="no space left") as failed:
+        await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    assert failed.value.reason is ErrorReason.ACTION_FAILED
+    assert picture(os.fsencode(machine.path(home))) == before
+    assert not await machine.provider.has_archives(home.workspace_id)
+    assert await machine.local.list_leftovers() == []
+    assert shutil.disk_usage(small_disk).used < 1_000_000
+
+
+async def test_a_disk_too_full_to_restore_is_told_and_leaves_what_was_there(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    source = await OnThisMachine.prepared(tmp_path)
+    home, volume_id = await filled(source)
+    key = await source.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    shutil.rmtree(source.root)
+    source.root.symlink_to(small_disk)
+    await source.local.prepare()
+    kept = await source.provider.provision(home)
+    source.write(home, {"kept": b"kept"})
+    with pytest.raises(ActionFailed, match="no space left") as failed:
+        await source.provider.restore(home, key, unheard)
+    assert failed.value.reason is ErrorReason.ACTION_FAILED
+    assert await source.provider.list_volumes() == {home.workspace_id: Volume(kept)}
+    assert source.files(home) == {"kept": b"kept"}
+    assert await source.local.list_leftovers() == []
+    assert shutil.disk_usage(small_disk).used < 1_000_000
+    assert await source.provider.head_archive(key) == Archive(committed=True)
+
+
+async def test_a_disk_too_full_for_a_new_home_is_told(tmp_path: Path, small_disk: Path) -> None:
+    (tmp_path / "data").symlink_to(small_disk)
+    machine = await OnThisMachine.prepared(tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        (small_disk / "ballast").write_bytes(bytes(9 << 20))
+    with pytest.raises(ActionFailed, match="no space left"):
+        await machine.provider.provision(new_home())
+
+
+# A kill
+
+
+async def killed_at(what: str, machine: OnThisMachine, home: Home, *words: str, lines: int) -> bool:
+    """Run archive or restore in a process of its own and kill it after so many lines. Return whether it was done by then."""
+    command = (sys.executable, "-m", "tests.support.archive_process", what, str(machine.root.parent))
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        *(str(home.workspace_id), home.home_store_key, *words),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
+    )
+    assert process.stdout is not None
+    told = b""
+    for _ in range(lines):
+        told = await process.stdout.readline() or told
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
+    return told.startswith(b"done")
+
+
+@pytest.mark.parametrize("lines", [1, 2, 10, 25, 30, 45])
+async def test_an_archive_killed_anywhere_counts_whole_or_not_at_all_and_again_succeeds(
+    machine: OnThisMachine, lines: int
+) -> None:
+    home, volume_id = await filled(machine)
+    before = picture(os.fsencode(machine.path(home)))
+    op_id = uuid4()
+    key = f"{home.workspace_id}/{op_id}/home.tar.zst"
+    async with asyncio.timeout(PATIENCE_S):
+        await killed_at("archive", machine, home, key, volume_id, str(op_id), lines=lines)
+    assert picture(os.fsencode(machine.path(home))) == before
+    assert await machine.provider.archive(home, volume_id, op_id, unheard, granted) == key
+    other = new_home()
+    await machine.provider.restore(other, key, unheard)
+    assert picture(os.fsencode(machine.path(other))) == before
+    await machine.local.remove_leftovers(datetime.now(UTC) + timedelta(minutes=1))
+    assert await machine.local.list_leftovers() == []
+
+
+@pytest.mark.parametrize("lines", [1, 2, 5, 12, 20, 26])
+async def test_a_restore_killed_anywhere_counts_whole_or_not_at_all_and_again_succeeds(
+    machine: OnThisMachine, lines: int
+) -> None:
+    home, volume_id = await filled(machine)
+    before = picture(os.fsencode(machine.path(home)))
+    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    other = new_home()
+    async with asyncio.timeout(PATIENCE_S):
+        await killed_at("restore", machine, other, key, "-", str(UUID(int=0)), lines=lines)
+    volume = (await machine.provider.list_volumes()).get(other.workspace_id)
+    if volume is not None and volume.volume_id is not None:
+        assert picture(os.fsencode(machine.path(other))) == before
+    restored = await machine.provider.restore(other, key, unheard)
+    assert (await machine.provider.list_volumes())[other.workspace_id] == Volume(restored.volume_id)
+    assert picture(os.fsencode(machine.path(other))) == before
+    assert await machine.local.list_leftovers() == []
+
+
+# A cancellation
+
+
+class Stop:
+    """Cancels the task that reports, once it has come so far."""
+
+    def __init__(self, stage: str, after: int) -> None:
+        self.stage = stage
+        self.after = after
+        self.task: asyncio.Task[object] | None = None
+
+    def __call__(self, amount: Amount) -> None:
+        self.after -= amount.stage == self.stage
+        if self.after == 0:
+            assert self.task is not None
+            self.task.cancel()
+
+
+@pytest.mark.parametrize("after", [1, 8, 20])
+async def test_a_cancelled_upload_leaves_nothing(machine: OnThisMachine, after: int) -> None:
+    home, volume_id = await filled(machine)
+    nothing = machine.everything()
+    stop = Stop("archive", after)
+    stop.task = asyncio.ensure_future(machine.provider.archive(home, volume_id, uuid4(), stop, granted))
+    with pytest.raises(asyncio.CancelledError):
+        await stop.task
+    assert machine.everything() == nothing
+    assert children() == set()
+
+
+@pytest.mark.parametrize("after", [1, 8])
+async def test_an_archive_cancelled_while_it_is_read_back_does_not_count(
+    machine: OnThisMachine, after: int
+) -> None:
+    home, volume_id = await filled(machine)
+    stop = Stop("verify", after)
+    stop.task = asyncio.ensure_future(machine.provider.archive(home, volume_id, uuid4(), stop, granted))
+    with pytest.raises(asyncio.CancelledError):
+        await stop.task
+    assert [found.committed for found in await machine.provider.list_archives()] == [False]
+
+
+@pytest.mark.parametrize("after", [1, 5, 20])
+async def test_a_cancelled_restore_leaves_what_was_there(machine: OnThisMachine, after: int) -> None:
+    home, volume_id = await filled(machine)
+    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    other = new_home()
+    kept = await machine.provider.provision(other)
+    before = machine.everything()
+    stop = Stop("restore", after)
+    stop.task = asyncio.ensure_future(machine.provider.restore(other, key, stop))
+    with pytest.raises(asyncio.CancelledError):
+        await stop.task
+    assert machine.everything() == before
+    assert (await machine.provider.list_volumes())[other.workspace_id] == Volume(kept)
+    assert children() == set()
+
+
+def children() -> set[str]:
+    """Return what this process's children are called."""
+    listed = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+    return {Path(f"/proc/{pid}/comm").read_text().strip() for pid in listed.split()}
+
+
+# An outage
+
+
+async def test_a_store_without_its_mark_is_an_outage_and_not_an_empty_store(machine: OnThisMachine) -> None:
+    home, volume_id = await filled(machine)
+    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    away = machine.store.rename(machine.store.with_name("away"))
+    for root_is_there in (False, True):
+        if root_is_there:
+            machine.store.mkdir()
+        for call in (
+            machine.provider.list_archives(),
+            machine.provider.head_archive(key),
+            machine.provider.has_archives(home.workspace_id),
+            machine.provider.restore(new_home(), key, unheard),
+            machine.provider.archive(home, volume_id, uuid4(), unheard, granted),
+            machine.provider.create_empty_archive(home, uuid4()),
+            machine.provider.delete_archive(key),
+            machine.provider.purge(home),
+        ):
+            with pytest.raises(BackendUnreachable):
+                await call
+    machine.store.rmdir()
+    away.rename(machine.store)
+    assert await machine.provider.head_archive(key) == Archive(committed=True)
+
+
+async def test_a_root_without_its_mark_is_an_outage_and_no_homes(machine: OnThisMachine) -> None:
+    home, volume_id = await filled(machine)
+    users = machine.root / "users"
+    away = users.rename(users.with_name("away"))
+    for root_is_there in (False, True):
+        if root_is_there:
+            users.mkdir()
+        for call in (
+            machine.provider.list_volumes(),
+            machine.provider.provision(home),
+            machine.provider.delete_volume(home, volume_id),
+            machine.provider.archive(home, volume_id, uuid4(), unheard, granted),
+        ):
+            with pytest.raises(BackendUnreachable):
+                await call
+    users.rmdir()
+    away.rename(users)
+    assert await machine.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
+
+
+async def test_what_belongs_to_another_installation_is_not_touched(machine: OnThisMachine) -> None:
+    (machine.root / "users" / ".codehub-installation").write_text("another")
+    (machine.store / "codehub-installation").write_text("another")
+    with pytest.raises(BackendUnreachable, match="another installation"):
+        await machine.provider.list_volumes()
+    with pytest.raises(BackendUnreachable, match="another installation"):
+        await machine.provider.list_archives()
+    with pytest.raises(BackendUnreachable, match="another installation"):
+        await machine.local.prepare()
+    with pytest.raises(BackendUnreachable, match="another installation"):
+        await machine.objects.prepare()
+
+
+# Order and use
+
+
+async def test_a_home_in_use_is_neither_deleted_nor_replaced(machine: OnThisMachine) -> None:
+    home, volume_id = await filled(machine)
+    key = await machine.provider.create_empty_archive(home, uuid4())
+    machine.in_use.add(home.workspace_id)
+    with pytest.raises(ActionFailed, match="in use"):
+        await machine.provider.delete_volume(home, volume_id)
+    with pytest.raises(ActionFailed, match="in use"):
+        await machine.provider.restore(home, key, unheard)
+    assert machine.files(home) == FILES
+    machine.in_use.clear()
+    await machine.provider.delete_volume(home, volume_id)
+
+
+async def test_an_identity_without_its_home_does_not_become_that_of_a_new_home(
+    machine: OnThisMachine,
+) -> None:
+    home, volume_id = await filled(machine)
+    shutil.rmtree(machine.path(home))
+    assert await machine.provider.list_volumes() == {}
+    assert await machine.provider.provision(home) != volume_id
+
+
+async def test_of_two_restores_of_one_home_the_first_can_not_put_half_a_home_in_place(
+    machine: OnThisMachine,
+) -> None:
+    home, volume_id = await filled(machine)
+    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    other, before = new_home(), picture(os.fsencode(machine.path(home)))
+    results = await asyncio.gather(
+        *(machine.provider.restore(other, key, unheard) for _ in range(4)), return_exceptions=True
+    )
+    assert all(
+        not isinstance(result, BaseException) or isinstance(result, ActionFailed) for result in results
+    )
+    await machine.provider.restore(other, key, unheard)
+    assert picture(os.fsencode(machine.path(other))) == before
+    assert await machine.local.list_leftovers() == []
+
+
+async def test_leftovers_are_removed_when_they_are_old_enough_and_only_then(machine: OnThisMachine) -> None:
+    home, volume_id = await filled(machine)
+    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    (machine.store / f"{key}#1").write_bytes(b"half")
+    (machine.path(home).parent / "staging-dead" / "home").mkdir(parents=True)
+    (machine.path(home).parent / "trash-dead").mkdir()
+    assert len(await machine.local.list_leftovers()) == 3
+    now = datetime.now(UTC)
+    assert await machine.local.remove_leftovers(now - timedelta(hours=2)) == 0
+    assert await machine.local.remove_leftovers(now + timedelta(hours=2)) == 3
+    assert await machine.local.list_leftovers() == []
+    assert machine.files(home) == FILES
+    assert await machine.provider.head_archive(key) == Archive(committed=True)
