@@ -12,6 +12,7 @@ from codehub.adapters.threads import begin, ended, in_thread, settled
 
 PIPE_BYTES = 1 << 20
 _TOLD_BYTES_MAX = 8192
+_WORDS_S_MAX = 5.0
 # Words of errors are compared below; names are bytes, and stay what they are.
 ENVIRONMENT: Mapping[str, str] = {"LC_ALL": "C", "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
 
@@ -75,8 +76,8 @@ async def running(command: Sequence[str | bytes], *, feeds_it: bool) -> AsyncIte
     ours, theirs = (writing, reading) if feeds_it else (reading, writing)
     with suppress(PermissionError):  # a user may have only so many large pipes; a small one works too
         fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    try:
-        process = await asyncio.create_subprocess_exec(
+    creating = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
             *command,
             stdin=theirs if feeds_it else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL if feeds_it else theirs,
@@ -84,6 +85,9 @@ async def running(command: Sequence[str | bytes], *, feeds_it: bool) -> AsyncIte
             env=ENVIRONMENT,
             start_new_session=True,
         )
+    )
+    try:
+        process = await _created(creating)
     except BaseException:
         os.close(ours)
         raise
@@ -97,7 +101,22 @@ async def running(command: Sequence[str | bytes], *, feeds_it: bool) -> AsyncIte
         program.close()
         program.kill()
         await settled(asyncio.ensure_future(process.wait()))
-        await settled(listening)
+        # Whoever it has left behind may hold its words open: they are not worth waiting for.
+        await settled(asyncio.ensure_future(asyncio.wait([listening], timeout=_WORDS_S_MAX)))
+        listening.cancel()
+
+
+async def _created(creating: "asyncio.Future[asyncio.subprocess.Process]") -> asyncio.subprocess.Process:
+    """Return the new process. Cancelled half way, asyncio would kill it alone and then wait for what its children hold open."""
+    try:
+        return await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        await settled(creating)
+        if not creating.cancelled() and creating.exception() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(creating.result().pid, signal.SIGKILL)
+            await settled(asyncio.ensure_future(creating.result().wait()))
+        raise
 
 
 async def run(*command: str | bytes) -> tuple[int, str]:
