@@ -56,7 +56,7 @@ async def test_a_new_workspace_has_what_was_asked_for_and_nothing_was_seen_of_it
     before = await world.now()
     created = await world.api.create_workspace(workspace_id, spec, [WISHED])
     assert (created.id, created.spec, created.status) == (workspace_id, spec, Status())
-    assert before <= created.created_at == created.updated_at <= await world.now()
+    assert before <= created.created_at <= created.updated_at <= await world.now()
     assert await world.api.get(workspace_id) == created
     assert await events_of(world.api, workspace_id) == [WISHED]
 
