@@ -2,7 +2,7 @@
 
 import importlib
 
-SUITES = ("imports", "persist", "due_work", "engine")
+SUITES = ("imports", "persist", "due_work", "engine", "archives")
 
 
 def main() -> None:

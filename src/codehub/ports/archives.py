@@ -29,10 +29,11 @@ class Archives(Protocol):
         If the archive is committed already, it is left alone.
         """
 
-    def read(self, key: str, report: Report) -> AsyncGenerator[bytes, None]:
+    def read(self, key: str, report: Report) -> AsyncGenerator[memoryview, None]:
         """Yield a committed archive's tar stream. Only once it has ended without an error may what was yielded count.
 
-        Each part was checked for what could lead outside before it is yielded. Close it when done early.
+        Each part was checked for what could lead outside before it is yielded, and is good until the next is asked for. Close
+        it when done early.
         """
 
     async def head(self, key: str) -> Archive | None:

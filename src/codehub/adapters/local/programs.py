@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from codehub.adapters.threads import begin, ended, in_thread, settled
+from codehub.adapters.threads import begin, in_thread, settled
 
 PIPE_BYTES = 1 << 20
 _TOLD_BYTES_MAX = 8192
@@ -30,7 +30,9 @@ class Program:
         following = begin(_fill, self.pipe)
         part = b"?"
         try:
-            while part := await ended(following):
+            while part := await asyncio.shield(
+                following
+            ):  # cancelled, it is killed first and waited for then
                 following = begin(_fill, self.pipe)
                 yield part
         finally:
@@ -38,7 +40,7 @@ class Program:
                 self.kill()  # so that the thread which waits for its output ends
             await settled(following)
 
-    async def write(self, part: bytes) -> None:
+    async def write(self, part: memoryview) -> None:
         """Give it input. Raises BrokenPipeError if it has ended."""
         try:
             await in_thread(_drain, self.pipe, part)
@@ -143,7 +145,6 @@ def _fill(pipe: int) -> bytes:
     return b"".join(parts)
 
 
-def _drain(pipe: int, part: bytes) -> None:
-    view = memoryview(part)
-    while view:
-        view = view[os.write(pipe, view) :]
+def _drain(pipe: int, part: memoryview) -> None:
+    while part:
+        part = part[os.write(pipe, part) :]

@@ -52,14 +52,14 @@ class LocalStorage:
 
     async def provision(self, home: Home) -> str:
         volume_id = await in_thread(self._homes.provision, home)
-        await self._clean(home)
+        await self._tidy(home)
         return volume_id
 
     async def restore(self, home: Home, archive_key: str, report: Report) -> Restored:
         # Dying after the restore and before it was recorded leaves the whole volume: what it holds by now is not thrown away.
         if (found := await in_thread(self._homes.restored_from, home, archive_key)) is not None:
             return Restored(found, archive_key)
-        await self._clean(home)
+        await self._tidy(home)
         if not await self._unpacking.is_sandboxed():
             await self._read_through(archive_key)
         staging = await in_thread(self._homes.stage, home)
@@ -70,7 +70,7 @@ class LocalStorage:
             await self._refuse_in_use(home, "replaced")
             volume_id = await in_thread(self._homes.put_in_place, home, staging, archive_key)
         finally:
-            await self._clean(home)
+            await self._tidy(home)
         return Restored(volume_id, archive_key)
 
     async def archive(
@@ -150,13 +150,22 @@ class LocalStorage:
         if await self._is_in_use(home.workspace_id):
             raise ActionFailed(f"the home is in use, so it is not {done}")
 
+    async def _tidy(self, home: Home) -> None:
+        """Clean as well as it goes: what an earlier process is still writing to counts for nobody, and can wait."""
+        try:
+            await self._clean(home)
+        except ActionFailed as error:
+            log.warning("leftovers_not_removed", workspace_id=str(home.workspace_id), reason=str(error))
+
     async def _clean(self, home: Home) -> None:
         """Remove what an earlier call has left beside the home."""
         for path in await in_thread(self._homes.unfinished, home):
             await remove_tree(path)
 
 
-async def _touching(staging: Path, parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def _touching(
+    staging: Path, parts: AsyncGenerator[memoryview, None]
+) -> AsyncGenerator[memoryview, None]:
     """Keep a restore that goes on for hours from looking like one that died."""
     async for part in parts:
         with suppress(

@@ -101,13 +101,13 @@ class Unpacking:
                 )
         return self._is_sandboxed
 
-    async def unpack(self, tar_stream: AsyncIterator[bytes], home: Path) -> None:
+    async def unpack(self, tar_stream: AsyncIterator[memoryview], home: Path) -> None:
         """Unpack the stream into this empty directory. What the stream raises comes before what tar says."""
         if await self.is_sandboxed():
             command = (*_sandbox(home), *_UNPACK)
         else:
             command = (*_UNPACK, f"--directory={home}")
-        first = await anext(tar_stream, b"")  # what is not there at all is not worth a process
+        first = await anext(tar_stream, memoryview(b""))  # what is not there at all is not worth a process
         async with running(command, feeds_it=True) as tar:
             with suppress(BrokenPipeError):
                 await tar.write(first)

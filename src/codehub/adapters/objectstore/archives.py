@@ -4,11 +4,10 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from codehub.adapters.objectstore.codec import Packer, Unpacker
+from codehub.adapters.objectstore.codec import Download, Packer, Unpacker
 from codehub.adapters.objectstore.meta import Meta, UnknownMeta, decode
 from codehub.adapters.objectstore.scan import Refused, TarScan
 from codehub.adapters.objectstore.store import Objects, remove_empty
@@ -48,27 +47,29 @@ class ObjectArchives:
                 await self._objects.upload(key, packed)
         except _AlreadyCommitted:
             return
-        written = Meta(packer.sha256, packer.size, 0, packer.uncompressed_size)
+        except Refused as error:
+            raise ActionFailed(f"the home could not be restored from its archive: {error}") from None
+        finally:
+            await in_thread(packer.proof.abandon)
         # The disk takes its time; reading back meanwhile costs none.
         durable = asyncio.ensure_future(self._objects.make_durable(key))
         try:
-            meta = await self._read_back(key, written, report)
+            await self._read_back(key, packer, report)
         finally:
             await settled(durable)
         await durable
+        proved = packer.proof.scan
+        meta = Meta(packer.sha256, packer.size, proved.members, packer.uncompressed_size, proved.outward)
         await check()
         # Dying before this line leaves half an archive, which does not count; after it, a whole one that is found again.
         await self._objects.put(key + _META, meta.encode())
 
-    async def read(self, key: str, report: Report) -> AsyncGenerator[bytes, None]:
+    async def read(self, key: str, report: Report) -> AsyncGenerator[memoryview, None]:
         meta = await self._meta_of(_valid(key))
-        scan = TarScan(members_max=meta.files, outward_max=meta.outward_links)
         try:
-            async with aclosing(self._parts(key, meta, scan, report, "restore")) as parts:
+            async with aclosing(self._parts(key, meta, report)) as parts:
                 async for part in parts:
                     yield part
-            if scan.members != meta.files:
-                raise Refused("it holds fewer files than its .meta says")  # noqa: TRY301  # one way out for all refusals
         except Refused as error:
             raise _corrupted(key, str(error)) from None
         except _Gone:
@@ -133,36 +134,41 @@ class ObjectArchives:
         if await self._is_committed(key):
             raise _AlreadyCommitted
 
-    async def _read_back(self, key: str, written: Meta, report: Report) -> Meta:
-        """Return what the `.meta` is to say. The source is still there, so nothing is lost: it is tried again."""
-        scan = TarScan()
-        try:
-            async with aclosing(self._parts(key, written, scan, report, "verify")) as parts:
-                async for _ in parts:
-                    pass
-        except _Gone:
+    async def _read_back(self, key: str, packer: Packer, report: Report) -> None:
+        """Make sure that the store gives back what was unpacked and found good. The home is still there: it is tried again."""
+        parts = await in_thread(self._objects.download, key)
+        if parts is None:
             await self._objects.check()
-            raise ActionFailed(f"the archive {key} vanished while it was verified") from None
+            raise ActionFailed(f"the archive {key} vanished before it was verified")
+        stored = Download(parts, packer.size)
+        try:
+            while await in_thread(stored.read):
+                report(Amount("verify", stored.size, packer.size))
         except Refused as error:
-            raise ActionFailed(f"the archive {key} could not be restored from: {error}") from None
-        return replace(written, files=scan.members, outward_links=scan.outward)
+            raise ActionFailed(f"the archive {key} is not what was written: {error}") from None
+        if (stored.sha256, stored.size) != (packer.sha256, packer.size):
+            raise ActionFailed(f"the archive {key} is not what was written: its checksum is wrong")
 
-    async def _parts(
-        self, key: str, meta: Meta, scan: TarScan, report: Report, stage: str
-    ) -> AsyncGenerator[bytes, None]:
+    async def _parts(self, key: str, meta: Meta, report: Report) -> AsyncGenerator[memoryview, None]:
         """Yield the tar stream, one part ahead of whoever takes it. Raises _Gone or Refused."""
-        stream = await in_thread(self._objects.download, key)
-        if stream is None:
+        parts = await in_thread(self._objects.download, key)
+        if parts is None:
             raise _Gone
-        unpacker = Unpacker(stream, meta, scan)
+        stored = Download(parts, meta.size)
+        scan = TarScan(members_max=meta.files, outward_max=meta.outward_links)
+        unpacker = Unpacker(stored, scan, meta.uncompressed_size)
         following = begin(unpacker.next_part)
         try:
             while part := await ended(following):
-                report(Amount(stage, unpacker.size, meta.size))
+                report(Amount("restore", stored.size, meta.size))
                 following = begin(unpacker.next_part)
                 yield part
         finally:
             await settled(following)
+        if (stored.sha256, stored.size) != (meta.sha256, meta.size):
+            raise Refused("its checksum is wrong")
+        if (unpacker.uncompressed_size, scan.members) != (meta.uncompressed_size, meta.files):
+            raise Refused("it holds less than its .meta says")
 
     async def _meta_of(self, key: str) -> Meta:
         text = await self._objects.get(key + _META)

@@ -1,19 +1,28 @@
-"""A tar stream goes in and zstd comes out, or the other way round; both are hashed and counted, and what comes out is scanned."""
+"""A tar stream goes in and zstd comes out, or the other way round. Refuses what can't be unpacked, and what would not stay in a home."""
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import IO, cast
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+from typing import IO, Protocol, cast
 
 import zstandard
 
-from codehub.adapters.objectstore.meta import Meta
 from codehub.adapters.objectstore.scan import Refused, TarScan
 
 CHUNK_BYTES = 1 << 20
 _LEVEL = 3
 # Level 3 uses 2 MiB. Whoever asks for more wants our memory.
 _WINDOW_BYTES_MAX = 8 << 20
+_OFFERED_MAX = 4
+# A pool of its own: those who wait for it are threads themselves, and must not take its places.
+_BESIDE = ThreadPoolExecutor(max_workers=128, thread_name_prefix="codehub-archive")
+
+
+class Source(Protocol):
+    """What a decompressor reads from."""
+
+    def read(self, _size: int = -1) -> bytes: ...
 
 
 class Packer:
@@ -24,13 +33,19 @@ class Packer:
         self._digest = hashlib.sha256()
         self.size = 0
         self.uncompressed_size = 0
+        self.proof = Proof()
 
     def pack(self, part: bytes) -> list[bytes]:
         self.uncompressed_size += len(part)
         return self._counted(self._chunks.compress(part))
 
     def finish(self) -> list[bytes]:
-        return self._counted(self._chunks.finish())  # type: ignore[no-untyped-call]
+        """Return the last parts, when everything that came out was unpacked again. Raises Refused."""
+        packed = self._counted(self._chunks.finish())  # type: ignore[no-untyped-call]
+        self.proof.finish()
+        if self.proof.uncompressed_size != self.uncompressed_size:
+            raise Refused("it decompresses to something else")
+        return packed
 
     @property
     def sha256(self) -> str:
@@ -41,53 +56,108 @@ class Packer:
         for chunk in packed:
             self._digest.update(chunk)
             self.size += len(chunk)
+            self.proof.offer(chunk)
         return packed
 
 
-@dataclass
 class Unpacker:
-    """Yields the tar stream of a download, every part of it scanned before. Refuses more than `meta` allows, and less."""
+    """Yields a tar stream, every part of it scanned before. Refuses more than `size_max`."""
 
-    stream: Iterator[bytes]
-    meta: Meta
-    scan: TarScan
-    size: int = 0
-    uncompressed_size: int = 0
-    _digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
-
-    def __post_init__(self) -> None:
+    def __init__(self, source: Source, scan: TarScan, size_max: int | None = None) -> None:
+        self._scan = scan
+        self._size_max = size_max
+        self.uncompressed_size = 0
         unzip = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
         # Reading a bounded amount at a time: what a few bytes may become has no bound.
-        source = cast("IO[bytes]", self)  # all it asks of a file is `read`
-        self._reader = unzip.stream_reader(source, read_size=CHUNK_BYTES, read_across_frames=True)
+        file = cast("IO[bytes]", source)  # all it asks of a file is `read`
+        self._reader = unzip.stream_reader(file, read_size=CHUNK_BYTES, read_across_frames=True)
+        # Two in turn, for one is filled while the other is used: new ones each time would cost more than decompressing.
+        self._buffers = (bytearray(CHUNK_BYTES), bytearray(CHUNK_BYTES))
 
-    def read(self, _size: int = -1) -> bytes:
-        """Hand the next part of the download to the decompressor."""
-        part = bytes(next(self.stream, b""))
-        self._digest.update(part)
-        self.size += len(part)
-        if self.size > self.meta.size:
-            raise Refused("the object is longer than its .meta says")
-        return part
-
-    def next_part(self) -> bytes:
-        """Return the next part of the tar stream, or nothing when it has ended well. Raises Refused."""
+    def next_part(self) -> memoryview:
+        """Return the next part, or nothing when the stream has ended well. Good until the next but one. Raises Refused."""
+        self._buffers = self._buffers[::-1]
         try:
-            part = self._reader.read(CHUNK_BYTES)
+            length = self._reader.readinto(self._buffers[0])
         except zstandard.ZstdError as error:
             raise Refused(f"it can't be decompressed ({error})") from None
-        if not part:
-            self._finish()
-            return b""
-        self.uncompressed_size += len(part)
-        if self.uncompressed_size > self.meta.uncompressed_size:
+        part = memoryview(self._buffers[0])[:length]
+        self.uncompressed_size += length
+        if self._size_max is not None and self.uncompressed_size > self._size_max:
             raise Refused("it decompresses to more than its .meta says")
-        self.scan.feed(part)
+        if part:
+            self._scan.feed(part)
+        else:
+            self._scan.finish()
         return part
 
-    def _finish(self) -> None:
-        if self._digest.hexdigest() != self.meta.sha256 or self.size != self.meta.size:
-            raise Refused("its checksum is wrong")
-        if self.uncompressed_size != self.meta.uncompressed_size:
-            raise Refused("it decompresses to less than its .meta says")
-        self.scan.finish()
+
+class Proof:
+    """Unpacks what was packed, beside the packing. What is read back later is the same if its checksum is."""
+
+    def __init__(self) -> None:
+        self.scan = TarScan()
+        self._offered: Queue[bytes] = Queue(_OFFERED_MAX)
+        self._has_ended = False
+        self._unpacker = Unpacker(self, self.scan)
+        self._proving = _BESIDE.submit(self._prove)
+
+    @property
+    def uncompressed_size(self) -> int:
+        return self._unpacker.uncompressed_size
+
+    def offer(self, chunk: bytes) -> None:
+        self._offered.put(chunk)
+
+    def finish(self) -> None:
+        """Return when all that was offered was unpacked. Raises Refused."""
+        self._offered.put(b"")
+        self._proving.result()
+
+    def abandon(self) -> None:
+        """Return when the thread has ended, however far it came."""
+        if not self._proving.done():
+            self._offered.put(b"")
+        self._proving.exception()
+
+    def read(self, _size: int = -1) -> bytes:
+        chunk = self._offered.get()
+        self._has_ended = not chunk
+        return chunk
+
+    def _prove(self) -> None:
+        try:
+            while self._unpacker.next_part():
+                pass
+        finally:
+            while not self._has_ended:  # whoever offers must not wait for a thread that has given up
+                self.read()
+
+
+class Download:
+    """An object's parts as a file to read from: hashed and counted, one part ahead, so that they cost the reader no time."""
+
+    def __init__(self, parts: Iterator[bytes], size_max: int) -> None:
+        self._parts = parts
+        self._size_max = size_max
+        self._digest = hashlib.sha256()
+        self.size = 0
+        self._following = _BESIDE.submit(self._fetch)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def read(self, _size: int = -1) -> bytes:
+        part = self._following.result()
+        if part:
+            self._following = _BESIDE.submit(self._fetch)
+        return part
+
+    def _fetch(self) -> bytes:
+        part = next(self._parts, b"")
+        self._digest.update(part)
+        self.size += len(part)
+        if self.size > self._size_max:
+            raise Refused("the object is longer than its .meta says")
+        return part

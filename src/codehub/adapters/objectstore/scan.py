@@ -40,7 +40,7 @@ class TarScan:
         self._symlinks: set[bytes] = set()
         self._clear_parent = b""
 
-    def feed(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes | memoryview) -> None:
         if self._zeros is not None:
             self._expect_zeros(chunk)
             return
@@ -48,15 +48,15 @@ class TarScan:
             self._skip -= len(chunk)
             return
         if self._rest:
-            chunk, self._rest = self._rest + chunk, b""
+            chunk, self._rest = self._rest + bytes(chunk), b""
         position, self._skip = self._skip, 0
         end = len(chunk)
         while True:
             wanted = _BLOCK if self._extended_size is None else _padded(self._extended_size)
             if end - position < wanted:
-                self._rest = chunk[position:]
+                self._rest = bytes(chunk[position:])
                 return
-            part = chunk[position : position + wanted]
+            part = bytes(chunk[position : position + wanted])
             position += wanted
             if self._extended_size is not None:
                 self._extended = _records(part[: self._extended_size])
@@ -77,9 +77,9 @@ class TarScan:
         if self._zeros is None or self._zeros < 2 * _BLOCK or self._zeros % _BLOCK:
             raise Refused("the tar stream ends early")
 
-    def _expect_zeros(self, chunk: bytes) -> None:
+    def _expect_zeros(self, chunk: bytes | memoryview) -> None:
         assert self._zeros is not None
-        if chunk.count(0) != len(chunk):
+        if bytes(chunk).count(0) != len(chunk):
             raise Refused("something follows the end of the tar stream")
         self._zeros += len(chunk)
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -23,7 +23,7 @@ MARK = "codehub-installation"
 # S3 takes 10,000 parts, so this allows 80 GB; the four that may be under way are what an upload costs in memory.
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 4
-_DOWNLOAD_BYTES = 1 << 20
+_DOWNLOAD_BYTES = 2 << 20
 _FULL = ("os error 28", "os error 122", "No space left", "quota exceeded")
 
 
@@ -79,10 +79,10 @@ class Objects:
         """Return a large object, part by part. Blocks: for a thread."""
         with self._explaining():
             try:
-                answer = obstore.get(self._store(), path)
+                size = obstore.head(self._store(), path)["size"]
             except FileNotFoundError:
                 return None
-        return self._parts(answer)
+        return self._parts(path, size)
 
     async def put(self, path: str, content: bytes) -> None:
         """Store a small object so that it outlives a power cut."""
@@ -138,10 +138,14 @@ class Objects:
         if self.directory is not None:
             remove_empty((self.directory / path).parent, self.directory)
 
-    def _parts(self, answer: "obstore.GetResult") -> Iterator[bytes]:
-        with self._explaining():
-            for part in answer.stream(min_chunk_size=_DOWNLOAD_BYTES):
-                yield bytes(part)
+    def _parts(self, path: str, size: int) -> Iterator[bytes]:
+        # By ranges: obstore's own stream reads a local file in steps of 8 KB, which costs ten times as much.
+        for start in range(0, size, _DOWNLOAD_BYTES):
+            with self._explaining():
+                part = obstore.get_range(
+                    self._store(), path, start=start, end=min(start + _DOWNLOAD_BYTES, size)
+                )
+            yield cast("bytes", part)  # a buffer, which whoever hashes and decompresses takes as it is
 
     def _store(self) -> "ObjectStore":
         if self._opened is None:
