@@ -1,7 +1,8 @@
 """The controller role: the loop, time to live and garbage collection, side by side until everything is stopped."""
 
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +10,9 @@ import structlog
 
 from codehub.adapters.system.machine import SystemTasks
 from codehub.app.database import Stores
+from codehub.app.errors import CannotStart
 from codehub.core.limits import Limits
+from codehub.core.membership import machine_of
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
 from codehub.engine.gc import GarbageCollector
@@ -36,7 +39,10 @@ async def control(
     collector = garbage_collector(settings, stores, platforms)
     cadence = Cadence(idle_s=settings.idle_period_seconds, active_s=settings.active_period_seconds)
     name = f"controller-{system.identity.new_id()}"
-    controller = Controller(name, stores.controller, platforms, stores.hints, system, cadence=cadence)
+    host = socket.gethostname()
+    controller = Controller(
+        name, stores.controller, platforms, stores.hints, system, host=host, cadence=cadence
+    )
 
     async def sleep_round() -> None:
         await put_to_sleep(stores.controller, service)
@@ -44,6 +50,13 @@ async def control(
     async def collect_round() -> None:
         await collector.collect()
 
+    await controller.members.beat()
+    for backend in platforms.instances:
+        if (machine := machine_of(backend, controller.members.others, host=host)) is not None:
+            await controller.members.leave()
+            raise CannotStart(
+                f"{backend} belongs to one machine, and {machine} has it: stop codehub there, or set CODEHUB_INSTANCE_BACKEND"
+            )
     try:
         await controller.run_pass(Woken(frozenset(), everyone=True))
         system.tasks.spawn(controller.run(), name="controller")
@@ -52,6 +65,8 @@ async def control(
         yield
     finally:
         await system.tasks.settle()
+        with suppress(StoreUnavailable):
+            await controller.leave()
 
 
 def make_service(settings: Settings, stores: Stores) -> WorkspaceService:

@@ -9,6 +9,7 @@ import structlog
 
 from codehub.core.history import observed
 from codehub.core.judge import judge
+from codehub.core.membership import Member
 from codehub.core.operations import Operation
 from codehub.core.plan import Act, Begin, Plan, Rest, TakeOver, Wait, Why, plan
 from codehub.core.rules import DEFAULT_RULES, Rules
@@ -17,6 +18,7 @@ from codehub.core.settle import conclude, is_worth_writing, settle
 from codehub.core.workspace import Status, Workspace
 from codehub.engine.alarm import Alarm, Woken
 from codehub.engine.crew import Crew
+from codehub.engine.membership import Membership
 from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer
 from codehub.engine.platforms import Platforms
 from codehub.engine.roster import Roster
@@ -60,6 +62,7 @@ class Controller:
         hints: Hints,
         system: System,
         *,
+        host: str = "localhost",
         rules: Rules = DEFAULT_RULES,
         cadence: Cadence = Cadence(),  # noqa: B008  # frozen
     ) -> None:
@@ -74,6 +77,9 @@ class Controller:
         self._roster = Roster(store)
         self._observer = Observer(platforms, system.clock)
         self._crew = Crew(platforms, store, self._observer, system, cadence, self._alarm)
+        backends = frozenset[str]({*platforms.instances, *platforms.storage})
+        me = Member(system.identity.new_id(), host, backends)
+        self.members = Membership(me, store, system.clock, changed=self._start_over)
         self._issued: dict[UUID, UUID] = {}
         self._restless: set[UUID] = set()
         self._looks: Looks | None = None
@@ -85,6 +91,7 @@ class Controller:
         for backend, instances in self._platforms.instances.items():
             self._system.tasks.spawn(self._crew.follow_events(instances), name=f"events of {backend}")
         self._system.tasks.spawn(self._crew.board.run(), name="progress")
+        self._system.tasks.spawn(self.members.run(), name="membership")
         # Listening comes first: what was hinted before is seen by the first pass, what comes later rings.
         async with self._hints.listen() as hints:
             self._system.tasks.spawn(self._follow(hints), name="hints")
@@ -94,6 +101,11 @@ class Controller:
                 woken = await self._alarm.wait(
                     self._cadence.active_s if self._is_active else self._cadence.idle_s
                 )
+
+    async def leave(self) -> None:
+        """Say that this controller goes, so that others take over at once. For the very end: it does nothing afterwards."""
+        await self.members.leave()
+        await self._hints.send([row.id for row in self._roster if self.members.handles(row)])
 
     async def _try_pass(self, woken: Woken) -> None:
         try:
@@ -106,7 +118,11 @@ class Controller:
     async def run_pass(self, woken: Woken) -> int:
         """Run one pass and return how many rows it wrote."""
         refreshed = await self._roster.refresh()
-        focus = None if woken.everyone or self._looks is None else woken.workspaces | refreshed.changed
+        focus = None
+        if not woken.everyone and self._looks is not None:
+            focus = {row.id for row in self._handled(woken.workspaces | refreshed.changed)}
+            if not focus:
+                return 0
         looks = await self._observe(focus)
         swept = await self._sweep() if focus is None else {}
         rows = self._choose(focus, {*refreshed.changed, *swept}, looks)
@@ -158,7 +174,7 @@ class Controller:
     async def _observe(self, focus: Collection[UUID] | None) -> Looks | CloseLooks:
         if focus is None:
             return await self._observer.look()
-        rows = [row for workspace_id in focus if (row := self._roster.get(workspace_id)) is not None]
+        rows = self._handled(focus)
         if all(row.status.operation is Operation.STARTING for row in rows):
             return await self._observer.look_closely(rows)
         return await self._observer.look()
@@ -184,11 +200,25 @@ class Controller:
         if focus is not None or isinstance(looks, CloseLooks):
             chosen: set[UUID] = set(focus or ())
         elif self._looks is None:
-            return list(self._roster)
+            chosen = {row.id for row in self._roster}
         else:
             chosen = {*changed, *self._restless}
             chosen |= {row.id for row in self._roster if looks.differ(self._looks, row)}
-        return [row for workspace_id in chosen if (row := self._roster.get(workspace_id)) is not None]
+        return self._handled(chosen)
+
+    def _handled(self, workspace_ids: Iterable[UUID]) -> Sequence[Workspace]:
+        """Return those of these rows that are this controller's to handle."""
+        known = (row for each in workspace_ids if (row := self._roster.get(each)) is not None)
+        return [row for row in known if self.members.handles(row)]
+
+    def _start_over(self) -> None:
+        """Let go of what others handle by now, and judge everything else once more: some of it is new here."""
+        for row in self._roster:
+            if not self.members.handles(row):
+                self._crew.let_go(row.id)
+                self._restless.discard(row.id)
+        self._looks = None
+        self._alarm.ring(())
 
     def _decide(self, row: Workspace, seen: Seen, now: datetime) -> Decision:
         verdict = judge(row, seen, now, starting_up=self._is_starting_up, rules=self._rules)
@@ -227,6 +257,8 @@ class Controller:
     async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for workspace_ids in hints:
             self._alarm.ring(workspace_ids)
+            if len(self._handled(workspace_ids)) < len(workspace_ids):
+                self.members.doubt()
 
 
 def _change(found: Decision, actor: str) -> Change:

@@ -96,6 +96,10 @@ class Crew:
         if is_recorded and flight.act.step is Step.START:
             self._watch(row)
 
+    def let_go(self, workspace_id: UUID) -> None:
+        """Somebody else handles it by now: what is under way here is cancelled, and what has landed forgotten."""
+        self._flights.clear(workspace_id)
+
     @property
     def is_busy(self) -> bool:
         return self._flights.is_any_under_way

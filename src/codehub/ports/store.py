@@ -7,6 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from codehub.core.history import Event
+from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
 from codehub.core.wishes import Refused, Ruling
 from codehub.core.workspace import Spec, Status, Workspace
@@ -123,6 +124,12 @@ class ControllerStore(Protocol):
 
     async def forget_history(self, older_than: timedelta) -> int:
         """Remove events that are older than this, and return how many there were."""
+
+    async def beat(self, member: Member, *, alive_s: float) -> Members:
+        """Note that this controller lives, and return all who were heard of within so many seconds, by the database's time."""
+
+    async def leave(self, member_id: UUID) -> None:
+        """Forget this controller at once."""
 
 
 class ApiStore(Protocol):

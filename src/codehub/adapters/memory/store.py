@@ -8,6 +8,7 @@ from uuid import UUID
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.rules import contradictions, is_due, is_idle, is_trash_over
 from codehub.core.history import Event, EventKind
+from codehub.core.membership import Member, Members
 from codehub.core.operations import Operation
 from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted, Refused
@@ -39,6 +40,7 @@ class MemoryStore:
         self._workspaces: dict[UUID, Workspace] = {}
         self._history: list[Recorded] = []
         self._progress: dict[UUID, tuple[UUID, Progress]] = {}
+        self._members: dict[UUID, tuple[Member, datetime]] = {}
         self._last_seq = 0
         self._writes = 0
         self._written: dict[UUID, int] = {}
@@ -99,6 +101,17 @@ class MemoryStore:
         forgotten = len(self._history) - len(kept)
         self._history = kept
         return forgotten
+
+    async def beat(self, member: Member, *, alive_s: float) -> Members:
+        await self._faults("beat.before_commit")
+        now = self._now()
+        self._members[member.id] = (member, now)
+        alive = timedelta(seconds=alive_s)
+        return {one.id: one for one, heard_at in self._members.values() if now - heard_at <= alive}
+
+    async def leave(self, member_id: UUID) -> None:
+        await self._faults("beat.before_commit")
+        self._members.pop(member_id, None)
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         await self._faults("load")

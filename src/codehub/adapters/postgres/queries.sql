@@ -208,3 +208,19 @@ WHERE p.workspace_id = ANY ($1::uuid[]) AND w.operation <> 'NONE';
 -- Events past their retention. Readers that are older than that get everything anew.
 WITH forgotten AS (DELETE FROM workspace_events WHERE at < clock_timestamp() - $1::interval RETURNING 1)
 SELECT count(*) FROM forgotten;
+
+-- name: beat
+-- This controller lives; who else does? Whoever was not heard of for an hour is forgotten.
+WITH mine AS (
+    INSERT INTO controllers (id, host, backends) VALUES ($1, $2, $3::text[])
+    ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp(), host = excluded.host, backends = excluded.backends
+    RETURNING id, host, backends
+), gone AS (
+    DELETE FROM controllers WHERE heartbeat_at < clock_timestamp() - interval '1 hour' AND id <> $1
+)
+SELECT id, host, backends FROM mine
+UNION ALL
+SELECT id, host, backends FROM controllers WHERE id <> $1 AND heartbeat_at >= clock_timestamp() - $4::interval;
+
+-- name: leave
+DELETE FROM controllers WHERE id = $1;

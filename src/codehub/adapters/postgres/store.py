@@ -8,6 +8,7 @@ from uuid import UUID
 from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.rows import from_changes, from_events, to_workspace
 from codehub.adapters.postgres.sql import statements
+from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
 from codehub.ports.hints import Hints
 from codehub.ports.store import Change, Changes, Loaded
@@ -92,6 +93,17 @@ class PostgresControllerStore:
     async def forget_history(self, older_than: timedelta) -> int:
         async with translated():
             return int(await self._pool.fetchval(self._sql["forget_history"], older_than))
+
+    async def beat(self, member: Member, *, alive_s: float) -> Members:
+        async with translated():
+            alive = await self._pool.fetch(
+                self._sql["beat"], member.id, member.host, sorted(member.backends), timedelta(seconds=alive_s)
+            )
+        return {row["id"]: Member(row["id"], row["host"], frozenset(row["backends"])) for row in alive}
+
+    async def leave(self, member_id: UUID) -> None:
+        async with translated():
+            await self._pool.execute(self._sql["leave"], member_id)
 
     async def _load(self, name: str, argument: object) -> Loaded:
         async with translated():

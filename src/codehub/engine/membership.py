@@ -1,0 +1,78 @@
+"""Membership: says again and again that this controller lives, knows who else does, and so which workspaces are its own."""
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+import structlog
+
+from codehub.core.membership import Member, Members, handler_of
+from codehub.core.workspace import Workspace
+from codehub.ports.store import ControllerStore, StoreUnavailable
+from codehub.ports.system import Clock
+
+log = structlog.get_logger()
+
+# Whoever was not heard of for so long is dead: with a beat before and one after, a take-over comes within 15 s (spec §5).
+ALIVE_S = 9.0
+BEAT_S = 3.0
+_BEAT_S_MIN = 1.0
+
+
+class Membership:
+    """Until the first beat this controller believes that it is alone: then everything is its own."""
+
+    def __init__(
+        self, me: Member, store: ControllerStore, clock: Clock, *, changed: Callable[[], None]
+    ) -> None:
+        self.me = me
+        self._store = store
+        self._clock = clock
+        self._changed = changed
+        self._members: Members = {}
+        self._handled = dict[UUID, bool]()
+        self._doubt = asyncio.Event()
+
+    @property
+    def others(self) -> list[Member]:
+        return [member for member in self._members.values() if member.id != self.me.id]
+
+    async def run(self) -> None:
+        """Beat until cancelled. While the store is away the last view stays: compare-and-swap keeps it right."""
+        while True:
+            await self._clock.sleep(_BEAT_S_MIN)
+            self._doubt.clear()
+            try:
+                async with asyncio.timeout(BEAT_S - _BEAT_S_MIN):
+                    await self._doubt.wait()
+            except TimeoutError:
+                pass
+            try:
+                await self.beat()
+            except StoreUnavailable as error:
+                log.warning("beat_failed", reason=str(error))
+
+    async def beat(self) -> None:
+        members = await self._store.beat(self.me, alive_s=ALIVE_S)
+        if members != self._members:
+            self._members = members
+            self._handled.clear()
+            self._changed()
+            log.info("members", members=len(members))
+
+    async def leave(self) -> None:
+        """Go: the others need not wait until this controller is missed."""
+        await self._store.leave(self.me.id)
+
+    def doubt(self) -> None:
+        """Look again soon: somebody else's workspace was heard of, so perhaps somebody has gone."""
+        self._doubt.set()
+
+    def handles(self, workspace: Workspace) -> bool:
+        if len(self._members) <= 1:
+            return True
+        handled = self._handled.get(workspace.id)
+        if handled is None:
+            handled = handler_of(workspace, self._members) in (self.me.id, None)
+            self._handled[workspace.id] = handled
+        return handled

@@ -1,0 +1,41 @@
+"""The store's contract on who lives: heard of lately, by the database's time; gone at once when it says so."""
+
+from dataclasses import replace
+from uuid import uuid4
+
+from tests.support.stores import World
+
+from codehub.core.membership import Member
+
+
+def member() -> Member:
+    return Member(uuid4(), "here", frozenset({"local-process", "local-dir"}))
+
+
+async def test_who_beats_is_seen_by_everybody_who_beats(world: World) -> None:
+    first, second = member(), member()
+    assert await world.controller.beat(first, alive_s=60) == {first.id: first}
+    both = {first.id: first, second.id: second}
+    assert await world.controller.beat(second, alive_s=60) == both
+    assert await world.controller.beat(first, alive_s=60) == both
+
+
+async def test_who_was_not_heard_of_lately_is_not_seen(world: World) -> None:
+    first, second = member(), member()
+    await world.controller.beat(first, alive_s=60)
+    assert await world.controller.beat(second, alive_s=-1) in ({second.id: second}, {})
+
+
+async def test_who_leaves_is_gone_at_once(world: World) -> None:
+    first, second = member(), member()
+    await world.controller.beat(first, alive_s=60)
+    await world.controller.leave(first.id)
+    await world.controller.leave(uuid4())
+    assert await world.controller.beat(second, alive_s=60) == {second.id: second}
+
+
+async def test_the_latest_word_on_its_backends_counts(world: World) -> None:
+    one = member()
+    await world.controller.beat(one, alive_s=60)
+    changed = replace(one, backends=frozenset({"local-docker"}))
+    assert await world.controller.beat(changed, alive_s=60) == {one.id: changed}
