@@ -13,6 +13,7 @@ from tests.support.stores import World
 
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import Event, EventKind
+from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_undeletion
 from codehub.core.workspace import (
@@ -27,6 +28,7 @@ from codehub.ports.store import (
     NameTaken,
     UnknownWorkspace,
 )
+from codehub.service.workspaces import By, WorkspaceService
 
 BEGUN = Event(EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "Its wish is above where it is.")
 ARRIVED = Event(
@@ -157,6 +159,17 @@ async def test_a_pass_names_a_workspace_once(world: World) -> None:
     change = claim(await world.create(), await world.now())
     with pytest.raises(ValueError, match="one change per workspace"):
         await world.controller.persist([change, change])
+
+
+async def test_a_change_that_answers_a_request_is_lost_when_there_is_a_newer_one(world: World) -> None:
+    created = await world.create(desired_state=DesiredState.PENDING)
+    by = By("ann", "because")
+    service = WorkspaceService(world.api, limits=Limits(), trash_s=60)
+    answer = replace(claim(created, created.created_at), revision=created.spec.revision)
+    await service.set_wish(created.id, DesiredState.STANDBY, by)
+    assert await world.controller.persist([answer]) == {created.id}
+    assert (await world.api.get(created.id)).status == created.status
+    assert await world.controller.persist([replace(answer, revision=created.spec.revision + 1)]) == frozenset()
 
 
 async def test_who_lost_the_swap_is_reported_and_leaves_nothing(world: World) -> None:

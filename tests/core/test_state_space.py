@@ -21,7 +21,7 @@ from tests.support.workspaces import NOW
 from codehub.core.errors import ErrorReason
 from codehub.core.judge import judge
 from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase, Step
-from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, Plan, Rest, TakeOver, Wait, plan
+from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, Plan, Rest, TakeOver, Wait, Why, plan
 from codehub.core.settle import is_worth_writing
 
 STEPS_MAX = 16
@@ -197,8 +197,8 @@ def leg_of(result: Pass) -> Leg:
     if isinstance(planned, Begin):
         target = MOVES[planned.operation].target
         is_upward = target in LEVEL and LEVEL[target] > LEVEL[status.phase]
-        # Stopping a container that has no business there is no move of the workspace.
-        is_clearing = planned.operation is Operation.STOPPING and status.phase is not Phase.RUNNING
+        # Stopping a container that has no business there is no move of the workspace, nor is getting rid of a condemned volume.
+        is_clearing = planned.why in (Why.STRAY_CONTAINER, Why.CONDEMNED)
     return Leg(planned, result.status.phase, is_upward, is_clearing, result.then)
 
 

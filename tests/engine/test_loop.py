@@ -30,10 +30,10 @@ class RealTime(SystemClock):
         return datetime.now(UTC)
 
 
-class _Deaf(set[asyncio.Queue[UUID]]):
+class _Deaf(dict[asyncio.Queue[UUID], None]):
     """Nobody is told."""
 
-    def add(self, _queue: asyncio.Queue[UUID]) -> None:
+    def __setitem__(self, _queue: asyncio.Queue[UUID], _nothing: None) -> None:
         return
 
 

@@ -54,9 +54,12 @@ class Condition:
         return self.is_true or (self.is_false and self.reason == Reason.NOT_READY)
 
     def following(self, earlier: "Condition", now: datetime) -> "Condition":
-        """Return this condition with the time at which its status last changed."""
-        since = earlier.last_transition_time if earlier.status is self.status else now
-        return replace(self, last_transition_time=since)
+        """Return this condition with the time at which its status last changed; the earlier one itself, if it says the same."""
+        if earlier.status is not self.status:
+            return replace(self, last_transition_time=now)
+        if earlier.reason == self.reason and earlier.message == self.message:
+            return earlier
+        return replace(self, last_transition_time=earlier.last_transition_time)
 
 
 @dataclass(frozen=True, slots=True)

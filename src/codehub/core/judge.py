@@ -61,6 +61,14 @@ def resource_phase(conditions: Conditions) -> Phase:
     return Phase.ARCHIVED if conditions.archive_ready.is_true else Phase.PENDING
 
 
+def is_condemned(status: Status) -> bool:
+    """Whether the volume's deletion may have been asked for: the call may come late, and must not meet new files.
+
+    From the write that stores its archive on, a volume is not used any more: nothing is started on it, and nobody is led to what
+    a late start may have put there. A volume that was restored from that archive is another."""
+    return status.archive_key is not None and status.home_ctx.restore_marker != status.archive_key
+
+
 def is_answered(spec: Spec, error: ErrorInfo) -> bool:
     """Whether a recovery or a deletion was asked for after the error."""
     return is_recovered(spec, error) or (spec.deleted_at is not None and spec.deleted_at > error.occurred_at)
@@ -72,10 +80,15 @@ def is_recovered(spec: Spec, error: ErrorInfo) -> bool:
 
 def unknown_conditions(conditions: Conditions, operation: Operation) -> tuple[str, ...]:
     """Return which conditions decide and are not known. An archive decides where there is no volume, or where it is worked on."""
-    deciding = {"volume_ready": conditions.volume_ready, "container_ready": conditions.container_ready}
-    if not conditions.volume_ready.is_true or operation in _ARCHIVE_OPERATIONS:
-        deciding["archive_ready"] = conditions.archive_ready
-    return tuple(NAMES[name] for name, condition in deciding.items() if condition.is_unknown)
+    names = []
+    if conditions.volume_ready.is_unknown:
+        names.append("volume_ready")
+    if conditions.container_ready.is_unknown:
+        names.append("container_ready")
+    decides = not conditions.volume_ready.is_true or operation in _ARCHIVE_OPERATIONS
+    if decides and conditions.archive_ready.is_unknown:
+        names.append("archive_ready")
+    return tuple(NAMES[name] for name in names)
 
 
 def needs_archive_look(workspace: Workspace) -> bool:
@@ -92,7 +105,9 @@ def needs_archive_look(workspace: Workspace) -> bool:
 
 def enter(status: Status, phase: Phase, now: datetime) -> Status:
     healthy = HEALTHY.following(status.conditions.healthy, now)
-    return _at_phase(replace(status, conditions=replace(status.conditions, healthy=healthy)), phase, now)
+    if healthy is not status.conditions.healthy:
+        status = replace(status, conditions=replace(status.conditions, healthy=healthy))
+    return _at_phase(status, phase, now)
 
 
 def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
@@ -114,7 +129,8 @@ def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
 def _mark_dirty(status: Status) -> Status:
     """A container that is seen may write (contract 11). One that has lost its volume has nothing left to write to."""
     conditions = status.conditions
-    if conditions.container_ready.is_present and not conditions.volume_ready.is_false:
+    may_write = conditions.container_ready.is_present and not conditions.volume_ready.is_false
+    if may_write and not status.home_ctx.dirty:
         return replace(status, home_ctx=replace(status.home_ctx, dirty=True))
     return status
 

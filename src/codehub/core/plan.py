@@ -6,7 +6,7 @@ from enum import Enum
 
 from codehub.core.conditions import NAMES
 from codehub.core.errors import NOTHING_TO_SAVE, ErrorReason
-from codehub.core.judge import Verdict, is_answered, unknown_conditions
+from codehub.core.judge import Verdict, is_answered, is_condemned, unknown_conditions
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase, Step
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Seen
@@ -28,6 +28,7 @@ class Why(Enum):
     DELETION_STEPS_DOWN = "Its deletion was asked for. It steps down first, so that a last archive exists."
     NOTHING_TO_SAVE = "Its deletion was asked for after its home was lost: there is nothing left to save."
     STRAY_CONTAINER = "An instance is there that should not be. It is stopped first."
+    CONDEMNED = "Its volume is archived, and its deletion was begun: that is finished before the home is used again."
     MOVES_UP = "Its wish is above where it is."
     MOVES_DOWN = "Its wish is below where it is."
     NOT_SEEN_YET = "The operation's end was not seen yet: its first unfinished step is done (again)."
@@ -171,13 +172,16 @@ def _has_nothing_to_save(status: Status) -> bool:
 
 def _choose_by_wish(status: Status, wish: DesiredState, *, is_deletion: bool) -> Rest | Begin:
     phase = status.phase
-    if status.conditions.container_ready.is_present and not _may_have_container(phase, wish):
+    may_have_container = _may_have_container(phase, wish) and not is_condemned(status)
+    if status.conditions.container_ready.is_present and not may_have_container:
         return Begin(Operation.STOPPING, Why.STRAY_CONTAINER)
     operation = NEXT[phase][wish]
     if operation is Operation.NONE:
         return Rest(Why.CONVERGED)
     if is_deletion:
         return Begin(operation, Why.DELETION_STEPS_DOWN)
+    if operation is Operation.STARTING and is_condemned(status):
+        return Begin(Operation.ARCHIVING, Why.CONDEMNED)
     return Begin(operation, Why.MOVES_UP if LEVEL[MOVES[operation].target] > LEVEL[phase] else Why.MOVES_DOWN)
 
 

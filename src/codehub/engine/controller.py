@@ -237,9 +237,9 @@ class Controller:
     def _carry_out(self, found: Decision, now: datetime) -> None:
         """Do what the decision asks for, now that it is recorded."""
         workspace_id = found.row.id
-        if isinstance(found.plan, Rest) or (isinstance(found.plan, Wait) and found.plan.until is None):
-            if found.plan.why is not Why.IN_TRASH:
-                self._restless.discard(workspace_id)
+        rests = isinstance(found.plan, Rest) or (isinstance(found.plan, Wait) and found.plan.until is None)
+        if rests and found.plan.why is not Why.IN_TRASH:  # the trash has a time to look out for
+            self._restless.discard(workspace_id)
         else:
             self._restless.add(workspace_id)
         if isinstance(found.plan, Begin | TakeOver) and found.status.op_id is not None:
@@ -263,4 +263,6 @@ class Controller:
 
 def _change(found: Decision, actor: str) -> Change:
     events = observed(found.row.status, found.status, actor=actor, reason=found.plan.why.value)
-    return Change(found.row.id, found.status, tuple(events))
+    # What begins, begins because of a wish. While it was decided the wish may have changed, and nothing can be stopped half way.
+    revision = found.row.spec.revision if isinstance(found.plan, Begin) else None
+    return Change(found.row.id, found.status, tuple(events), revision)

@@ -61,12 +61,13 @@ class Executor:
             raise BackendUnreachable("This process has no adapter for the workspace's backend.")
         home = Home(workspace.id, workspace.spec.home_store_key)
         status = workspace.status
+        there = None if volume is None else volume.volume_id
         match step:
             case Step.PROVISION:
                 return Done(volume_id=await storage.provision(home))
             case Step.RESTORE:
                 assert status.archive_key is not None
-                restored = await storage.restore(home, status.archive_key, report)
+                restored = await storage.restore(home, status.archive_key, report, replaces=there)
                 return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
             case Step.ARCHIVE:
                 assert status.home_ctx.volume_id is not None
@@ -82,7 +83,7 @@ class Executor:
             case Step.DELETE_INSTANCE:
                 await instances.delete(workspace.id)
             case Step.DELETE_VOLUME:
-                await storage.delete_volume(home, None if volume is None else volume.volume_id)
+                await storage.delete_volume(home, there)
             case Step.PURGE_ARCHIVES:
                 await storage.purge(home)
         return Done()

@@ -1,6 +1,6 @@
 """Garbage collection: looks at everything the backends hold, removes what the core says may go, reports what nobody knows."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -59,7 +59,7 @@ class GarbageCollector:
             else [
                 (removal, why)
                 for removal in removals
-                if (why := await self._remove(removal, found[removal.found], rows)) is not None
+                if (why := await self._remove(removal, found, rows, orphans=orphans)) is not None
             ]
         )
         failures = {removal for removal, _why in failed}
@@ -112,11 +112,22 @@ class GarbageCollector:
                 unreachable.append(f"{home}: {error}")
 
     async def _remove(
-        self, removal: Removal, backend: InstanceBackend | StorageBackend, rows: dict[UUID, Workspace]
+        self,
+        removal: Removal,
+        everything: Mapping[Found, InstanceBackend | StorageBackend],
+        rows: Mapping[UUID, Workspace],
+        *,
+        orphans: bool,
     ) -> str | None:
         """Remove it and return why not, if so."""
-        found = removal.found
+        found, backend = removal.found, everything[removal.found]
         row = rows.get(found.workspace_id)
+        # A round may take long. What is needed by now stays.
+        latest = await self._store.load([found.workspace_id])
+        known = {each.id: each for each in latest.workspaces}
+        again = sort_garbage(everything, known, latest.now, grace=self._grace)
+        if found not in {each.found for each in (*again.removals, *(_orphans(again) if orphans else ()))}:
+            return "It is needed by now."
         home = Home(found.workspace_id, row.spec.home_store_key if row else "")
         try:
             if isinstance(backend, InstanceBackend):

@@ -16,7 +16,7 @@ log = structlog.get_logger()
 # Whoever was not heard of for so long is dead: with a beat before and one after, a take-over comes within 15 s (spec §5).
 ALIVE_S = 9.0
 BEAT_S = 3.0
-_BEAT_S_MIN = 1.0
+_DOUBT_S_MIN = 0.5
 
 
 class Membership:
@@ -40,13 +40,13 @@ class Membership:
     async def run(self) -> None:
         """Beat until cancelled. While the store is away the last view stays: compare-and-swap keeps it right."""
         while True:
-            await self._clock.sleep(_BEAT_S_MIN)
-            self._doubt.clear()
             try:
-                async with asyncio.timeout(BEAT_S - _BEAT_S_MIN):
+                async with asyncio.timeout(BEAT_S):
                     await self._doubt.wait()
+                await self._clock.sleep(_DOUBT_S_MIN)  # doubts come in crowds
             except TimeoutError:
                 pass
+            self._doubt.clear()
             try:
                 await self.beat()
             except StoreUnavailable as error:

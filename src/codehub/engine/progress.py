@@ -1,5 +1,6 @@
 """Progress of steps under way: reports in at any rate, at most one write a second for all of them together out."""
 
+import asyncio
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -28,6 +29,7 @@ class ProgressBoard:
         self._clock = clock
         self._stages: dict[UUID, _Stage] = {}
         self._written: dict[UUID, Amount] = {}
+        self._reported = asyncio.Event()
 
     def report(self, workspace_id: UUID, op_id: UUID, amount: Amount) -> None:
         """Take in how far a step is. Returns at once."""
@@ -36,14 +38,18 @@ class ProgressBoard:
             self._stages[workspace_id] = _Stage(op_id, self._clock.monotonic(), amount)
         else:
             stage.amount = amount
+        self._reported.set()
 
     def end(self, workspace_id: UUID) -> None:
         """Forget a step that has ended."""
         self._stages.pop(workspace_id, None)
+        self._reported.set()
 
     async def run(self) -> None:
-        """Write what changed, once a second, until cancelled. What can't be written is lost, and nobody misses it."""
+        """Write what changed, at most once a second, until cancelled. What can't be written is lost, and nobody misses it."""
         while True:
+            await self._reported.wait()
+            self._reported.clear()
             await self._clock.sleep(_INTERVAL_S)
             try:
                 await self.flush()

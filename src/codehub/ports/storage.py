@@ -54,8 +54,14 @@ class StorageProvider(Protocol):
     async def provision(self, home: Home) -> str:
         """Make an empty volume, or find the complete one, and return its volume_id."""
 
-    async def restore(self, home: Home, archive_key: str, report: Report) -> Restored:
-        """Make a volume from an archive. It counts only when complete; what was half there is replaced."""
+    async def restore(
+        self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
+    ) -> Restored:
+        """Make a volume from an archive. It counts only when complete; what was half there is replaced.
+
+        A complete volume that was made from this archive is found. Any other is replaced only if it is `replaces`, the one that
+        was seen there: a call that comes late must not hit a home that somebody uses by now.
+        """
 
     async def archive(
         self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit

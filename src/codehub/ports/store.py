@@ -20,6 +20,8 @@ class Change:
     workspace_id: UUID
     status: Status
     events: tuple[Event, ...] = ()
+    revision: int | None = None
+    """The request that it answers: the swap is lost if there is a newer one. None: it holds whatever was asked since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class ControllerStore(Protocol):
         """Return these workspaces, those of them that exist."""
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
-        """Store a whole pass in one transaction, each row only if its version is still the one it was loaded with.
+        """Store a whole pass in one transaction, each row only if its version, and the revision it names, are still the same.
 
         Returns the workspaces that lost the swap: nothing of theirs was written, no event either. Hints follow the commit.
         """

@@ -101,13 +101,16 @@ class Homes:
                 else None
             )
 
-    def put_in_place(self, home: Home, staging: Path, archive_key: str) -> str:
-        """Make what was staged, and is on the disk by now, the home. What was there before goes to the trash."""
+    def put_in_place(self, home: Home, staging: Path, archive_key: str, replaces: str | None) -> str:
+        """Make what was staged, and is on the disk by now, the home. What may be replaced goes to the trash."""
         self.check()
         path = self.path(home)
         with reachable(path), locked(self._root, path.parent):
             if not (staging / "home").is_dir():
                 raise ActionFailed("another restore of this home has begun meanwhile")
+            found = _volume(path.parent)
+            if found is not None and found.volume_id not in (None, replaces):
+                raise ActionFailed(f"the volume that is there is not {replaces}")
             # Never may the old identity stand beside the new home, not even after a power cut.
             _forget(path.parent)
             self._discard(path)

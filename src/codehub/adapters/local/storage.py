@@ -55,7 +55,9 @@ class LocalStorage:
         await self._tidy(home)
         return volume_id
 
-    async def restore(self, home: Home, archive_key: str, report: Report) -> Restored:
+    async def restore(
+        self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
+    ) -> Restored:
         # Dying after the restore and before it was recorded leaves the whole volume: what it holds by now is not thrown away.
         if (found := await in_thread(self._homes.restored_from, home, archive_key)) is not None:
             return Restored(found, archive_key)
@@ -68,7 +70,7 @@ class LocalStorage:
                 await self._unpacking.unpack(_touching(staging, parts), staging / "home")
             await write_out(staging)
             await self._refuse_in_use(home, "replaced")
-            volume_id = await in_thread(self._homes.put_in_place, home, staging, archive_key)
+            volume_id = await in_thread(self._homes.put_in_place, home, staging, archive_key, replaces)
         finally:
             await self._tidy(home)
         return Restored(volume_id, archive_key)

@@ -17,7 +17,7 @@ IDS_MAX = 100
 class MemoryHints:
     def __init__(self, *, faults: Faults = no_faults) -> None:
         self._faults = faults
-        self._listeners: set[_Listener] = set()
+        self._listeners: dict[_Listener, None] = {}  # in order: a simulation must come out the same each time
 
     async def send(self, workspace_ids: Collection[UUID]) -> None:
         if not workspace_ids:
@@ -38,11 +38,11 @@ class MemoryHints:
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
         listener = _Listener()
-        self._listeners.add(listener)
+        self._listeners[listener] = None
         try:
             yield listener
         finally:
-            self._listeners.discard(listener)
+            del self._listeners[listener]
 
 
 class _Listener:

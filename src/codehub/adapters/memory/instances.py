@@ -38,7 +38,8 @@ class MemoryInstances:
         self._boot_s = boot_s
         self._faults = faults
         self._boxes: dict[UUID, Box] = {}
-        self._listeners: set[asyncio.Queue[UUID]] = set()
+        storage.is_in_use = self._boxes.__contains__
+        self._listeners: dict[asyncio.Queue[UUID], None] = {}
         self.started: list[UUID] = []
         self.deleted: list[UUID] = []
 
@@ -85,7 +86,7 @@ class MemoryInstances:
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[UUID]]:
         queue: asyncio.Queue[UUID] = asyncio.Queue()
-        self._listeners.add(queue)
+        self._listeners[queue] = None
 
         async def follow() -> AsyncIterator[UUID]:
             while True:
@@ -94,7 +95,7 @@ class MemoryInstances:
         try:
             yield follow()
         finally:
-            self._listeners.discard(queue)
+            self._listeners.pop(queue, None)
 
     def write(self, workspace_id: UUID, path: str, content: bytes) -> None:
         """Write as the person in this instance would. It reaches the volume it was started on, if that is still there."""

@@ -46,6 +46,7 @@ class MemoryStorage:
         self._disks: dict[UUID, Disk] = {}
         self._objects: dict[str, Object] = {}
         self._jobs: dict[UUID, object] = {}
+        self.is_in_use: Callable[[UUID], bool] = lambda _workspace_id: False
         self.made: list[UUID] = []
         self.destroyed: list[UUID] = []
 
@@ -59,10 +60,14 @@ class MemoryStorage:
         await self._faults("storage.provision.after_effect")
         return disk.volume_id
 
-    async def restore(self, home: Home, archive_key: str, report: Report) -> Restored:
+    async def restore(
+        self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
+    ) -> Restored:
         await self._faults("storage.restore.before_effect")
         disk = self._disks.get(home.workspace_id)
         if disk is None or disk.volume_id is None or disk.marker != archive_key:
+            if disk is not None and disk.volume_id not in (None, replaces):
+                raise ActionFailed(f"the volume that is there is not {replaces}")
             disk = await self._restore(home, archive_key, report)
         await self._faults("storage.restore.after_effect")
         assert disk.volume_id is not None
@@ -72,6 +77,7 @@ class MemoryStorage:
         found = self._objects.get(archive_key)
         if found is None or not found.committed:
             raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
+        self._refuse_in_use(home, "replaced")
         job = self._begin_job(home)
         disk = self._disks[home.workspace_id] = Disk(None, archive_key, dict(found.files))
         await self._faults("storage.restore.between_effects")
@@ -116,6 +122,7 @@ class MemoryStorage:
         if disk is not None:
             if disk.volume_id != volume_id:
                 raise ActionFailed(f"the volume that is there is not {volume_id}")
+            self._refuse_in_use(home, "deleted")
             del self._disks[home.workspace_id]
             self.destroyed.append(home.workspace_id)
         await self._faults("storage.delete_volume.after_effect")
@@ -195,6 +202,10 @@ class MemoryStorage:
     def _check_job(self, home: Home, job: object) -> None:
         if self._jobs[home.workspace_id] is not job:
             raise ActionFailed("a newer job took this one's place")
+
+    def _refuse_in_use(self, home: Home, done: str) -> None:
+        if self.is_in_use(home.workspace_id):
+            raise ActionFailed(f"the home is in use, so it is not {done}")
 
     def _new_volume(self, home: Home) -> str:
         self.made.append(home.workspace_id)

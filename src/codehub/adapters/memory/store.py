@@ -97,7 +97,8 @@ class MemoryStore:
 
     async def forget_history(self, older_than: timedelta) -> int:
         await self._faults("forget_history.before_commit")
-        kept = [recorded for recorded in self._history if self._now() - recorded.at <= older_than]
+        oldest = self._now() - older_than
+        kept = [recorded for recorded in self._history if recorded.at >= oldest]
         forgotten = len(self._history) - len(kept)
         self._history = kept
         return forgotten
@@ -223,7 +224,9 @@ class MemoryStore:
 
     def _has_version(self, change: Change) -> bool:
         stored = self._workspaces.get(change.workspace_id)
-        return stored is not None and stored.status.version == change.status.version
+        if stored is None or stored.status.version != change.status.version:
+            return False
+        return change.revision in (None, stored.spec.revision)
 
     def _seen(self, workspace_id: UUID, status: Status) -> Workspace:
         return replace(

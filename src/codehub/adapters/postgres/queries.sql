@@ -59,7 +59,8 @@ ORDER BY w.id
 FOR NO KEY UPDATE OF w;
 
 -- name: store_pass
--- Write a pass's statuses, each only over the version it was loaded with. Returns who lost, which is mostly nobody.
+-- Write a pass's statuses, each only over the version it was loaded with and, where it depends on a request, only while that is
+-- still the latest. Returns who lost, which is mostly nobody.
 WITH stored AS (
     UPDATE workspaces w SET
         version = s.version + 1,
@@ -79,12 +80,13 @@ WITH stored AS (
         previous_status = s.previous_status
     FROM unnest(
         $1::uuid[], $2::bigint[], $3::jsonb[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[], $8::timestamptz[],
-        $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[], $14::integer[], $15::text[], $16::text[]
+        $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[], $14::integer[], $15::text[], $16::text[],
+        $17::integer[]
     ) AS s (
         id, version, conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
-        op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status
+        op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status, revision
     )
-    WHERE w.id = s.id AND w.version = s.version
+    WHERE w.id = s.id AND w.version = s.version AND (s.revision IS NULL OR w.revision = s.revision)
     RETURNING w.id
 )
 SELECT asked.id FROM unnest($1::uuid[]) AS asked (id)

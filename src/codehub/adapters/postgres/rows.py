@@ -144,6 +144,7 @@ def from_changes(changes: Sequence[Change]) -> tuple[list[Any], ...]:
         [status.error_count for status in statuses],
         [_from_times(status.restarts) for status in statuses],
         [status.previous_status for status in statuses],
+        [change.revision for change in changes],
     )
 
 

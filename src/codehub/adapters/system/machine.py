@@ -44,11 +44,11 @@ class SystemTasks:
     """asyncio tasks that are held until they end, and whose failures are logged, never lost."""
 
     def __init__(self) -> None:
-        self._live: set[asyncio.Task[Any]] = set()
+        self._live: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         task = asyncio.create_task(work, name=name)
-        self._live.add(task)
+        self._live[task] = None
         task.add_done_callback(self._ended)
         return task
 
@@ -59,6 +59,6 @@ class SystemTasks:
         await asyncio.gather(*live, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._live.discard(task)
+        self._live.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task_failed", task=task.get_name(), exc_info=error)

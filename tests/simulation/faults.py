@@ -1,0 +1,106 @@
+"""Faults: one seed in, what goes wrong where out. Each that strikes has a number, so that a run can be repeated with only some of them."""
+
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """What may go wrong. The number beside it is how often, per opportunity, when it is rife."""
+
+    CRASH = "the process dies here"
+    PAUSE = "the process is stopped for a while, and goes on as if nothing had happened"
+    STORE_AWAY = "the database does not answer"
+    COMMIT_UNKNOWN = "the connection is lost right after the commit"
+    COMMIT_LOST = "the connection is lost right before the commit"
+    HINT_LOST = "a hint is lost"
+    HINT_LATE = "a hint comes late"
+    HINT_TWICE = "a hint comes twice"
+    EVENT_LOST = "an engine's event is lost"
+    LOOK_FAILED = "a list fails, or is cut short, which the adapter notices"
+    LOOK_STALE = "a list is old when it arrives"
+    ACT_REFUSED = "an actuator can't be reached"
+    ACT_FAILED = "an actuator fails"
+    ACT_HALF = "an actuator fails half way: no space left, or its job was killed"
+    ACT_LIED = "an actuator succeeds and reports failure"
+    ACT_UNHEARD = "an actuator succeeds and its answer is lost"
+    ACT_HUNG = "an actuator hangs for minutes"
+    ACT_LATE = "an actuator is given up on, and succeeds later"
+    OUTAGE = "a backend is away for a while"
+    ENGINE_RESTART = "the engine restarts: every instance is gone"
+    INSTANCE_DIED = "an instance dies"
+    INSTANCE_SICK = "an instance fails its health checks for a while"
+    INSTANCE_GONE = "an instance vanishes"
+    VOLUME_GONE = "a volume vanishes"
+    ARCHIVE_GONE = "an archive vanishes"
+
+
+RIFE = {
+    Fault.CRASH: 0.004,
+    Fault.PAUSE: 0.002,
+    Fault.STORE_AWAY: 0.02,
+    Fault.COMMIT_UNKNOWN: 0.05,
+    Fault.COMMIT_LOST: 0.05,
+    Fault.HINT_LOST: 0.5,
+    Fault.HINT_LATE: 0.3,
+    Fault.HINT_TWICE: 0.2,
+    Fault.EVENT_LOST: 0.5,
+    Fault.LOOK_FAILED: 0.05,
+    Fault.LOOK_STALE: 0.1,
+    Fault.ACT_REFUSED: 0.1,
+    Fault.ACT_FAILED: 0.15,
+    Fault.ACT_HALF: 0.15,
+    Fault.ACT_LIED: 0.1,
+    Fault.ACT_UNHEARD: 0.1,
+    Fault.ACT_HUNG: 0.05,
+    Fault.ACT_LATE: 0.15,
+    # The rest strike by the minute, not by the call.
+    Fault.OUTAGE: 0.08,
+    Fault.ENGINE_RESTART: 0.03,
+    Fault.INSTANCE_DIED: 0.1,
+    Fault.INSTANCE_SICK: 0.05,
+    Fault.INSTANCE_GONE: 0.06,
+    Fault.VOLUME_GONE: 0.015,
+    Fault.ARCHIVE_GONE: 0.015,
+}
+_CHANCE_OF_A_KIND = 0.45
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A fault that struck: its number, when, what, and at which point."""
+
+    number: int
+    at: float
+    fault: Fault
+    point: str
+
+
+class Faults:
+    """Which kinds there are in this run is drawn first: all together hide each other's traces."""
+
+    def __init__(self, seed: int, *, only: Collection[int] | None = None) -> None:
+        self._dice = random.Random(f"faults {seed}")
+        self._only = None if only is None else frozenset(only)
+        self._opportunities = 0
+        strength = self._dice.choice((0.3, 1.0, 1.0, 2.0))
+        self.rates = {
+            fault: rate * strength * self._dice.random()
+            for fault, rate in RIFE.items()
+            if self._dice.random() < _CHANCE_OF_A_KIND
+        }
+        self.strikes: list[Strike] = []
+        self.is_over = False
+
+    def strikes_now(self, fault: Fault, at: float, point: str) -> bool:
+        rate = self.rates.get(fault)
+        if rate is None or self.is_over:
+            return False
+        self._opportunities += 1
+        if self._dice.random() >= rate:
+            return False
+        if self._only is not None and self._opportunities not in self._only:
+            return False
+        self.strikes.append(Strike(self._opportunities, at, fault, point))
+        return True

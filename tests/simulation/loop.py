@@ -1,0 +1,93 @@
+"""An event loop without a clock: when nothing is left to do, time jumps to the next timer. The same input gives the same run."""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """First come, first run, as in asyncio; whatever must vary is a delay that somebody draws."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._count = 0
+        self.failures: list[dict[str, Any]] = []
+
+    def run_until(self, deadline: float, *, stop: Callable[[], bool] = lambda: False) -> None:
+        """Run until then, or until `stop` says so, which is asked whenever time is about to move."""
+        asyncio._set_running_loop(self)
+        try:
+            while not stop():
+                while self._ready:
+                    handle = self._ready.popleft()
+                    if not handle._cancelled:
+                        handle._run()
+                if stop() or not self._advance(deadline):
+                    return
+        finally:
+            asyncio._set_running_loop(None)
+
+    def _advance(self, deadline: float) -> bool:
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        if not timers or timers[0][0] > deadline:
+            self._now = max(self._now, deadline)
+            return False
+        self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            handle = heapq.heappop(timers)[2]
+            if not handle._cancelled:
+                self._ready.append(handle)
+        return True
+
+    def time(self) -> float:
+        return self._now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, handle))
+        return handle
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.failures.append(context)
+
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are passed over when their time comes."""

@@ -1,0 +1,105 @@
+"""People: they create, wish, visit, type, leave, delete, regret, purge and recover, some in plausible and some in nasty patterns."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tests.support.workspaces import SPEC
+
+from codehub.core.judge import is_condemned
+from codehub.core.operations import DesiredState, Phase
+from codehub.core.workspace import Workspace
+from codehub.ports.store import NameTaken, UnknownWorkspace
+from codehub.service.workspaces import By, WorkspaceService
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_BY = By("person", "because")
+
+
+@dataclass
+class Person:
+    """Somebody with a few workspaces. Who is `nasty` asks for anything at any time, several times over."""
+
+    world: "World"
+    user_id: UUID
+    name: str
+    nasty: bool
+    workspaces_max: int
+    made: int = 0
+
+    async def live(self) -> None:
+        dice = self.world.dice
+        while True:
+            await asyncio.sleep(dice.expovariate(1 / (2 if self.nasty else 6)))
+            mine = [row for row in self.world.rows() if row.spec.owner_user_id == self.user_id]
+            living = [row for row in mine if row.spec.deleted_at is None]
+            if not mine or (len(living) < self.workspaces_max and dice.random() < 0.3):
+                await self._create()
+            else:
+                await self._do_something(dice.choice(mine))
+
+    async def _create(self) -> None:
+        world, dice = self.world, self.world.dice
+        self.made += 1
+        spec = replace(
+            SPEC,
+            owner_user_id=self.user_id,
+            name=f"{self.name}-{self.made}",
+            desired_state=dice.choice([DesiredState.RUNNING] * 3 + list(DesiredState)),
+            standby_ttl_seconds=dice.choice((60, 120, 300, None)),
+            archive_ttl_seconds=dice.choice((0, 60, 180, None)),
+        )
+        workspace_id = world.new_id()
+        await self._ask(lambda service: service.create(workspace_id, spec, _BY))
+
+    async def _do_something(self, row: Workspace) -> None:
+        dice = self.world.dice
+        if dice.random() < 0.55:
+            await self._use(row)
+            return
+        deeds: list[tuple[float, Callable[[WorkspaceService], Awaitable[object]]]] = [
+            (6, lambda service: service.set_wish(row.id, DesiredState.RUNNING, _BY)),
+            (3, lambda service: service.set_wish(row.id, DesiredState.STANDBY, _BY)),
+            (3, lambda service: service.set_wish(row.id, DesiredState.ARCHIVED, _BY)),
+            (1, lambda service: service.set_wish(row.id, DesiredState.PENDING, _BY)),
+            (1, lambda service: service.keep_awake(row.id, _BY, seconds=100)),
+        ]
+        if row.status.phase is Phase.ERROR:
+            accept_loss = dice.random() < 0.4
+            deeds.append((12, lambda service: service.recover(row.id, _BY, accept_loss=accept_loss)))
+        if row.spec.deleted_at is not None:
+            deeds.append((6, lambda service: service.undelete(row.id, _BY)))
+        if self.nasty or dice.random() < 0.2:
+            deeds.append((1.5, lambda service: service.delete(row.id, _BY)))
+            deeds.append((0.4, lambda service: service.delete(row.id, _BY, purge=True)))
+        (deed,) = dice.choices([deed for _, deed in deeds], [weight for weight, _ in deeds])
+        for _ in range(dice.choice((1, 1, 1, 3)) if self.nasty else 1):
+            await self._ask(deed)
+
+    async def _use(self, row: Workspace) -> None:
+        """Visit, which wakes it, and type if it is there; or leave a tab open, which does nothing."""
+        world, dice = self.world, self.world.dice
+        is_there = row.status.phase is Phase.RUNNING and not is_condemned(row.status)
+        if not is_there:
+            if row.status.phase is Phase.STANDBY and dice.random() < 0.7:
+                await self._ask(lambda service: service.set_wish(row.id, DesiredState.RUNNING, _BY))
+            return
+        if dice.random() < 0.2:
+            return
+        for _ in range(dice.choice((1, 3))):
+            world.judges.types(row.id)
+            await asyncio.sleep(dice.uniform(0, 2))
+        await self._ask(lambda service: service.touch({row.id: world.now()}))
+
+    async def _ask(self, deed: Callable[[WorkspaceService], Awaitable[object]]) -> None:
+        async def asked(service: WorkspaceService) -> None:
+            try:
+                await deed(service)
+            except (NameTaken, UnknownWorkspace):
+                return
+
+        await self.world.request(asked)

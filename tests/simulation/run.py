@@ -1,0 +1,156 @@
+"""One seed: an hour of faults and people, then calm, in which everything must come to its end. Returns what it came to."""
+
+import asyncio
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from tests.simulation.faults import Strike
+from tests.simulation.judges import Broken, is_satisfied
+from tests.simulation.people import Person
+from tests.simulation.world import EPOCH, GRACE, World
+from tests.support.stores import PASSWORD_HASH
+
+from codehub.core.operations import Phase
+from codehub.core.workspace import Workspace
+from codehub.ports.store import Recorded
+from codehub.service.workspaces import By
+
+PASSES = 1_500
+_STORM_S_MAX = 5_400.0
+_CALM_S = 900.0
+# Long enough for two rounds of garbage collection.
+_STILL_S = 220.0
+_SWEEP_S = 150.0
+_BY = By("person", "because the storm is over")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one seed came to."""
+
+    seed: int
+    broken: Broken | None
+    passes: int
+    strikes: tuple[Strike, ...]
+    workspace_seconds: float
+    history: tuple[Recorded, ...]
+    digest: str
+
+
+def run(seed: int, *, only: Collection[int] | None = None, passes: int = PASSES) -> Outcome:
+    structlog.configure(processors=[_drop], cache_logger_on_first_use=False)
+    world = World(seed, only=only)
+    _storm(world, passes)
+    if world.broken is None:
+        _calm(world)
+    return _outcome(world)
+
+
+def _drop(_logger: object, _name: str, _event: object) -> str:
+    raise structlog.DropEvent
+
+
+def _storm(world: World, passes: int) -> None:
+    dice = world.dice
+    for number in range(dice.choice((1, 2, 2, 3))):
+        world.loop.call_soon(world.start_controller, f"controller-{number}")
+    for number in range(2):
+        world.start_api(f"api-{number}")
+    for number in range(dice.choice((1, 2, 3))):
+        user_id = world.new_id()
+        name = f"user{number}"
+        world.spawn(
+            world.store.create_user(user_id, username=name, password_hash=PASSWORD_HASH, role="member"),
+            name="user",
+        )
+        person = Person(world, user_id, name, nasty=dice.random() < 0.5, workspaces_max=dice.choice((1, 2, 4)))
+        world.people.append(world.spawn(person.live(), name=name))
+    world.people.append(world.spawn(world.misfortune(), name="misfortune"))
+    world.loop.run_until(
+        _STORM_S_MAX, stop=lambda: world.broken is not None or world.passes >= passes or bool(world.loop.failures)
+    )
+    for task in world.people:
+        task.cancel()
+
+
+def _calm(world: World) -> None:
+    """When faults stop, every workspace gets where it should be, or says why not; then nothing moves, and nothing is left over."""
+    world.calm()
+    _settle(world)
+    loop = world.loop
+    loop.run_until(loop.time() + _SWEEP_S)  # what has vanished is noticed by then
+    for _ in range(3):
+        _settle(world)
+        _recover(world)
+    world.is_still = True
+    _settle(world)
+    for row in world.rows():
+        if not is_satisfied(row, world.now()):
+            what = f"{row.status.phase} {row.status.operation} with the wish {row.spec.desired_state}: {row.status.error_info}"
+            world.break_("liveness", row.id, what)
+    world.judges.forbid_writes = True
+    loop.run_until(loop.time() + _STILL_S, stop=lambda: world.broken is not None)
+    _judge_leftovers(world)
+    world.spawn(world.end(), name="end")
+    world.judges.forbid_writes = False
+    loop.run_until(loop.time() + 60)
+    if world.broken is None and (left := world.unfinished()):
+        world.break_("no leaked task", None, ", ".join(left))
+
+
+def _settle(world: World) -> None:
+    """Wait until everybody is where they should be, or in ERROR; but not for ever."""
+    deadline = world.loop.time() + _CALM_S
+    while world.broken is None and world.loop.time() < deadline:
+        world.loop.run_until(world.loop.time() + 25, stop=lambda: world.broken is not None)
+        now = world.now()
+        if all(row.status.phase is Phase.ERROR or is_satisfied(row, now) for row in world.rows()):
+            return
+
+
+def _recover(world: World) -> None:
+    """A person recovers whatever is in ERROR, and asks again until somebody answers."""
+
+    async def recover(row: Workspace) -> None:
+        while await world.request(lambda service: service.recover(row.id, _BY, accept_loss=True)) is None:
+            await asyncio.sleep(5)
+
+    asked = [world.spawn(recover(row), name="recover") for row in world.rows() if row.status.phase is Phase.ERROR]
+    world.loop.run_until(world.loop.time() + _CALM_S, stop=lambda: all(task.done() for task in asked))
+    world.loop.run_until(world.loop.time() + 30)
+
+
+def _judge_leftovers(world: World) -> None:
+    """No orphan after garbage collection: what lies there is what a workspace needs."""
+    rows = world.store._workspaces
+    for key, found in world.storage._objects.items():
+        workspace_id = world.owner_of(key)
+        status = rows[workspace_id].status
+        is_old = world.now() + world.skew - found.modified_at > GRACE + timedelta(seconds=200)
+        if key != status.archive_key and str(status.op_id) not in key and is_old and status.phase is not Phase.ERROR:
+            world.break_("no orphan", workspace_id, f"nobody needs {key}")
+    for workspace_id in world.storage._disks:
+        # In PENDING a volume that nobody knows may be a home that came back: the next start finds it.
+        if rows[workspace_id].status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING):
+            world.break_("no orphan", workspace_id, f"a volume in {rows[workspace_id].status.phase}")
+    for workspace_id in world.instances._boxes:
+        if rows[workspace_id].status.phase is not Phase.RUNNING:
+            world.break_("no orphan", workspace_id, f"an instance in {rows[workspace_id].status.phase}")
+
+
+def _outcome(world: World) -> Outcome:
+    if world.broken is None and world.loop.failures:
+        world.break_("no task fails", None, repr(world.loop.failures[0]))
+    seconds = sum((world.now() - row.created_at).total_seconds() for row in world.rows())
+    history = tuple(world.store._history)
+    told = "\n".join(
+        f"{(one.at - EPOCH).total_seconds():.6f} {one.workspace_id} {one.event.kind} {one.event.after} {one.event.actor}"
+        for one in history
+    )
+    digest = hashlib.sha256(f"{told}\n{world.passes}\n{world.faults.strikes}".encode()).hexdigest()
+    return Outcome(
+        world.seed, world.broken, world.passes, tuple(world.faults.strikes), seconds, history, digest
+    )

@@ -1,0 +1,276 @@
+"""The world: one store, one engine, one disk and one object store, several processes that die and come back, people, and judges."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from tests.simulation.faults import Fault, Faults
+from tests.simulation.judges import Broken, Judges
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.machine import Crashed, LossyHints, Machine
+
+from codehub.adapters.memory.instances import MemoryInstances
+from codehub.adapters.memory.storage import MemoryStorage
+from codehub.adapters.memory.store import MemoryStore
+from codehub.core.limits import Limits
+from codehub.core.operations import Operation
+from codehub.core.rules import DEFAULT_RULES, Rules
+from codehub.core.workspace import Workspace
+from codehub.engine.alarm import Woken
+from codehub.engine.controller import Controller
+from codehub.engine.gc import GarbageCollector
+from codehub.engine.system import Cadence
+from codehub.engine.ttl import put_to_sleep
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.store import StoreUnavailable
+from codehub.service.workspaces import WorkspaceService
+
+T = TypeVar("T")
+
+EPOCH = datetime(2026, 11, 16, tzinfo=UTC)
+# Minutes instead of hours and days, so that a run of an hour sees everything several times.
+GRACE = timedelta(minutes=5)
+TRASH_S = 400
+RULES = Rules(
+    time_limits={
+        **DEFAULT_RULES.time_limits,
+        Operation.RESTORING: timedelta(minutes=5),
+        Operation.ARCHIVING: timedelta(minutes=5),
+    }
+)
+CADENCE = Cadence(sweep_s=120.0, short_max=4, long_max=1)
+LIMITS = Limits(per_user=3, total=5)
+_TTL_S = 15.0
+_GC_S = 100.0
+_MISFORTUNE_S = 20.0
+_SKEW_S = 30.0
+
+
+class World:
+    def __init__(self, seed: int, *, only: Collection[int] | None = None) -> None:
+        self.seed = seed
+        self.loop = VirtualLoop()
+        self.dice = random.Random(f"world {seed}")
+        self.faults = Faults(seed, only=only)
+        self.passes = 0
+        self.restarts: list[float] = []
+        self.is_still = False
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._away: dict[str, float] = {}
+        self._ids = 0
+        self.skew = timedelta(seconds=self.dice.uniform(-_SKEW_S, _SKEW_S))
+        self.broken: Broken | None = None
+        self.judges = Judges(self)
+        self.hints = LossyHints(self)
+        self.store = self.judges.watch_store(MemoryStore(now=self.now, hints=self.hints))
+        self.storage = MemoryStorage(
+            now=lambda: self.now() + self.skew, identity=self, faults=self._inside
+        )
+        self.instances = MemoryInstances(
+            self.storage, clock=self, boot_s=self.dice.uniform(0, 8), faults=self._inside
+        )
+        self.judges.watch_backends()
+        self.controllers: dict[str, Machine] = {}
+        self.apis: dict[str, Machine] = {}
+        self.services: dict[str, WorkspaceService] = {}
+        self.people: list[asyncio.Task[Any]] = []
+
+    def break_(self, contract: str, workspace_id: UUID | None, what: str) -> None:
+        """Note that a contract was broken. The first counts: what follows may follow from it."""
+        if self.broken is None:
+            self.broken = Broken(contract, workspace_id, f"{what} (after {self.loop.time():.3f} s)")
+
+    def owner_of(self, archive_key: str) -> UUID:
+        return UUID(archive_key.split("/")[0])
+
+    # Time, dice and names.
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.loop.time())
+
+    def monotonic(self) -> float:
+        return self.loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def new_id(self) -> UUID:
+        self._ids += 1
+        return UUID(int=(self._ids << 64) | self.dice.getrandbits(62) | 1 << 63)
+
+    def latency(self) -> float:
+        """Most calls are over at once; the rest takes its time."""
+        drawn = self.dice.random()
+        return 0.0 if drawn < 0.6 else (drawn - 0.6) * 0.05 if drawn < 0.97 else drawn * 2
+
+    def strikes(self, fault: Fault, point: str, machine: Machine | None = None) -> bool:
+        where = point if machine is None else f"{machine.name}: {point}"
+        return self.faults.strikes_now(fault, self.loop.time(), where)
+
+    def is_away(self, kind: str) -> bool:
+        until = self._away.get(kind)
+        return until is not None and self.loop.time() < until
+
+    async def _inside(self, point: str) -> None:
+        """Inside a backend: between two of its effects it may take long, or be cut off."""
+        if not point.endswith("between_effects"):
+            return
+        delay = self.dice.random()
+        await asyncio.sleep(delay * 3 if delay < 0.9 else delay * 40)
+        if self.strikes(Fault.ACT_HALF, point):
+            raise ActionFailed("no space left")
+
+    # Work that belongs to no process.
+
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        task = self.loop.create_task(work, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        del self._tasks[task]
+        if not task.cancelled():
+            task.exception()
+
+    async def after(self, seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        await asyncio.sleep(seconds)
+        return await work()
+
+    # Processes.
+
+    def start_controller(self, name: str) -> None:
+        machine = Machine(self, name)
+        self.controllers[name] = machine
+        self.restarts.append(self.loop.time())
+        machine.tasks.spawn(self._control(machine), name=name)
+
+    async def _control(self, machine: Machine) -> None:
+        """What `codehub up` does: join, settle what was left, then run with TTL and GC beside."""
+        controller = Controller(
+            machine.name,
+            machine.store,
+            machine.platforms,
+            machine.hints,
+            machine.system,
+            rules=RULES,
+            cadence=CADENCE,
+        )
+        service = WorkspaceService(machine.store, limits=LIMITS, trash_s=TRASH_S)
+        collector = GarbageCollector(machine.store, machine.platforms, grace=GRACE)
+        with suppress(StoreUnavailable):
+            await controller.members.beat()
+            await controller.run_pass(Woken(frozenset(), everyone=True))
+        machine.tasks.spawn(controller.run(), name="controller")
+        machine.tasks.spawn(self._every(_TTL_S, lambda: self._sleep_round(machine, service), machine), name="ttl")
+        machine.tasks.spawn(self._every(_GC_S, collector.collect, machine), name="gc")
+
+    async def _sleep_round(self, machine: Machine, service: WorkspaceService) -> None:
+        if not self.is_still:
+            await put_to_sleep(machine.store, service)
+
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[object]], machine: Machine) -> None:
+        while True:
+            await machine.sleep(seconds)
+            with suppress(StoreUnavailable, BackendUnreachable):
+                await work()
+
+    def start_api(self, name: str) -> None:
+        machine = Machine(self, name)
+        self.apis[name] = machine
+        self.services[name] = WorkspaceService(machine.store, limits=LIMITS, trash_s=TRASH_S)
+
+    def crash(self, machine: Machine) -> None:
+        """Kill it: nothing of it runs any more. What it has asked of a backend goes on there."""
+        machine.is_dead = True
+        self.spawn(machine.tasks.settle(), name=f"end of {machine.name}")
+        again = self.start_controller if machine.name in self.controllers else self.start_api
+        self.loop.call_later(self.dice.uniform(0, 40), again, machine.name)
+
+    # What just happens.
+
+    async def misfortune(self) -> None:
+        while True:
+            await asyncio.sleep(_MISFORTUNE_S)
+            await self._strike_platform()
+            for row in list(self.store._workspaces.values()):
+                self._strike_workspace(row)
+
+    async def _strike_platform(self) -> None:
+        for kind in ("store", "instances", "storage"):
+            if self.strikes(Fault.OUTAGE, kind):
+                until = self.loop.time() + self.dice.choice((5, 30, 120, 420))
+                self._away[kind] = until
+                self.judges.outage(self.loop.time(), until)
+        if self.strikes(Fault.ENGINE_RESTART, "instances"):
+            for workspace_id in list(self.instances._boxes):
+                self.instances.vanish(workspace_id)
+
+    def _strike_workspace(self, row: Workspace) -> None:
+        if row.id in self.instances._boxes:
+            if self.strikes(Fault.INSTANCE_DIED, row.spec.name):
+                self.instances.kill(row.id)
+            elif self.strikes(Fault.INSTANCE_SICK, row.spec.name):
+                self.instances.sicken(row.id)
+                self.loop.call_later(self.dice.uniform(1, 40), self._heal, row.id)
+            elif self.strikes(Fault.INSTANCE_GONE, row.spec.name):
+                self.instances.vanish(row.id)
+        if row.id in self.storage._disks and self.strikes(Fault.VOLUME_GONE, row.spec.name):
+            with self.judges.misfortune(row.id):
+                self.storage.lose_volume(row.id)
+        key = row.status.archive_key
+        if key is not None and key in self.storage._objects and self.strikes(Fault.ARCHIVE_GONE, row.spec.name):
+            with self.judges.misfortune(row.id):
+                self.storage.lose_archive(key)
+
+    def _heal(self, workspace_id: UUID) -> None:
+        if workspace_id in self.instances._boxes:
+            self.instances.sicken(workspace_id, sick=False)
+
+    def calm(self) -> None:
+        """From now on nothing goes wrong any more: what is away comes back, what was stopped goes on."""
+        self.faults.is_over = True
+        self._away.clear()
+        for machine in (*self.controllers.values(), *self.apis.values()):
+            machine.thaws_at = 0.0
+        for workspace_id in list(self.instances._boxes):
+            self.instances.sicken(workspace_id, sick=False)
+
+    async def request(self, work: Callable[[WorkspaceService], Awaitable[T]]) -> T | None:
+        """Ask an API process, as a person would. Nothing comes back if it dies, or can't reach the database."""
+        name = self.dice.choice(sorted(self.apis))
+        machine = self.apis[name]
+        if machine.is_dead:
+            return None
+
+        async def ask() -> T | None:
+            try:
+                return await work(self.services[name])
+            except StoreUnavailable:
+                return None
+
+        asking = machine.tasks.spawn(ask(), name="request")
+        await asyncio.wait([asking])
+        if asking.cancelled() or isinstance(asking.exception(), Crashed):
+            return None
+        return asking.result()  # type: ignore[no-any-return]
+
+    def rows(self) -> list[Workspace]:
+        return list(self.store._workspaces.values())
+
+    async def end(self) -> None:
+        """Stop every process as a person would, and see that nothing is left running."""
+        for machine in self.controllers.values():
+            await machine.tasks.settle()
+        for machine in self.apis.values():
+            await machine.tasks.settle()
+
+    def unfinished(self) -> list[str]:
+        """Return what still runs, though everybody has gone."""
+        machines = (*self.controllers.values(), *self.apis.values())
+        live = [task for machine in machines for task in machine.tasks._live]
+        return [task.get_name() for task in (*self._tasks, *live) if not task.done()]
