@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-api check format bench docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-local test-api simulate mutants check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,8 +33,15 @@ test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, s
 test-local: $(DEV) engines ## this machine as a platform: sandboxed processes, homes, archives, the whole circle with a real IDE
 	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile $(LOCAL)
 
-test-sim: $(DEV) ## the engine on the memory platform: the whole circle, and a crash at every boundary
-	@scripts/suite test-sim 120 $(PYTEST) -n 2 tests/engine
+test-sim: $(DEV) ## the engine on the memory platform: the whole circle, a crash at every boundary, 200 seeds of faults, every mutant
+	@scripts/suite test-sim 150 $(PYTEST) -n 2 tests/engine tests/simulation
+
+SEEDS ?= 200
+simulate: $(DEV) ## faults everywhere, in virtual time: SEEDS=5000 runs many, SEED=7 tells one's story (ONLY=… with these faults alone)
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED) --only "$(ONLY)",--seeds $(SEEDS))
+
+mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (takes a while)
+	$(BIN)/python -m tests.simulation --mutants
 
 test-api: $(DEV) ## the program from outside: settings, commands, `codehub up` and what it serves
 	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api

@@ -11,7 +11,7 @@ from tests.support.storages import Files, Storage, denied, granted, new_home, op
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive, Volume
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Amount, Home, StorageProvider
+from codehub.ports.storage import Amount, Home, Restored, StorageProvider
 
 FILES: Files = {"notes.txt": b"hello\n", "src/deep/main.py": b"print()\n" * 1000, "empty": b""}
 
@@ -37,6 +37,14 @@ async def filled(storage: Storage, home: Home, files: Files = FILES) -> str:
     volume_id = await storage.provider.provision(home)
     storage.write(home, files)
     return volume_id
+
+
+async def restored(storage: Storage, home: Home, key: str) -> Restored:
+    """Restore as the engine does: over the volume that was seen."""
+    there = (await storage.provider.list_volumes()).get(home.workspace_id)
+    return await storage.provider.restore(
+        home, key, unheard, replaces=None if there is None else there.volume_id
+    )
 
 
 async def archived(storage: Storage, home: Home, files: Files = FILES) -> str:
@@ -120,10 +128,10 @@ async def test_what_was_archived_comes_back_in_a_new_volume(storage: Storage, ho
     old = await filled(storage, home)
     key = await storage.provider.archive(home, old, uuid4(), unheard, granted)
     await storage.provider.delete_volume(home, old)
-    restored = await storage.provider.restore(home, key, unheard)
-    assert restored.marker == key
-    assert restored.volume_id != old
-    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(restored.volume_id)}
+    made = await restored(storage, home, key)
+    assert made.marker == key
+    assert made.volume_id != old
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(made.volume_id)}
     assert storage.files(home) == FILES
 
 
@@ -150,7 +158,7 @@ async def test_a_committed_archive_of_an_operation_is_found_and_not_written_agai
     assert await storage.provider.archive(home, volume_id, op_id, unheard, denied) == key
     storage.lose_volume(home)
     assert await storage.provider.archive(home, volume_id, op_id, unheard, granted) == key
-    await storage.provider.restore(home, key, unheard)
+    await restored(storage, home, key)
     assert storage.files(home) == FILES
 
 
@@ -160,7 +168,7 @@ async def test_a_half_written_archive_of_an_operation_is_replaced(storage: Stora
     storage.uncommit(key)
     storage.write(home, {"new": b"new"})
     await storage.provider.archive(home, volume_id, op_id, unheard, granted)
-    await storage.provider.restore(home, key, unheard)
+    await restored(storage, home, key)
     assert storage.files(home) == {"old": b"old" * 1000, "new": b"new"}
 
 
@@ -219,14 +227,14 @@ async def test_an_empty_archive_restores_to_an_empty_home(storage: Storage, home
     key = await storage.provider.create_empty_archive(home, op_id)
     assert await storage.provider.create_empty_archive(home, op_id) == key
     assert await storage.provider.head_archive(key) == Archive(committed=True)
-    restored = await storage.provider.restore(home, key, unheard)
-    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(restored.volume_id)}
+    made = await restored(storage, home, key)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(made.volume_id)}
     assert storage.files(home) == {}
 
 
 async def test_an_empty_home_is_archived_and_restored(storage: Storage, home: Home) -> None:
     key = await archived(storage, home, {})
-    await storage.provider.restore(home, key, unheard)
+    await restored(storage, home, key)
     assert storage.files(home) == {}
 
 
@@ -235,7 +243,7 @@ async def test_long_work_says_how_far_it_is_and_never_goes_back(storage: Storage
     heard: list[Amount] = []
     key = await storage.provider.archive(home, volume_id, uuid4(), heard.append, granted)
     assert {amount.stage for amount in heard} <= {"archive", "verify"}
-    await storage.provider.restore(home, key, heard.append)
+    await storage.provider.restore(home, key, heard.append, replaces=volume_id)
     stages = ("archive", "verify", "restore")
     assert [amount.stage for amount in heard] == sorted((amount.stage for amount in heard), key=stages.index)
     for stage in stages:
@@ -251,7 +259,7 @@ async def test_long_work_says_how_far_it_is_and_never_goes_back(storage: Storage
 async def test_restoring_replaces_what_was_half_there(storage: Storage, home: Home) -> None:
     key = await archived(storage, home)
     storage.leave_half_a_volume(home)
-    await storage.provider.restore(home, key, unheard)
+    await restored(storage, home, key)
     assert storage.files(home) == FILES
 
 
@@ -259,16 +267,21 @@ async def test_restoring_again_finds_the_volume_that_was_made_from_this_archive(
     storage: Storage, home: Home
 ) -> None:
     key = await archived(storage, home)
-    first = await storage.provider.restore(home, key, unheard)
+    first = await restored(storage, home, key)
     storage.write(home, {"since": b"then"})
-    assert await storage.provider.restore(home, key, unheard) == first
+    assert await restored(storage, home, key) == first
     assert storage.files(home) == {**FILES, "since": b"then"}
 
 
-async def test_restoring_another_archive_replaces_the_volume_and_its_id(storage: Storage, home: Home) -> None:
+async def test_restoring_another_archive_replaces_the_volume_that_it_was_told_to_and_no_other(
+    storage: Storage, home: Home
+) -> None:
     key, other = await archived(storage, home), await archived(storage, home, {"other": b"other"})
-    first = await storage.provider.restore(home, key, unheard)
-    second = await storage.provider.restore(home, other, unheard)
+    first = await restored(storage, home, key)
+    with pytest.raises(ActionFailed):
+        await storage.provider.restore(home, other, unheard, replaces="another")
+    assert storage.files(home) == FILES
+    second = await storage.provider.restore(home, other, unheard, replaces=first.volume_id)
     assert second.volume_id != first.volume_id
     assert storage.files(home) == {"other": b"other"}
 
@@ -287,7 +300,7 @@ async def test_restoring_what_is_not_there_says_data_lost_and_leaves_what_is(
         case _:
             storage.uncommit(key)
     with pytest.raises(ActionFailed) as failed:
-        await storage.provider.restore(home, key, unheard)
+        await restored(storage, home, key)
     assert failed.value.reason is ErrorReason.DATA_LOST
     assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
     assert storage.files(home) == {"kept": b"kept"}
@@ -315,7 +328,7 @@ async def test_a_deleted_archive_is_gone_and_deleting_again_is_success(storage: 
         await storage.provider.delete_archive(gone)
         assert await storage.provider.head_archive(gone) is None
     assert [found.key for found in await storage.provider.list_archives()] == [kept]
-    await storage.provider.restore(home, kept, unheard)
+    await restored(storage, home, kept)
     assert storage.files(home) == FILES
 
 

@@ -169,7 +169,9 @@ async def test_a_change_that_answers_a_request_is_lost_when_there_is_a_newer_one
     await service.set_wish(created.id, DesiredState.STANDBY, by)
     assert await world.controller.persist([answer]) == {created.id}
     assert (await world.api.get(created.id)).status == created.status
-    assert await world.controller.persist([replace(answer, revision=created.spec.revision + 1)]) == frozenset()
+    assert (
+        await world.controller.persist([replace(answer, revision=created.spec.revision + 1)]) == frozenset()
+    )
 
 
 async def test_who_lost_the_swap_is_reported_and_leaves_nothing(world: World) -> None:

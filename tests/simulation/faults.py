@@ -54,7 +54,7 @@ RIFE = {
     Fault.ACT_LIED: 0.1,
     Fault.ACT_UNHEARD: 0.1,
     Fault.ACT_HUNG: 0.05,
-    Fault.ACT_LATE: 0.15,
+    Fault.ACT_LATE: 0.3,
     # The rest strike by the minute, not by the call.
     Fault.OUTAGE: 0.08,
     Fault.ENGINE_RESTART: 0.03,

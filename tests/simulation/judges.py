@@ -4,9 +4,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+from tests.simulation.numbers import GRACE, LIMITS, RULES
 
 from codehub.adapters.memory.instances import Box
 from codehub.adapters.memory.storage import Disk, Object
@@ -34,10 +36,13 @@ SOURCES: Mapping[Operation, frozenset[Phase]] = {
     Operation.DELETING: frozenset(Phase),
 }
 _UP = frozenset({Operation.PROVISIONING, Operation.RESTORING, Operation.STARTING})
+_LET_GO = frozenset({Why.IMPOSSIBLE.value, Why.PURGE.value})
 _ERRORS_MAX = 4
 _LOSSES_MAX = 6
 # Whoever decided just before a misfortune could not know of it.
 _NOTICED_S = 120.0
+# An operation begins at the time at which its pass began to look.
+_PASS_S_MAX = 15.0
 
 
 class Broken(Exception):
@@ -109,7 +114,9 @@ class Judges:
             before = {workspace_id: store._workspaces.get(workspace_id) for workspace_id in rows}
             commit(rows, events)
             for workspace_id, row in rows.items():
-                self._committed(before[workspace_id], row, [one for each, one in events if each == workspace_id])
+                self._committed(
+                    before[workspace_id], row, [one for each, one in events if each == workspace_id]
+                )
 
         store._commit = watched  # type: ignore[method-assign]
         return store
@@ -143,6 +150,9 @@ class Judges:
         if self._outages and self._outages[-1][1] >= since:
             since, until = self._outages[-1][0], max(until, self._outages.pop()[1])
         self._outages.append((since, until))
+
+    def end_outages(self, now: float) -> None:
+        self._outages = [(since, min(until, now)) for since, until in self._outages]
 
     def types(self, workspace_id: UUID) -> None:
         """A person writes into the home, if the instance is there."""
@@ -189,7 +199,9 @@ class Judges:
         if point == "delete_volume" and row.status.operation is Operation.NONE:
             return
         if not machine.asked.pop(workspace_id, False):
-            self._break("claim, then act", workspace_id, f"{machine.name} called {point} without asking the row")
+            self._break(
+                "claim, then act", workspace_id, f"{machine.name} called {point} without asking the row"
+            )
 
     # Commits.
 
@@ -209,15 +221,17 @@ class Judges:
         spec = after.spec
         is_wish = before.spec.desired_state is not spec.desired_state and spec.deleted_at is None
         if is_wish and before.spec.deleted_at is None and before.status.operation is not Operation.NONE:
-            self._break("4 non-preemptive", after.id, f"{spec.desired_state} was wished during {before.status.operation}")
+            self._break(
+                "4 non-preemptive",
+                after.id,
+                f"{spec.desired_state} was wished during {before.status.operation}",
+            )
         if is_wish and spec.desired_state is DesiredState.RUNNING and not counts_as_running(before):
             self._check_limits(after)
         if spec.recover_at != before.spec.recover_at and spec.recover_accepts_loss:
             self.truth(after.id).expected = None
 
     def _check_limits(self, after: Workspace) -> None:
-        from tests.simulation.world import LIMITS
-
         running = [row for row in self._world.rows() if counts_as_running(row)]
         mine = [row for row in running if row.spec.owner_user_id == after.spec.owner_user_id]
         if len(mine) > LIMITS.per_user or len(running) > LIMITS.total:
@@ -227,12 +241,18 @@ class Judges:
         old, new = before.status, after.status
         truth = self.truth(after.id)
         if self.forbid_writes and after.spec.deleted_at is None:
-            self._break("14 what converges stays converged", after.id, f"{new.phase} {new.operation} was written in calm")
+            self._break(
+                "14 what converges stays converged",
+                after.id,
+                f"{new.phase} {new.operation} was written in calm",
+            )
         if new.version != old.version + 1:
             self._break("3 single writer", after.id, f"version {old.version} became {new.version}")
         unchanged = replace(new, version=old.version, observed_at=old.observed_at)
         if new.operation is Operation.NONE and unchanged == old:
-            self._break("14 what converges stays converged", after.id, "a row was written though nothing changed")
+            self._break(
+                "14 what converges stays converged", after.id, "a row was written though nothing changed"
+            )
         if new.phase is Phase.ERROR and new.operation is not Operation.NONE:
             self._break("4 non-preemptive", after.id, f"ERROR with {new.operation}")
         if new.error_count > _ERRORS_MAX:
@@ -253,11 +273,14 @@ class Judges:
         if phase not in SOURCES[operation]:
             self._break("5 ordered", after.id, f"{operation} began in {phase}")
         if before.status.op_id == after.status.op_id:
-            self._break("7 one op_id per operation", after.id, f"{operation} began under the op_id of the one before")
+            self._break(
+                "7 one op_id per operation", after.id, f"{operation} began under the op_id of the one before"
+            )
         wish = DesiredState.PENDING if after.spec.deleted_at else after.spec.desired_state
         target = LEVEL.get(Phase(wish.value), 0)
         level = LEVEL.get(phase, 0)
-        is_condemned = before.status.archive_key is not None and not before.status.home_ctx.dirty
+        key, home = before.status.archive_key, before.status.home_ctx
+        is_condemned = key is not None and key != home.restore_marker
         is_down = operation is Operation.ARCHIVING and not is_condemned
         if (operation in _UP and target <= level) or (is_down and target >= level):
             self._break("5 ordered", after.id, f"{operation} began in {phase} with the wish {wish}")
@@ -266,8 +289,13 @@ class Judges:
 
     def _ended(self, before: Workspace, after: Workspace, truth: Truth, events: list[Event]) -> None:
         """Only an observation completes an operation (contract 1)."""
-        if not any(one.kind is EventKind.OPERATION and one.reason == Why.SEEN.value for one in events):
+        reasons = {one.reason for one in events if one.kind is EventKind.OPERATION}
+        if after.status.phase is Phase.ERROR or reasons & _LET_GO:
             return
+        if Why.SEEN.value not in reasons:
+            self._break(
+                "1 reality over database", after.id, f"{before.status.operation} ended because: {reasons}"
+            )
         operation, home, since = before.status.operation, before.status.home_ctx, truth.began_at
         seen = {
             Operation.PROVISIONING: truth.volume_at.get(home.volume_id or "", -1),
@@ -278,10 +306,14 @@ class Judges:
             Operation.DELETING: min(truth.no_volume_at, truth.no_instance_at),
         }.get(operation, since)
         if seen < since:
-            self._break("1 reality over database", after.id, f"{operation} was completed, and its end was not seen")
+            self._break(
+                "1 reality over database", after.id, f"{operation} was completed, and its end was not seen"
+            )
         needs_archive = operation in (Operation.ARCHIVING, Operation.CREATE_EMPTY_ARCHIVE)
         if needs_archive and after.status.archive_key not in truth.committed:
-            self._break("1 reality over database", after.id, f"{operation} was completed without a committed archive")
+            self._break(
+                "1 reality over database", after.id, f"{operation} was completed without a committed archive"
+            )
 
     def _erred(self, after: Workspace, truth: Truth) -> None:
         """An outage is not a failure (contract 12): time without a backend does not count."""
@@ -289,15 +321,13 @@ class Judges:
         assert error is not None
         if error.reason is not ErrorReason.TIMEOUT:
             return
-        from tests.simulation.world import RULES
-
         now = self._world.loop.time()
-        away = sum(
-            max(0.0, min(until, now) - max(since, truth.began_at)) for since, until in self._outages
-        )
+        away = sum(max(0.0, min(until, now) - max(since, truth.began_at)) for since, until in self._outages)
         limit = RULES.time_limits[error.operation].total_seconds()
-        if now - truth.began_at - away < limit - 1:
-            self._break("12 an outage is not a failure", after.id, f"{error.operation} timed out during an outage")
+        if now - truth.began_at - away < limit - _PASS_S_MAX:
+            self._break(
+                "12 an outage is not a failure", after.id, f"{error.operation} timed out during an outage"
+            )
 
     def _count_losses(self, before: Workspace, after: Workspace, truth: Truth) -> None:
         """A workspace that dies again and again is not restarted for ever (contract 15)."""
@@ -316,7 +346,11 @@ class Judges:
         was_restarted = any(at > truth.losses[0] - 60 for at in self._world.restarts)
         is_recovered = after.spec.recover_at is not None
         if len(truth.losses) > _LOSSES_MAX and not was_restarted and not is_recovered:
-            self._break("15 crash loop", after.id, f"it died {len(truth.losses)} times in 10 minutes and was started again")
+            self._break(
+                "15 crash loop",
+                after.id,
+                f"it died {len(truth.losses)} times in 10 minutes and was started again",
+            )
 
     # Effects.
 
@@ -325,15 +359,18 @@ class Judges:
             return
         row = self._world.store._workspaces[workspace_id]
         if self._world.instances._boxes.get(workspace_id) is not None:
-            self._break("8 container gone before volume", workspace_id, "a volume was removed under its container")
+            self._break(
+                "8 container gone before volume", workspace_id, "a volume was removed under its container"
+            )
         if after is None or after.files != before.files:
             self._check_copies(row, before.files, "its volume was removed")
 
     def _object_changed(self, key: str, before: Object | None, after: Object | None) -> None:
-        workspace_id = UUID(key.split("/")[0])
+        workspace_id = UUID(key.split("/", maxsplit=1)[0])
         truth = self.truth(workspace_id)
         if after is not None:
-            if before is not None and before.committed:
+            is_same = before is not None and after.committed and after.files == before.files
+            if before is not None and before.committed and not is_same:
                 self._break("7 archiving is idempotent", workspace_id, f"{key} was written over")
             if after.committed:
                 truth.committed.add(key)
@@ -346,8 +383,10 @@ class Judges:
             return
         if key == row.status.archive_key:
             self._break("9 garbage collection", workspace_id, f"the archive it needs was removed: {key}")
-        if now + self._world.skew - before.modified_at < timedelta(minutes=5) - abs(self._world.skew) * 2:
-            self._break("9 garbage collection", workspace_id, f"an object within its grace time was removed: {key}")
+        if now + self._world.skew - before.modified_at < GRACE - abs(self._world.skew) * 2:
+            self._break(
+                "9 garbage collection", workspace_id, f"an object within its grace time was removed: {key}"
+            )
         self._check_copies(row, before.files, "an archive was removed")
 
     def _box_changed(self, workspace_id: UUID, before: Box | None, after: Box | None) -> None:
@@ -357,7 +396,11 @@ class Judges:
         if self._world.storage.volume_id(workspace_id) != after.volume_id and after.running:
             truth_says = self._world.storage.volume_id(workspace_id)
             if truth_says is not None:
-                self._break("6 a container implies a volume", workspace_id, "an instance was started on another volume")
+                self._break(
+                    "6 a container implies a volume",
+                    workspace_id,
+                    "an instance was started on another volume",
+                )
 
     def _check_copies(self, row: Workspace, removed: Mapping[str, bytes], what: str) -> None:
         """Somewhere the home must be: on its volume, or in the archive that the row names (contracts 8 and 11)."""
@@ -378,13 +421,17 @@ class Judges:
         if status.phase not in (Phase.STANDBY, Phase.RUNNING) or not status.conditions.volume_ready.is_true:
             return
         truth, storage = self.truth(row.id), self._world.storage
-        if storage.volume_id(row.id) != status.home_ctx.volume_id or is_purge_due(row.spec, self._world.now()):
+        if storage.volume_id(row.id) != status.home_ctx.volume_id or is_purge_due(
+            row.spec, self._world.now()
+        ):
             return
         files = storage.files(row.id)
         if truth.expected is None:
             truth.expected = files
         elif files != truth.expected:
-            self._break("11 no silent loss", row.id, f"its home holds {files} and should hold {dict(truth.expected)}")
+            self._break(
+                "11 no silent loss", row.id, f"its home holds {files} and should hold {dict(truth.expected)}"
+            )
 
     def _break(self, contract: str, workspace_id: UUID | None, what: str) -> None:
         self._world.break_(contract, workspace_id, what)
@@ -404,6 +451,10 @@ def is_satisfied(row: Workspace, now: datetime) -> bool:
     if status.operation is not Operation.NONE:
         return False
     if row.spec.deleted_at is not None:
-        return status.phase is Phase.DELETED and (status.archive_key is None or not is_purge_due(row.spec, now))
+        return status.phase is Phase.DELETED and (
+            status.archive_key is None or not is_purge_due(row.spec, now)
+        )
     wish = row.spec.desired_state
-    return status.phase.value == wish.value or (wish is DesiredState.PENDING and status.phase is Phase.ARCHIVED)
+    return status.phase.value == wish.value or (
+        wish is DesiredState.PENDING and status.phase is Phase.ARCHIVED
+    )

@@ -109,7 +109,7 @@ class Machine:
         await self._thaw()
 
     async def _thaw(self) -> None:
-        while (rest := self.thaws_at - self.world.loop.time()) > 0:
+        while (rest := self.thaws_at - self.world.loop.time()) > 0:  # noqa: ASYNC110  # it may be stopped again
             await asyncio.sleep(rest)
         if self.is_dead:
             raise Crashed
@@ -171,7 +171,9 @@ class ProcessStore:
         done = await call()
         await machine.leave(point)
         if world.strikes(Fault.COMMIT_UNKNOWN, point, machine):
-            raise StoreUnavailable("the connection was lost, and nobody knows whether before or after the commit")
+            raise StoreUnavailable(
+                "the connection was lost, and nobody knows whether before or after the commit"
+            )
         return done
 
     async def changes(self, cursor: str | None) -> Changes:
@@ -399,7 +401,7 @@ class ProcessStorage(_Backend):
         return found
 
     async def delete_archive(self, archive_key: str) -> None:
-        workspace_id = UUID(archive_key.split("/")[0])
+        workspace_id = UUID(archive_key.split("/", maxsplit=1)[0])
         await self._act("delete_archive", workspace_id, lambda: self._there.delete_archive(archive_key))
 
     async def purge(self, home: Home) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from tests.simulation.faults import Strike
+from tests.simulation.numbers import EPOCH
 from tests.simulation.run import Outcome, run
-from tests.simulation.world import EPOCH
 
 _TRIES_MAX = 60
 _EVENTS_MAX = 60

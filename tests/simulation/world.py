@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -12,18 +12,15 @@ from tests.simulation.faults import Fault, Faults
 from tests.simulation.judges import Broken, Judges
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.machine import Crashed, LossyHints, Machine
+from tests.simulation.numbers import CADENCE, EPOCH, GRACE, LIMITS, RULES, TRASH_S
 
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
-from codehub.core.limits import Limits
-from codehub.core.operations import Operation
-from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import Workspace
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
 from codehub.engine.gc import GarbageCollector
-from codehub.engine.system import Cadence
 from codehub.engine.ttl import put_to_sleep
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import StoreUnavailable
@@ -31,19 +28,6 @@ from codehub.service.workspaces import WorkspaceService
 
 T = TypeVar("T")
 
-EPOCH = datetime(2026, 11, 16, tzinfo=UTC)
-# Minutes instead of hours and days, so that a run of an hour sees everything several times.
-GRACE = timedelta(minutes=5)
-TRASH_S = 400
-RULES = Rules(
-    time_limits={
-        **DEFAULT_RULES.time_limits,
-        Operation.RESTORING: timedelta(minutes=5),
-        Operation.ARCHIVING: timedelta(minutes=5),
-    }
-)
-CADENCE = Cadence(sweep_s=120.0, short_max=4, long_max=1)
-LIMITS = Limits(per_user=3, total=5)
 _TTL_S = 15.0
 _GC_S = 100.0
 _MISFORTUNE_S = 20.0
@@ -53,7 +37,7 @@ _SKEW_S = 30.0
 class World:
     def __init__(self, seed: int, *, only: Collection[int] | None = None) -> None:
         self.seed = seed
-        self.loop = VirtualLoop()
+        self.loop = VirtualLoop()  # type: ignore[abstract]  # sockets and programs it has none
         self.dice = random.Random(f"world {seed}")
         self.faults = Faults(seed, only=only)
         self.passes = 0
@@ -67,9 +51,7 @@ class World:
         self.judges = Judges(self)
         self.hints = LossyHints(self)
         self.store = self.judges.watch_store(MemoryStore(now=self.now, hints=self.hints))
-        self.storage = MemoryStorage(
-            now=lambda: self.now() + self.skew, identity=self, faults=self._inside
-        )
+        self.storage = MemoryStorage(now=lambda: self.now() + self.skew, identity=self, faults=self._inside)
         self.instances = MemoryInstances(
             self.storage, clock=self, boot_s=self.dice.uniform(0, 8), faults=self._inside
         )
@@ -77,6 +59,7 @@ class World:
         self.controllers: dict[str, Machine] = {}
         self.apis: dict[str, Machine] = {}
         self.services: dict[str, WorkspaceService] = {}
+        self._running: dict[str, Controller] = {}
         self.people: list[asyncio.Task[Any]] = []
 
     def break_(self, contract: str, workspace_id: UUID | None, what: str) -> None:
@@ -85,7 +68,7 @@ class World:
             self.broken = Broken(contract, workspace_id, f"{what} (after {self.loop.time():.3f} s)")
 
     def owner_of(self, archive_key: str) -> UUID:
-        return UUID(archive_key.split("/")[0])
+        return UUID(archive_key.split("/", maxsplit=1)[0])
 
     # Time, dice and names.
 
@@ -166,7 +149,10 @@ class World:
             await controller.members.beat()
             await controller.run_pass(Woken(frozenset(), everyone=True))
         machine.tasks.spawn(controller.run(), name="controller")
-        machine.tasks.spawn(self._every(_TTL_S, lambda: self._sleep_round(machine, service), machine), name="ttl")
+        self._running[machine.name] = controller
+        machine.tasks.spawn(
+            self._every(_TTL_S, lambda: self._sleep_round(machine, service), machine), name="ttl"
+        )
         machine.tasks.spawn(self._every(_GC_S, collector.collect, machine), name="gc")
 
     async def _sleep_round(self, machine: Machine, service: WorkspaceService) -> None:
@@ -178,6 +164,11 @@ class World:
             await machine.sleep(seconds)
             with suppress(StoreUnavailable, BackendUnreachable):
                 await work()
+
+    async def leave(self, name: str) -> None:
+        """Stop a controller as a person would."""
+        await self.controllers[name].tasks.settle()
+        await self._running[name].leave()
 
     def start_api(self, name: str) -> None:
         machine = Machine(self, name)
@@ -204,7 +195,7 @@ class World:
         for kind in ("store", "instances", "storage"):
             if self.strikes(Fault.OUTAGE, kind):
                 until = self.loop.time() + self.dice.choice((5, 30, 120, 420))
-                self._away[kind] = until
+                self._away[kind] = max(until, self._away.get(kind, 0.0))
                 self.judges.outage(self.loop.time(), until)
         if self.strikes(Fault.ENGINE_RESTART, "instances"):
             for workspace_id in list(self.instances._boxes):
@@ -223,7 +214,11 @@ class World:
             with self.judges.misfortune(row.id):
                 self.storage.lose_volume(row.id)
         key = row.status.archive_key
-        if key is not None and key in self.storage._objects and self.strikes(Fault.ARCHIVE_GONE, row.spec.name):
+        if (
+            key is not None
+            and key in self.storage._objects
+            and self.strikes(Fault.ARCHIVE_GONE, row.spec.name)
+        ):
             with self.judges.misfortune(row.id):
                 self.storage.lose_archive(key)
 
@@ -235,6 +230,7 @@ class World:
         """From now on nothing goes wrong any more: what is away comes back, what was stopped goes on."""
         self.faults.is_over = True
         self._away.clear()
+        self.judges.end_outages(self.loop.time())
         for machine in (*self.controllers.values(), *self.apis.values()):
             machine.thaws_at = 0.0
         for workspace_id in list(self.instances._boxes):
@@ -268,6 +264,16 @@ class World:
             await machine.tasks.settle()
         for machine in self.apis.values():
             await machine.tasks.settle()
+
+    def abandon(self) -> None:
+        """End everything at once: what was to be seen was seen."""
+        for machine in (*self.controllers.values(), *self.apis.values()):
+            machine.is_dead = True
+            for task in machine.tasks._live:
+                task.cancel()
+        for task in self._tasks:
+            task.cancel()
+        self.loop.run_until(self.loop.time() + 1)
 
     def unfinished(self) -> list[str]:
         """Return what still runs, though everybody has gone."""

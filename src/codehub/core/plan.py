@@ -28,7 +28,9 @@ class Why(Enum):
     DELETION_STEPS_DOWN = "Its deletion was asked for. It steps down first, so that a last archive exists."
     NOTHING_TO_SAVE = "Its deletion was asked for after its home was lost: there is nothing left to save."
     STRAY_CONTAINER = "An instance is there that should not be. It is stopped first."
-    CONDEMNED = "Its volume is archived, and its deletion was begun: that is finished before the home is used again."
+    CONDEMNED = (
+        "Its volume is archived, and its deletion was begun: that is finished before the home is used again."
+    )
     MOVES_UP = "Its wish is above where it is."
     MOVES_DOWN = "Its wish is below where it is."
     NOT_SEEN_YET = "The operation's end was not seen yet: its first unfinished step is done (again)."

@@ -97,7 +97,9 @@ def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> 
     elif operation is Operation.STARTING:
         home = replace(home, dirty=True)
     elif operation is Operation.ARCHIVING and not home.dirty:
-        home = replace(home, restore_marker=None)  # there is nothing to save, so its first step is to delete the volume
+        home = replace(
+            home, restore_marker=None
+        )  # there is nothing to save, so its first step is to delete the volume
     return replace(status, operation=operation, op_id=op_id, op_started_at=now, retry_at=None, home_ctx=home)
 
 

@@ -209,7 +209,7 @@ async def test_a_cancelled_restore_leaves_what_was_there(machine: OnThisMachine,
     kept = await machine.provider.provision(other)
     before, others = machine.everything(), children()
     stop = Stop("restore", after)
-    stop.task = asyncio.ensure_future(machine.provider.restore(other, key, stop))
+    stop.task = asyncio.ensure_future(machine.provider.restore(other, key, stop, replaces=kept))
     with pytest.raises(asyncio.CancelledError):
         await stop.task
     assert machine.everything() == before
@@ -293,7 +293,7 @@ async def test_a_home_in_use_is_neither_deleted_nor_replaced(machine: OnThisMach
     with pytest.raises(ActionFailed, match="in use"):
         await machine.provider.delete_volume(home, volume_id)
     with pytest.raises(ActionFailed, match="in use"):
-        await machine.provider.restore(home, key, unheard)
+        await machine.provider.restore(home, key, unheard, replaces=volume_id)
     assert machine.files(home) == FILES
     machine.in_use.clear()
     await machine.provider.delete_volume(home, volume_id)

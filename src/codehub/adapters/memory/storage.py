@@ -66,17 +66,18 @@ class MemoryStorage:
         await self._faults("storage.restore.before_effect")
         disk = self._disks.get(home.workspace_id)
         if disk is None or disk.volume_id is None or disk.marker != archive_key:
-            if disk is not None and disk.volume_id not in (None, replaces):
-                raise ActionFailed(f"the volume that is there is not {replaces}")
-            disk = await self._restore(home, archive_key, report)
+            disk = await self._restore(home, archive_key, report, replaces)
         await self._faults("storage.restore.after_effect")
         assert disk.volume_id is not None
         return Restored(disk.volume_id, archive_key)
 
-    async def _restore(self, home: Home, archive_key: str, report: Report) -> Disk:
+    async def _restore(self, home: Home, archive_key: str, report: Report, replaces: str | None) -> Disk:
         found = self._objects.get(archive_key)
         if found is None or not found.committed:
             raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
+        disk = self._disks.get(home.workspace_id)
+        if disk is not None and disk.volume_id not in (None, replaces):
+            raise ActionFailed(f"the volume that is there is not {replaces}")
         self._refuse_in_use(home, "replaced")
         job = self._begin_job(home)
         disk = self._disks[home.workspace_id] = Disk(None, archive_key, dict(found.files))

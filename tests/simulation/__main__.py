@@ -1,0 +1,118 @@
+"""`make simulate SEEDS=… SEED=…` and `make mutants`: many seeds, one seed with its story, or a search for seeds that kill mutants."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from tests.simulation.mutants import MUTANTS, alive
+from tests.simulation.run import Outcome, run
+from tests.simulation.story import shrink, tell
+
+KILLERS = Path(__file__).with_name("killers.json")
+KEPT_MAX = 2
+_SEARCHED_MAX = 2_000
+
+
+def outcomes(seeds: Sequence[int]) -> Iterator[Outcome]:
+    """Run the seeds on all cores, in order."""
+    with ProcessPoolExecutor() as pool:
+        yield from pool.map(run, seeds, chunksize=4)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--seed", type=int, help="run this one and tell its story")
+    parser.add_argument(
+        "--only", help="with --seed: the numbers of the faults that may strike, with commas, or none"
+    )
+    parser.add_argument(
+        "--mutants", action="store_true", help="search seeds that kill each mutant, and record them"
+    )
+    asked = parser.parse_args()
+    if asked.mutants:
+        return search()
+    if asked.seed is not None:
+        return replay(asked.seed, asked.only)
+    return survey(range(asked.first, asked.first + asked.seeds))
+
+
+def replay(seed: int, only: str | None) -> int:
+    numbers = None if not only else [] if only == "none" else [int(number) for number in only.split(",")]
+    found = run(seed, only=numbers)
+    if found.broken is None:
+        _say(
+            f"seed {seed}: every contract holds ({found.passes} passes, {len(found.strikes)} faults, {found.digest[:12]})"
+        )
+        return 0
+    _say(tell(found if numbers is not None else shrink(found), known=found))
+    return 1
+
+
+def survey(seeds: Sequence[int]) -> int:
+    began, used = time.perf_counter(), _processor_s()
+    passes = faults = count = 0
+    workspace_s = 0.0
+    for found in outcomes(seeds):
+        count += 1
+        passes, faults = passes + found.passes, faults + len(found.strikes)
+        workspace_s += found.workspace_seconds
+        if found.broken is not None:
+            _say(tell(shrink(found), known=found))
+            return 1
+        if count % 100 == 0:
+            _say(f"{count} seeds, {passes:,} passes, {faults:,} faults: every contract holds")
+    core_s = _processor_s() - used
+    _say(
+        f"{count} seeds: every contract holds. {passes:,} passes, {faults:,} faults, {workspace_s / 86400:,.1f} workspace-days"
+        f" in {time.perf_counter() - began:.0f} s; {core_s / count:.2f} core-seconds a seed, {passes / core_s:,.0f} passes and"
+        f" {workspace_s / 86400 / core_s:.2f} workspace-days per second of one core"
+    )
+    return 0
+
+
+def kills(name: str, seed: int) -> str | None:
+    """Return the contract that this seed sees the mutant break."""
+    with alive(name):
+        found = run(seed)
+    return None if found.broken is None else found.broken.contract
+
+
+def search() -> int:
+    known = json.loads(KILLERS.read_text()) if KILLERS.exists() else {}
+    killers: dict[str, dict[str, str]] = {}
+    with ProcessPoolExecutor() as pool:
+        for name in MUTANTS:
+            order = [*map(int, known.get(name, {})), *range(_SEARCHED_MAX)]
+            killers[name] = {}
+            for start in range(0, len(order), 8):
+                batch = order[start : start + 8]
+                for seed, contract in zip(batch, pool.map(partial(kills, name), batch), strict=True):
+                    if contract is not None and len(killers[name]) < KEPT_MAX:
+                        killers[name][str(seed)] = contract
+                if killers[name]:
+                    break
+            KILLERS.write_text(json.dumps({**known, **killers}, indent=2) + "\n")
+            _say(f"{name}: {killers[name] or f'SURVIVES {_SEARCHED_MAX} seeds'}")
+    KILLERS.write_text(json.dumps(killers, indent=2) + "\n")
+    return 0 if all(killers.values()) else 1
+
+
+def _processor_s() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Seeds: with faults everywhere every contract holds; the same seed gives the same run anywhere; a dead controller is replaced in time."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.simulation.__main__ import KILLERS, kills
+from tests.simulation.mutants import MUTANTS, alive
+from tests.simulation.run import run
+from tests.simulation.story import shrink, tell
+from tests.simulation.world import World
+from tests.support.stores import PASSWORD_HASH
+from tests.support.workspaces import SPEC
+
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.service.workspaces import By
+
+SEEDS = int(os.environ.get("CODEHUB_SEEDS", "200"))
+BATCH = 10
+BY = By("person", "because")
+MUTANTS_MIN = 25
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_every_contract_holds(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        found = run(seed)
+        assert found.broken is None, tell(shrink(found), known=found)
+
+
+def test_the_same_seed_gives_the_same_run_whatever_hashes_are() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", "from tests.simulation.run import run; print(run(7).digest)"],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": number},
+        ).stdout
+        for number in ("1", "2")
+    }
+    assert len(told) == 1
+
+
+def killers() -> list[tuple[str, int, str]]:
+    recorded = json.loads(KILLERS.read_text())
+    return [
+        (name, int(seed), contract) for name, seeds in recorded.items() for seed, contract in seeds.items()
+    ]
+
+
+@pytest.mark.parametrize(("name", "seed", "contract"), killers())
+def test_a_mutant_is_found(name: str, seed: int, contract: str) -> None:
+    assert kills(name, seed) == contract
+
+
+def test_every_mutant_has_a_seed_that_kills_it() -> None:
+    assert len(MUTANTS) >= MUTANTS_MIN
+    assert {name for name, _seed, _contract in killers()} == set(MUTANTS)
+
+
+def test_a_failure_tells_its_story() -> None:
+    name, seed, contract = killers()[0]
+    with alive(name):
+        found = run(seed)
+        small = shrink(found)
+    told = tell(small, known=found)
+    assert contract in told
+    assert f"make simulate SEED={seed}" in told
+    assert len(small.strikes) <= len(found.strikes)
+
+
+class Quiet(World):
+    """A world in which nothing goes wrong: two controllers, and workspaces that are archived."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.faults.is_over = True
+        for name in ("first", "second"):
+            self.loop.call_soon(self.start_controller, name)
+        self.start_api("api")
+        user_id = self.new_id()
+        made = self.store.create_user(user_id, username="ann", password_hash=PASSWORD_HASH, role="member")
+        self.spawn(made, name="user")
+        for number in range(12):
+            spec = replace(
+                SPEC, owner_user_id=user_id, name=f"ws-{number}", desired_state=DesiredState.ARCHIVED
+            )
+            self.spawn(self.store.create_workspace(self.new_id(), spec, []), name="create")
+        self.loop.run_until(60)
+        assert {row.status.phase for row in self.rows()} == {Phase.ARCHIVED}
+
+    def wish_for_standby(self) -> None:
+        for row in self.rows():
+            self.spawn(self._wish(row.id), name="wish")
+
+    async def _wish(self, workspace_id: UUID) -> None:
+        await self.request(lambda service: service.set_wish(workspace_id, DesiredState.STANDBY, BY))
+
+    def handlers(self) -> set[str]:
+        """Return who has begun something since the wish."""
+        begun = (one.event for one in self.store._history if one.event.after == Operation.RESTORING)
+        return {event.actor for event in begun}
+
+    def are_all_moving(self) -> bool:
+        return all(
+            row.status.operation is not Operation.NONE or row.status.phase is Phase.STANDBY
+            for row in self.rows()
+        )
+
+
+def test_two_controllers_share_the_work() -> None:
+    world = Quiet()
+    world.wish_for_standby()
+    world.loop.run_until(world.loop.time() + 5)
+    assert world.handlers() == {"first", "second"}
+
+
+def test_the_work_of_a_killed_controller_is_taken_over_within_15_seconds() -> None:
+    world = Quiet()
+    machine = world.controllers["first"]
+    machine.is_dead = True
+    world.spawn(machine.tasks.settle(), name="killed")
+    world.wish_for_standby()
+    world.loop.run_until(world.loop.time() + 15)
+    assert world.handlers() == {"second"}
+    assert world.are_all_moving()
+
+
+def test_the_work_of_a_controller_that_leaves_is_taken_over_at_once() -> None:
+    world = Quiet()
+    world.spawn(world.leave("first"), name="leave")
+    world.loop.run_until(world.loop.time() + 1)
+    world.wish_for_standby()
+    world.loop.run_until(world.loop.time() + 1)
+    assert world.handlers() == {"second"}
+    assert world.are_all_moving()
