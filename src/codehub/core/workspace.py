@@ -80,6 +80,8 @@ class Spec:
     last_access_at: datetime | None = None
     awake_until: datetime | None = None
     revision: int = 1
+    request_id: str | None = None
+    """Of the last request that changed any of this: what the controller does about it carries it on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,5 +230,11 @@ class Controller:
 
 
 def _change(found: Decision, actor: str) -> Change:
-    events = observed(found.row.status, found.status, actor=actor, reason=found.plan.why.value)
+    events = observed(
+        found.row.status,
+        found.status,
+        actor=actor,
+        reason=found.plan.why.value,
+        request_id=found.row.spec.request_id,
+    )
     return Change(found.row.id, found.status, tuple(events))

@@ -1,7 +1,7 @@
 """Requests on workspaces: who asks for what in, one ruling and the workspace after it out. Every face goes through here."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -110,5 +110,6 @@ class WorkspaceService:
 def _judgement(row: Workspace, ruling: Ruling, by: By) -> Judgement:
     if not isinstance(ruling, Accepted):
         return Judgement(ruling)
+    ruling = Accepted(replace(ruling.spec, request_id=by.request_id))
     events = wished(row.spec, ruling.spec, actor=by.actor, reason=by.reason, request_id=by.request_id)
     return Judgement(ruling, tuple(events))
