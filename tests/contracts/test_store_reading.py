@@ -148,7 +148,7 @@ async def follow(world: World, after: Position, owner: UUID | None = None) -> tu
     async with asyncio.timeout(10):
         while True:
             feed = await world.api.feed(after, limit=3, owner_user_id=owner)
-            seqs += [event.seq for event in feed.events]
+            seqs += [event.position.seq for event in feed.events]
             after = feed.position
             if not feed.events and not feed.is_held_back:
                 return seqs, after
@@ -210,7 +210,7 @@ async def test_a_reader_that_follows_many_writers_misses_nothing_and_reads_nothi
     got: list[int] = []
     while not writing.done():
         feed = await world.api.feed(position, limit=7)
-        got += [event.seq for event in feed.events]
+        got += [event.position.seq for event in feed.events]
         position = feed.position
         await asyncio.sleep(0)
     await writing
@@ -237,7 +237,7 @@ async def test_a_number_taken_early_and_committed_late_is_not_missed(postgres: P
         high = await one.fetchval(insert, late_row.id, postgres.user_id)  # … takes the higher number
         await first.commit()
         feed = await postgres.api.feed(begin, limit=10)
-        assert [event.seq for event in feed.events] == [high]
+        assert [event.position.seq for event in feed.events] == [high]
         await second.commit()
         assert (await follow(postgres, feed.position))[0] == [low]
         resumed = await postgres.api.feed_position(high)

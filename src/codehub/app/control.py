@@ -8,7 +8,9 @@ from datetime import timedelta
 import structlog
 
 from codehub.adapters.system.machine import SystemTasks
+from codehub.api.parts import Check
 from codehub.app.database import Stores
+from codehub.app.roles import supervised
 from codehub.core.limits import Limits
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
@@ -16,6 +18,7 @@ from codehub.engine.gc import GarbageCollector
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
 from codehub.engine.ttl import put_to_sleep
+from codehub.ports.meters import Meters
 from codehub.ports.store import StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings
@@ -24,19 +27,50 @@ log = structlog.get_logger()
 
 _TTL_PERIOD_S = 5.0
 _GC_PERIOD_S = 3600.0
+_SILENCE_S_MAX = 30.0
+
+
+class ControllerStopped(Exception):
+    """The controller has not looked for too long: nothing moves."""
 
 
 @asynccontextmanager
 async def control(
-    settings: Settings, stores: Stores, platforms: Platforms, system: System
-) -> AsyncIterator[None]:
-    """Settle what the last process left before anything else begins (spec §5, Start-up); then go on beside the caller."""
+    settings: Settings, stores: Stores, platforms: Platforms, system: System, meters: Meters | None = None
+) -> AsyncIterator[Check]:
+    """Settle what the last process left before anything else begins (spec §5, Start-up); then go on beside the caller.
+
+    Yields a check of whether it still looks.
+    """
     system = replace(system, tasks=SystemTasks())
     service = make_service(settings, stores)
     collector = garbage_collector(settings, stores, platforms)
     cadence = Cadence(idle_s=settings.idle_period_seconds, active_s=settings.active_period_seconds)
     name = f"controller-{system.identity.new_id()}"
-    controller = Controller(name, stores.controller, platforms, stores.hints, system, cadence=cadence)
+
+    def make() -> tuple[Controller, SystemTasks]:
+        tasks = SystemTasks()
+        own = replace(system, tasks=tasks)
+        made = Controller(
+            name, stores.controller, platforms, stores.hints, own, cadence=cadence, meters=meters
+        )
+        return made, tasks
+
+    current = make()
+    fresh = [current]
+
+    async def control_role() -> None:
+        nonlocal current
+        current = controller, tasks = fresh.pop() if fresh else make()
+        try:
+            await controller.run()
+        finally:
+            await tasks.settle()
+
+    async def check() -> None:
+        silent_s = system.clock.monotonic() - current[0].passed_at
+        if silent_s > _SILENCE_S_MAX + settings.idle_period_seconds:
+            raise ControllerStopped(f"the controller has not looked for {silent_s:.0f} s")
 
     async def sleep_round() -> None:
         await put_to_sleep(stores.controller, service)
@@ -45,18 +79,24 @@ async def control(
         await collector.collect()
 
     try:
-        await controller.run_pass(Woken(frozenset(), everyone=True))
-        system.tasks.spawn(controller.run(), name="controller")
-        system.tasks.spawn(every(_TTL_PERIOD_S, sleep_round, system), name="ttl")
-        system.tasks.spawn(every(_GC_PERIOD_S, collect_round, system), name="gc")
-        yield
+        await current[0].run_pass(Woken(frozenset(), everyone=True))
+        for role, work in (
+            ("controller", control_role),
+            ("ttl", lambda: every(_TTL_PERIOD_S, sleep_round, system)),
+            ("gc", lambda: every(_GC_PERIOD_S, collect_round, system)),
+        ):
+            system.tasks.spawn(supervised(role, work, system), name=role)
+        yield check
     finally:
         await system.tasks.settle()
 
 
 def make_service(settings: Settings, stores: Stores) -> WorkspaceService:
-    limits = Limits(settings.limit_running_per_user, settings.limit_running_total)
-    return WorkspaceService(stores.api, limits=limits, trash_s=settings.trash_seconds)
+    return WorkspaceService(stores.api, limits=make_limits(settings), trash_s=settings.trash_seconds)
+
+
+def make_limits(settings: Settings) -> Limits:
+    return Limits(settings.limit_running_per_user, settings.limit_running_total)
 
 
 def garbage_collector(settings: Settings, stores: Stores, platforms: Platforms) -> GarbageCollector:

@@ -93,7 +93,7 @@ class PageQuery:
     deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Position:
     """A place in the history that no event can come before any more."""
 
@@ -105,7 +105,7 @@ class Position:
 class FeedEvent:
     """What a stream needs to know of an event."""
 
-    seq: int
+    position: Position
     workspace_id: UUID
     owner_user_id: UUID
     is_end: bool
@@ -234,6 +234,9 @@ class ApiStore(Protocol):
 
     async def count_running(self, owner_user_id: UUID) -> int:
         """Return how many places somebody takes."""
+
+    async def now(self) -> datetime:
+        """Return the database's time."""
 
     async def phases(self) -> Mapping[Phase, int]:
         """Return how many workspaces are in each phase."""

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from codehub.core.access import Person, Role, Scope, Throttle, User
-from codehub.core.operations import Phase
-from codehub.core.workspace import Workspace
+from codehub.core.workspace import Workspace, is_deleted
 from codehub.ports.access import (
     Amendment,
     Credentials,
@@ -166,7 +165,7 @@ class MemoryAccess:
 
     async def owner_of(self, workspace_id: UUID) -> UUID | None:
         row = self._people.workspaces.get(workspace_id)
-        return None if row is None or row.status.phase is Phase.DELETED else row.spec.owner_user_id
+        return None if row is None or is_deleted(row) else row.spec.owner_user_id
 
     def _admins(self) -> list[UUID]:
         return [

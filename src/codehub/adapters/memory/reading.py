@@ -12,7 +12,7 @@ from codehub.core.idle import sleeps_at
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.wishes import in_trash
-from codehub.core.workspace import Workspace, counts_as_running
+from codehub.core.workspace import Workspace, counts_as_running, is_deleted
 from codehub.ports.store import Feed, FeedEvent, Moving, PageQuery, Position, Recorded
 
 
@@ -44,6 +44,9 @@ class MemoryReading:
         rows = self._workspaces.values()
         return sum(row.spec.owner_user_id == owner_user_id and counts_as_running(row) for row in rows)
 
+    async def now(self) -> datetime:
+        return self._now()
+
     async def phases(self) -> Mapping[Phase, int]:
         return Counter(row.status.phase for row in self._workspaces.values())
 
@@ -54,7 +57,7 @@ class MemoryReading:
             for recorded in self._history
             if recorded.seq > after.seq and owner_user_id in (None, self._owner(recorded.workspace_id))
         ][:limit]
-        return Feed(later, Position(0, later[-1].seq) if later else after, is_held_back=False)
+        return Feed(later, later[-1].position if later else after, is_held_back=False)
 
     async def feed_end(self) -> Position:
         await self._faults("load")
@@ -103,13 +106,14 @@ class MemoryReading:
             and (query.before_id is None or row.id < query.before_id)
             and query.phase in (None, phase)
             and (query.words is None or any(query.words.lower() in text for text in texts))
-            and (in_trash(row, self._now()) if query.deleted else phase is not Phase.DELETED)
+            and (in_trash(row, self._now()) if query.deleted else not is_deleted(row))
         )
 
     def _fed(self, recorded: Recorded) -> FeedEvent:
         event = recorded.event
         is_end = event.kind is EventKind.PHASE and event.after == Phase.DELETED
-        return FeedEvent(recorded.seq, recorded.workspace_id, self._owner(recorded.workspace_id), is_end)
+        position = Position(0, recorded.seq)
+        return FeedEvent(position, recorded.workspace_id, self._owner(recorded.workspace_id), is_end)
 
     def _owner(self, workspace_id: UUID) -> UUID:
         return self._workspaces[workspace_id].spec.owner_user_id

@@ -41,9 +41,18 @@ class Role(StrEnum):
 
 
 async def open_pool(
-    connect_args: ConnectArgs, role: Role, *, size_min: int = 1, size_max: int = 10
+    connect_args: ConnectArgs,
+    role: Role,
+    *,
+    size_min: int = 1,
+    size_max: int = 10,
+    answer_s_max: float | None = None,
 ) -> "Pool":
-    with_role = {**connect_args, "server_settings": _settings(connect_args, role)}
+    with_role = {
+        **connect_args,
+        "server_settings": _settings(connect_args, role),
+        "command_timeout": answer_s_max,
+    }
     async with reaching():
         return await asyncpg.create_pool(min_size=size_min, max_size=size_max, **with_role)
 

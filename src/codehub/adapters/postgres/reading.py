@@ -1,7 +1,7 @@
 """What faces read of the store on PostgreSQL: pages, streams, counts. Writes nothing."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -51,6 +51,11 @@ class PostgresReading:
         async with translated():
             return int(await self._pool.fetchval(self._sql["count_running"], owner_user_id))
 
+    async def now(self) -> datetime:
+        async with translated():
+            now: datetime = await self._pool.fetchval(self._sql["now"])
+        return now
+
     async def phases(self) -> Mapping[Phase, int]:
         async with translated():
             return {Phase(row["phase"]): row["count"] for row in await self._pool.fetch(self._sql["phases"])}
@@ -66,7 +71,8 @@ class PostgresReading:
         found = [row for row in rows if row["seq"] is not None]
         position = _to_position(found[-1]) if found else after
         events = [
-            FeedEvent(row["seq"], row["workspace_id"], row["owner_user_id"], row["is_end"]) for row in found
+            FeedEvent(_to_position(row), row["workspace_id"], row["owner_user_id"], row["is_end"])
+            for row in found
         ]
         return Feed(events, position, rows[0]["is_held_back"])
 

@@ -6,7 +6,7 @@ SELECT id, changed_xid FROM workspaces
 WHERE owner_user_id = $1 AND id < $2
     AND ($3::text IS NULL OR phase = $3)
     AND ($4::text IS NULL OR name ILIKE $4 OR description ILIKE $4)
-    AND CASE WHEN $5 THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' END
+    AND CASE WHEN $5 THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
 ORDER BY id DESC
 LIMIT $6;
 
@@ -15,7 +15,7 @@ SELECT id, changed_xid FROM workspaces
 WHERE id < $1
     AND ($2::text IS NULL OR phase = $2)
     AND ($3::text IS NULL OR name ILIKE $3 OR description ILIKE $3)
-    AND CASE WHEN $4 THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' END
+    AND CASE WHEN $4 THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
 ORDER BY id DESC
 LIMIT $5;
 
@@ -88,3 +88,6 @@ DELETE FROM idempotency_keys WHERE owner_user_id = $1 AND created_at < now() - i
 
 -- name: note_key
 INSERT INTO idempotency_keys (owner_user_id, key, body_sha256, workspace_id) VALUES ($1, $2, $3, $4);
+
+-- name: now
+SELECT clock_timestamp();
