@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.api.app import Web, create_web
 from codehub.api.parts import Defaults, Parts
 from codehub.app.roles import supervised
-from codehub.app.web import serving
+from codehub.app.web import listening, serving
 from codehub.core.access import Role, Scope, User
 from codehub.core.limits import Limits
 from codehub.core.operations import Operation
@@ -140,8 +139,7 @@ async def open_site(
         identity=system.identity,
     )
     meters = PrometheusMeters()
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener = listening("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     parts = Parts(
         store=world.api,
