@@ -245,6 +245,23 @@ async def test_a_number_taken_early_and_committed_late_is_not_missed(postgres: P
         assert (await follow(postgres, resumed))[0] == [low]
 
 
+async def test_transactions_are_in_the_order_of_numbers_not_of_words(postgres: PostgresWorld) -> None:
+    row = await make(postgres)
+    await postgres.admin.execute("DELETE FROM workspace_events")
+    for xact in (9, 10, 11):
+        await postgres.admin.execute(
+            "INSERT INTO workspace_events (xact, workspace_id, owner_user_id, kind, actor, reason)"
+            " VALUES ($1::text::xid8, $2, $3, 'wish', 'ann', 'x')",
+            str(xact),
+            row.id,
+            postgres.user_id,
+        )
+    for owner in (None, postgres.user_id):
+        feed = await postgres.api.feed(START, limit=10, owner_user_id=owner)
+        assert [event.position.xact for event in feed.events] == [9, 10, 11]
+    assert (await postgres.api.feed_end()).xact == 11
+
+
 # What may be lost
 
 

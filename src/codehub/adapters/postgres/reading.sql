@@ -36,14 +36,14 @@ WHERE owner_user_id = $1 AND counts_as_running(conditions, phase, operation, des
 SELECT phase, count(*) FROM workspaces GROUP BY phase;
 
 -- name: feed
--- Everybody's events. Below the oldest open transaction nothing can be added any more.
+-- Everybody's events. Below the oldest open transaction nothing can be added any more. In ORDER BY a bare `xact` would be the text.
 WITH open AS MATERIALIZED (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin)
 SELECT open.xmin::text, EXISTS (SELECT FROM workspace_events WHERE xact >= open.xmin) AS is_held_back, e.*
 FROM open LEFT JOIN LATERAL (
-    SELECT seq, xact::text AS xact, workspace_id, owner_user_id, kind = 'phase' AND after = 'DELETED' AS is_end
-    FROM workspace_events
-    WHERE (xact, seq) > ($1::text::xid8, $2::bigint) AND xact < open.xmin
-    ORDER BY xact, seq
+    SELECT seq, h.xact::text AS xact, workspace_id, owner_user_id, kind = 'phase' AND after = 'DELETED' AS is_end
+    FROM workspace_events h
+    WHERE (h.xact, seq) > ($1::text::xid8, $2::bigint) AND h.xact < open.xmin
+    ORDER BY h.xact, seq
     LIMIT $3
 ) e ON true;
 
@@ -51,17 +51,17 @@ FROM open LEFT JOIN LATERAL (
 WITH open AS MATERIALIZED (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin)
 SELECT open.xmin::text, false AS is_held_back, e.*
 FROM open LEFT JOIN LATERAL (
-    SELECT seq, xact::text AS xact, workspace_id, owner_user_id, kind = 'phase' AND after = 'DELETED' AS is_end
-    FROM workspace_events
-    WHERE owner_user_id = $4 AND (xact, seq) > ($1::text::xid8, $2::bigint) AND xact < open.xmin
-    ORDER BY xact, seq
+    SELECT seq, h.xact::text AS xact, workspace_id, owner_user_id, kind = 'phase' AND after = 'DELETED' AS is_end
+    FROM workspace_events h
+    WHERE owner_user_id = $4 AND (h.xact, seq) > ($1::text::xid8, $2::bigint) AND h.xact < open.xmin
+    ORDER BY h.xact, seq
     LIMIT $3
 ) e ON true;
 
 -- name: feed_end
-SELECT xact::text, seq FROM workspace_events
-WHERE xact < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY xact DESC, seq DESC
+SELECT h.xact::text, seq FROM workspace_events h
+WHERE h.xact < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY h.xact DESC, seq DESC
 LIMIT 1;
 
 -- name: feed_position
