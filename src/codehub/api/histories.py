@@ -8,7 +8,6 @@ from fastapi.responses import StreamingResponse
 from codehub.api import render
 from codehub.api.desk import Asking, desk
 from codehub.api.document import OF_WORKSPACE, SIGNED_IN, answers
-from codehub.api.errors import invalid
 from codehub.api.shapes import EventList, ExplainShape
 from codehub.api.view import JSON
 from codehub.api.workspaces import PREFIX, WorkspaceId
@@ -16,7 +15,6 @@ from codehub.core.explain import explain
 from codehub.ports.backends import BackendUnreachable
 
 _DECISIONS = 5
-_SEQ_DIGITS_MAX = 18
 router = APIRouter(prefix=PREFIX, tags=["workspaces"])
 
 
@@ -32,10 +30,14 @@ async def events(
     person: Asking,
     workspace_id: WorkspaceId,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=64, description="`next_cursor` of the last page.")] = None,
+    cursor: Annotated[
+        str | None, Query(pattern=r"^[0-9]{0,18}$", description="`next_cursor` of the last page.")
+    ] = None,
 ) -> Response:
     row = await desk(request).find(person, workspace_id)
-    found = await desk(request).parts.store.history(row.id, limit=limit + 1, before_seq=_before(cursor))
+    found = await desk(request).parts.store.history(
+        row.id, limit=limit + 1, before_seq=int(cursor) if cursor else None
+    )
     items = [render.event(recorded) for recorded in found[:limit]]
     next_cursor = str(found[limit - 1].seq) if len(found) > limit else None
     return Response(render.to_json({"items": items, "next_cursor": next_cursor}), media_type=JSON)
@@ -92,11 +94,3 @@ async def explained(request: Request, person: Asking, workspace_id: WorkspaceId)
         "decisions": [render.event(recorded) for recorded in decisions],
     }
     return Response(render.to_json(body), media_type=JSON)
-
-
-def _before(cursor: str | None) -> int | None:
-    if not cursor:
-        return None
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _SEQ_DIGITS_MAX):
-        raise invalid("cursor", "this is not a next_cursor of ours")
-    return int(cursor)

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from codehub.api.addresses import client_address
 from codehub.api.desk import Admin, Asking, desk
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
-from codehub.api.errors import ApiError, Code, invalid
+from codehub.api.errors import ApiError, Code
 from codehub.api.render import time
 from codehub.api.shapes import (
     LoggedIn,
@@ -101,7 +101,7 @@ async def session(request: Request, person: Asking) -> Response:
 )
 async def change_password(request: Request, person: Asking, body: PasswordBody) -> Response:
     if not await desk(request).parts.access.change_password(person, body.old, body.new):
-        raise invalid("old", "this is not your password")
+        raise ApiError(Code.FORBIDDEN, "The old password is wrong.")
     return Response(status_code=204)
 
 

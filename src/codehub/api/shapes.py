@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from codehub.core.access import Role, Scope
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -40,16 +40,40 @@ def _person_s_name(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(max_length=10_000), AfterValidator(_storable)]
-Name = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_one_line)]
-Query = Annotated[str, Field(max_length=255), AfterValidator(_storable)]
+def _whole(value: object) -> object:
+    """Take a whole number however JSON writes it, and nothing that merely looks like one."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise ValueError("it must be a whole number")
+    return value
+
+
+def _shown(pattern: str) -> Any:
+    """A pattern for the document alone: the validator beside it gives the better words."""
+    return {"pattern": pattern}
+
+
+_NO_NUL = _shown(r"^[^\x00]*$")
+_LINE = _shown(r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$")
+_NAME_OF_PERSON = _shown(r"^(?!([Mm][Ee]|[Aa][Ll][Ll])$)[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")
+Text = Annotated[str, Field(max_length=10_000, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
+Name = Annotated[str, Field(min_length=1, max_length=255, json_schema_extra=_LINE), AfterValidator(_one_line)]
+Query = Annotated[str, Field(max_length=255, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
 Username = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", max_length=64), AfterValidator(_person_s_name)
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", max_length=64, json_schema_extra=_NAME_OF_PERSON),
+    AfterValidator(_person_s_name),
 ]
-Password = Annotated[str, Field(min_length=PASSWORD_LENGTH_MIN, max_length=1024), AfterValidator(_storable)]
+Password = Annotated[
+    str,
+    Field(min_length=PASSWORD_LENGTH_MIN, max_length=1024, json_schema_extra=_NO_NUL),
+    AfterValidator(_storable),
+]
 ImageRef = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$", min_length=1, max_length=512)]
-StandbyTtl = Annotated[int, Field(ge=10, le=_INT32_MAX, strict=True)] | None
-ArchiveTtl = Annotated[int, Field(ge=0, le=_INT32_MAX, strict=True)] | None
+Whole = BeforeValidator(_whole)
+StandbyTtl = Annotated[int, Field(ge=10, le=_INT32_MAX), Whole] | None
+ArchiveTtl = Annotated[int, Field(ge=0, le=_INT32_MAX), Whole] | None
 
 
 def _nothing() -> None:
@@ -73,7 +97,7 @@ class PasswordBody(Body):
 class TokenBody(Body):
     name: Name
     scope: Scope
-    expires_in_seconds: Annotated[int, Field(ge=1, le=_INT32_MAX, strict=True)] | None = None
+    expires_in_seconds: Annotated[int, Field(ge=1, le=_INT32_MAX), Whole] | None = None
 
 
 class UserBody(Body):
@@ -89,9 +113,9 @@ class UserPatch(Body):
 
 
 class ResourcesBody(Body):
-    memory_mb: Annotated[int, Field(ge=64, le=4_194_304, strict=True)] | None = None
+    memory_mb: Annotated[int, Field(ge=64, le=4_194_304), Whole] | None = None
     cpus: Annotated[float, Field(ge=0.1, le=1024, strict=True, allow_inf_nan=False)] | None = None
-    pids: Annotated[int, Field(ge=16, le=4_194_304, strict=True)] | None = None
+    pids: Annotated[int, Field(ge=16, le=4_194_304), Whole] | None = None
 
 
 class WorkspaceBody(Body):
@@ -128,7 +152,7 @@ class RecoverBody(Body):
 
 
 class KeepAwakeBody(Body):
-    seconds: Annotated[int, Field(ge=1, le=43_200, strict=True)] = 3600
+    seconds: Annotated[int, Field(ge=1, le=43_200), Whole] = 3600
 
 
 # What goes out

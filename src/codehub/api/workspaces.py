@@ -37,6 +37,7 @@ PREFIX = "/api/v1/workspaces"
 WorkspaceId = Annotated[
     str, Path(description="The workspace's id.", json_schema_extra={"format": "uuid"}, max_length=64)
 ]
+_CURSOR = r"^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$"
 _ETAG = {"ETag": {"description": 'The revision, as `"3"`.', "schema": {"type": "string"}}}
 _MADE = {
     "headers": _ETAG | {"Location": {"description": "Where it is.", "schema": {"type": "string"}}},
@@ -94,7 +95,9 @@ async def page(
     request: Request,
     person: Asking,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=64, description="`next_cursor` of the last page.")] = None,
+    cursor: Annotated[
+        str | None, Query(pattern=_CURSOR, description="`next_cursor` of the last page.")
+    ] = None,
     q: Annotated[Words | None, Query(description="Words in the name or the description.")] = None,
     phase: Phase | None = None,
     owner: Annotated[
@@ -105,7 +108,7 @@ async def page(
     query = PageQuery(
         limit=limit + 1,
         owner_user_id=await _owner_id(request, person, owner),
-        before_id=_before(cursor),
+        before_id=UUID(cursor) if cursor else None,
         words=q or None,
         phase=phase,
         deleted=deleted,
@@ -327,15 +330,6 @@ def _resources(given: ResourcesBody | None, base: Resources) -> Resources:
 
 def _digest(body: WorkspaceBody) -> bytes:
     return hashlib.sha256(body.model_dump_json(exclude_unset=True).encode()).digest()
-
-
-def _before(cursor: str | None) -> UUID | None:
-    if not cursor:
-        return None
-    try:
-        return UUID(cursor)
-    except ValueError:
-        raise invalid("cursor", "this is not a next_cursor of ours") from None
 
 
 def _revisions(if_match: str | None) -> frozenset[int] | None:
