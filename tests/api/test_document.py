@@ -1,10 +1,8 @@
 """The OpenAPI document: complete, true, and proof against whatever schemathesis makes of it."""
 
-import asyncio
 import os
 import re
 from collections.abc import Iterator
-from threading import Event, Thread
 from typing import Any
 
 import httpx
@@ -13,12 +11,11 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import ignored_auth
-from tests.support.site import API, open_site
-from tests.support.stores import memory_world
+from tests.support.background import Background
+from tests.support.site import API
 
 from codehub.api.app import openapi
 from codehub.api.errors import STATUS, Code
-from codehub.core.access import Role
 
 EXAMPLES = int(os.environ.get("CODEHUB_TEST_EXAMPLES", "15"))  # of each mode: 30 per operation
 DOCUMENT = openapi()
@@ -77,33 +74,6 @@ def test_every_operation_says_what_it_answers_with_a_shape_and_examples(name: st
 def test_every_error_code_of_the_wire_is_documented_but_the_proxy_s() -> None:
     told = set(re.findall(r"'code': '([A-Z_]+)'", str(DOCUMENT)))
     assert told == {code.value for code in Code} - {"UPSTREAM_UNAVAILABLE"}
-
-
-class Background:
-    """A site in a thread of its own: schemathesis is not asynchronous."""
-
-    def __init__(self) -> None:
-        self.address = ""
-        self.token = ""
-        self.workspaces: list[str] = []
-        self._is_up, self._is_over = Event(), Event()
-        self._thread = Thread(target=lambda: asyncio.run(self._run()))
-
-    def __enter__(self) -> "Background":
-        self._thread.start()
-        assert self._is_up.wait(30)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join(30)
-
-    async def _run(self) -> None:
-        async with open_site(memory_world(), controlled=True) as site:
-            client = await site.program("root", Role.ADMIN)
-            self.address, self.token = site.address, client.headers["Authorization"]
-            self._is_up.set()
-            await asyncio.to_thread(self._is_over.wait)
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ _UNREACHABLE = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # shutting down, starting up, terminated by an administrator
     asyncpg.InsufficientResourcesError,  # too many connections, disk full
+    asyncpg.ObjectNotInPrerequisiteStateError,  # the database takes no connections now
+    asyncpg.InvalidCatalogNameError,  # it is gone: being restored, perhaps
     asyncpg.ReadOnlySQLTransactionError,  # a standby, after a failover
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InternalClientError,
