@@ -1,5 +1,6 @@
 """The API's store on PostgreSQL. Requests go in under the row's lock, workspaces come out. Writes the API's columns only."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -30,10 +31,15 @@ if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Executor, Pool
 
 
+# Whoever counts waits for a lock that all of them share. Here they wait without a connection, which others need to read with.
+_COUNTING_MAX = 2
+
+
 class PostgresApiStore(PostgresReading):
     def __init__(self, pool: "Pool", hints: Hints) -> None:
         super().__init__(pool)
         self._hints = hints
+        self._turns = asyncio.Semaphore(_COUNTING_MAX)
 
     async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
         async with translated():
@@ -55,7 +61,12 @@ class PostgresApiStore(PostgresReading):
         key: Key | None = None,
     ) -> Workspace | Refused:
         owner_id = spec.owner_user_id
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with (
+            self._turns,
+            translated(),
+            self._pool.acquire() as connection,
+            connection.transaction(),
+        ):
             if key is not None or admit is not None:
                 await connection.execute(self._sql["lock_owner"], owner_id)
             if key is not None and (made := await self._made_before(connection, owner_id, key)) is not None:
@@ -96,7 +107,12 @@ class PostgresApiStore(PostgresReading):
     async def amend_counted(
         self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
     ) -> Ruled:
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with (
+            self._turns,
+            translated(),
+            self._pool.acquire() as connection,
+            connection.transaction(),
+        ):
             owner = _found(await connection.fetchrow(self._sql["lock_owner_of"], workspace_id), workspace_id)
             running = await self._running(connection, workspace_id, owner["id"])
             ruled = await self._amend(connection, workspace_id, lambda row, now: judge(row, now, running))
