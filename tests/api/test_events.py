@@ -241,6 +241,14 @@ async def test_progress_and_sleep_are_told_without_an_id(site: Site) -> None:
         assert told.id is None
 
 
+async def test_a_stream_does_not_outlive_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "STREAM_S_MAX", 0.1)
+    ann = await site.browser("ann")
+    async with reading(ann) as reader:
+        with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError, StopAsyncIteration)):
+            await reader.next()
+
+
 async def test_a_heartbeat_comes_when_nothing_happens(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events_module, "HEARTBEAT_S", 0.05)
     ann = await site.browser("ann")

@@ -12,6 +12,7 @@ from codehub.api.feed import LiveFeed, Stream, message
 from codehub.api.race import first_of, within
 
 HEARTBEAT_S = 30.0
+STREAM_S_MAX = 3600.0  # then its reader comes back, and shows its key again: a token may have expired
 _SEND_S_MAX = 30.0
 router = APIRouter(prefix="/api/v1", tags=["events"])
 _EXAMPLE = (
@@ -35,7 +36,12 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await first_of(self._send_all(send), self._stream.is_ended.wait(), _gone(receive))
+            await first_of(
+                self._send_all(send),
+                self._stream.is_ended.wait(),
+                _gone(receive),
+                self._feed.pause(STREAM_S_MAX),
+            )
         finally:
             self._feed.close(self._stream)
             let_go(scope)

@@ -128,6 +128,9 @@ class LiveFeed:
                 return
             before = rows[-1].id
 
+    async def pause(self, seconds: float) -> None:
+        await self._parts.clock.sleep(seconds)
+
     # The reader
 
     async def _catch_up(self) -> None:

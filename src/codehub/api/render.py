@@ -14,7 +14,7 @@ from codehub.ports.store import Recorded
 if TYPE_CHECKING:
     from uuid import UUID
 
-_KNOWN_MAX = 20_000
+_KNOWN_MAX = 10_000
 
 
 class Renderer:

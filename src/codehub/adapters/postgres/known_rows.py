@@ -6,7 +6,7 @@ from uuid import UUID
 from codehub.adapters.postgres.rows import Row, to_workspace
 from codehub.core.workspace import Workspace
 
-_ROWS_MAX = 20_000
+_ROWS_MAX = 10_000
 
 
 class KnownRows:
