@@ -163,8 +163,10 @@ async def test_guessing_is_throttled_with_a_time_to_wait_even_for_the_right_pass
 async def test_a_hundred_guesses_at_once_are_throttled_as_well(site: Site, nobody: httpx.AsyncClient) -> None:
     await site.user("ann")
     answers = await asyncio.gather(*(login(nobody, "ann", f"wrong {number}") for number in range(40)))
-    assert sum(answer.status_code == 401 for answer in answers) == 5
-    assert sum(answer.status_code == 429 for answer in answers) == 35
+    tried = sum(answer.status_code == 401 for answer in answers)
+    # Five are free; on a slow machine a wait or two may be over before the last has asked.
+    assert 5 <= tried <= 8
+    assert sum(answer.status_code == 429 for answer in answers) == 40 - tried
 
 
 @pytest.mark.parametrize(
