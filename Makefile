@@ -6,7 +6,8 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-api simulate mutants check format bench docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-local test-api test-up simulate mutants fuzz check format bench \
+	docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +15,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-api ## set up, then run all suites
+test: test-core test-store test-sim test-local test-api test-up ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -43,8 +44,18 @@ simulate: $(DEV) ## faults everywhere, in virtual time: SEEDS=5000 runs many, SE
 mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (takes a while)
 	$(BIN)/python -m tests.simulation --mutants
 
-test-api: $(DEV) ## the program from outside: settings, commands, `codehub up` and what it serves
-	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api
+UP := tests/api/test_up.py tests/api/test_command.py tests/api/test_users_command.py tests/api/test_curl_circle.py \
+	tests/api/test_settings.py tests/api/test_logs.py
+test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, and the whole circle with curl alone
+	@scripts/suite test-up 120 $(PYTEST) -n 2 --dist loadfile $(UP)
+
+test-api: $(DEV) engines ## the API from outside, on PostgreSQL: people, workspaces, events, hostile requests, the whole document
+	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api $(UP:%=--ignore %)
+
+FUZZ_EXAMPLES ?= 1000
+fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mode, then chains of calls
+	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) -n 2 tests/api/test_document.py
+	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) tests/fuzz
 
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines

@@ -1,7 +1,12 @@
-"""Writes the parts of the documentation that are made from the code: the lifecycle and the settings. A test fails when they are stale."""
+"""Writes the parts of the documentation that are made from the code: the lifecycle, the settings and the API. A test fails when they are stale."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from codehub.api.app import openapi
+from codehub.api.document import MEANING
+from codehub.api.errors import STATUS, Code
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES
@@ -95,7 +100,122 @@ def settings() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"lifecycle.md": lifecycle, "settings.md": settings}
+def api() -> str:
+    """Return the API as a page, from the OpenAPI document that the server shows."""
+    document = openapi()
+    lines = [
+        "# The API",
+        "",
+        _MARK,
+        "",
+        "Made from the document that every codehub shows at `/openapi.json`. JSON in UTF-8, times RFC 3339 UTC with `Z`, absent values are",
+        "`null`, unknown fields are refused. Every answer has `X-Request-Id`; one that you send is kept, and is in the history.",
+        "",
+        "Sign in with `POST /api/v1/login` and keep the cookie, or send a token as `Authorization: Bearer cht_…`. With a cookie, a changing",
+        "request that comes from another site's page is 403.",
+        "",
+        "```",
+        'curl -c jar -H \'Content-Type: application/json\' -d \'{"username": "admin", "password": "…"}\' $CODEHUB/api/v1/login',
+        "curl -b jar -H 'Content-Type: application/json' -d '{\"name\": \"demo\"}' $CODEHUB/api/v1/workspaces",
+        "curl -b jar -N $CODEHUB/api/v1/events",
+        "```",
+        "",
+        "## Calls",
+        "",
+        "| call | what it does | answers | errors |",
+        "|---|---|---|---|",
+    ]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            responses = operation["responses"]
+            good = ", ".join(status for status in responses if status.startswith("2"))
+            codes = [
+                code
+                for status, response in responses.items()
+                if not status.startswith("2")
+                for code in response.get("content", {}).get("application/json", {}).get("examples", {})
+            ]
+            unusual = [code for code in dict.fromkeys(codes) if code not in _USUAL]
+            lines.append(
+                f"| `{method.upper()} {path}` | {operation['summary']} | {good} | {', '.join(unusual)} |"
+            )
+    lines += [
+        "",
+        f"Besides, any call may answer {', '.join(_USUAL[:-1])} or {_USUAL[-1]}.",
+        "",
+        "## Parameters and bodies",
+        "",
+        "| call | where | name | what |",
+        "|---|---|---|---|",
+        *_inputs(document),
+        "",
+        "## Errors",
+        "",
+        '`{"error": {"code", "message", "details"}}`. 422 names each field: `details` is `[{"field", "problem"}]`.',
+        "",
+        "| code | status | for example |",
+        "|---|---|---|",
+    ]
+    for code in Code:
+        status = "400, 422" if code is Code.INVALID_REQUEST else STATUS[code]
+        lines.append(f"| {code} | {status} | {MEANING[code]} |")
+    lines += [
+        "",
+        "## Events",
+        "",
+        document["paths"]["/api/v1/events"]["get"]["description"],
+        "",
+        "A reader that is too slow, or whose key has ended, is cut off. Come back with `Last-Event-ID`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _inputs(document: dict[str, Any]) -> Iterator[str]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            call = f"`{method.upper()} {path.removeprefix('/api/v1')}`"
+            for parameter in operation.get("parameters", []):
+                if parameter["in"] != "path":
+                    name, told = parameter["name"], parameter.get("description", "")
+                    yield f"| {call} | {parameter['in']} | `{name}` | {told or _kind(parameter['schema'])} |"
+            body = operation.get("requestBody")
+            if body is not None:
+                schema = _resolved(document, body["content"]["application/json"]["schema"])
+                for name, field in schema["properties"].items():
+                    needed = ", needed" if name in schema.get("required", ()) else ""
+                    yield f"| {call} | body | `{name}` | {_kind(_resolved(document, field))}{needed} |"
+
+
+def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    options = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
+    reference = options[0].get("$ref")
+    found = (
+        options[0] if reference is None else document["components"]["schemas"][reference.rpartition("/")[2]]
+    )
+    return {**found, "nullable": len(options) < len(schema.get("anyOf", [schema]))}
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        words = " · ".join(f"`{value}`" for value in schema["enum"])
+    elif "minimum" in schema:
+        words = f"{int(schema['minimum'])} to {int(schema['maximum'])}"
+    elif "maxLength" in schema:
+        words = f"text, {schema.get('minLength', 0)} to {schema['maxLength']} characters"
+    else:
+        words = str(schema.get("type", schema.get("title", "")))
+    return words + (" or null" if schema.get("nullable") else "")
+
+
+_USUAL = (
+    "INVALID_REQUEST",
+    "UNAUTHORIZED",
+    "FORBIDDEN",
+    "PAYLOAD_TOO_LARGE",
+    "INTERNAL_ERROR",
+    "UNAVAILABLE",
+)
+PAGES = {"lifecycle.md": lifecycle, "settings.md": settings, "api.md": api}
 
 
 def main() -> None:

@@ -1,13 +1,22 @@
 """The command `codehub`: the client's commands, and those that run a server, whose code is imported only when they run."""
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import typer
 
 from codehub.cli.main import cli
 
+T = TypeVar("T")
+_USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_PASSWORD_LENGTH_MIN = 8
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from codehub.engine.system import System
     from codehub.settings import Settings
 
 
@@ -47,6 +56,99 @@ def gc(
         dry_run=dry_run,
         orphans=orphans,
     )
+    raise typer.Exit(code)
+
+
+user = typer.Typer(
+    help="People: add, list, disable, set passwords. Works beside a running codehub.", rich_markup_mode=None
+)
+cli.add_typer(user, name="user")
+_FROM_STDIN = typer.Option(False, "--password-stdin", help="Read the password from stdin instead of asking.")
+
+
+@user.command("add")
+def add_user(
+    username: str,
+    admin: bool = typer.Option(False, "--admin", help="Make them an admin."),
+    password_stdin: bool = _FROM_STDIN,
+) -> None:
+    """Add a user."""
+    from codehub.app import access
+    from codehub.core.access import Role
+
+    if not _USERNAME.fullmatch(username) or username.lower() in ("me", "all"):
+        _fail(
+            f"{username!r} can't be a name: letters, digits and . _ @ - only, at most 64, and not `me` or `all`",
+            2,
+        )
+    role, password = Role.ADMIN if admin else Role.MEMBER, _password(from_stdin=password_stdin)
+    _beside(lambda settings, system: access.add_user(settings, system, username, password, role))
+    typer.echo(f"added {role} {username}")
+
+
+@user.command("passwd")
+def set_password(username: str, password_stdin: bool = _FROM_STDIN) -> None:
+    """Set a user's password, which ends their sessions."""
+    from codehub.app import access
+
+    password = _password(from_stdin=password_stdin)
+    _beside(lambda settings, system: access.amend_user(settings, system, username, password=password))
+    typer.echo(f"changed the password of {username}")
+
+
+@user.command("disable")
+def disable_user(
+    username: str, undo: bool = typer.Option(False, "--undo", help="Enable them again.")
+) -> None:
+    """Disable a user: their sessions end and their tokens open nothing."""
+    from codehub.app import access
+
+    _beside(lambda settings, system: access.amend_user(settings, system, username, disabled=not undo))
+    typer.echo(f"{'enabled' if undo else 'disabled'} {username}")
+
+
+@user.command("list")
+def list_users(json: bool = typer.Option(False, "--json", help="Print them as JSON.")) -> None:
+    """List everybody."""
+    from codehub.app import access
+    from codehub.cli.people import told
+
+    typer.echo(told(_beside(access.list_users), as_json=json))
+
+
+def _beside(work: "Callable[[Settings, System], Coroutine[Any, Any, T]]") -> "T":
+    from codehub.app import run_beside
+    from codehub.app.errors import CannotStart
+    from codehub.ports.access import LastAdmin, UnknownUser, UsernameTaken
+
+    try:
+        return run_beside(_settings(), work)
+    except CannotStart as error:
+        _fail(str(error), 1)
+    except UsernameTaken as error:
+        _fail(f"there is a user {error} already", 5)
+    except UnknownUser as error:
+        _fail(f"there is no user {error}", 4)
+    except LastAdmin:
+        _fail("this is the last admin: make somebody else an admin first", 5)
+
+
+def _password(*, from_stdin: bool) -> str:
+    import sys
+
+    if from_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+    elif sys.stdin.isatty():
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    else:
+        _fail("give the password on stdin, with --password-stdin", 2)
+    if len(password) < _PASSWORD_LENGTH_MIN:
+        _fail(f"a password has at least {_PASSWORD_LENGTH_MIN} characters", 2)
+    return password
+
+
+def _fail(words: str, code: int) -> NoReturn:
+    typer.echo(f"codehub: {words}", err=True)
     raise typer.Exit(code)
 
 

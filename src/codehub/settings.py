@@ -4,6 +4,7 @@ import difflib
 import os
 from collections.abc import Mapping
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from codehub.core.workspace import InstanceBackend, StorageBackend
 
 PREFIX = "CODEHUB_"
+PASSWORD_LENGTH_MIN = 8
 # Variables with the prefix that are no settings of the server.
 _OTHERS = frozenset({"URL", "TOKEN", "CACHE"})
 _OTHER_PREFIXES = ("TEST_", "KILL_")
@@ -87,6 +89,27 @@ class Settings(BaseSettings):
         description="`code-server`, `jupyterlab` or `http`. Default: code-server if it is installed, else JupyterLab.",
     )
 
+    workspace_image: str = Field(
+        "codercom/code-server", description="The image of a new workspace that names none."
+    )
+    standby_ttl_seconds: int = Field(
+        300, ge=10, description="How long a new workspace that says nothing runs unused before it is stopped."
+    )
+    archive_ttl_seconds: int = Field(
+        86_400, ge=0, description="How long it then sleeps before it is archived, in seconds."
+    )
+    sleep_warning_seconds: int = Field(
+        60, ge=0, description="How long before it is stopped people are told, in seconds."
+    )
+    initial_admin_password: SecretStr | None = Field(
+        None,
+        description="The password of `admin` at the very first start. Default: one is made and shown once.",
+    )
+    trusted_proxies: str = Field(
+        "",
+        description="Addresses or networks, with commas between, whose `X-Forwarded-For` counts, e.g. `10.0.0.0/8`. Default: nobody's.",
+    )
+
     limit_running_per_user: int = Field(
         2, ge=0, description="How many workspaces of one person may run at once."
     )
@@ -125,6 +148,22 @@ class Settings(BaseSettings):
             raise ValueError("it must be http://host or https://host, without a path")
         return value.rstrip("/")
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: str) -> str:
+        try:
+            _to_networks(value)
+        except ValueError as error:
+            raise ValueError(f"{error}. It must be addresses or networks with commas between") from None
+        return value
+
+    @field_validator("initial_admin_password")
+    @classmethod
+    def _long_enough(cls, value: SecretStr) -> SecretStr:
+        if len(value.get_secret_value()) < PASSWORD_LENGTH_MIN:
+            raise ValueError(f"it must have at least {PASSWORD_LENGTH_MIN} characters")
+        return value
+
     @field_validator("database_url", "redis_url", "archive_url")
     @classmethod
     def _known_scheme(cls, value: Any, info: Any) -> Any:
@@ -150,12 +189,25 @@ class Settings(BaseSettings):
         return self.public_base_url or f"http://{host}:{self.port}"
 
     @property
+    def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        return _to_networks(self.trusted_proxies)
+
+    @property
     def homes(self) -> StorageBackend:
         return self.storage_backend or _HOMES[self.instance_backend][0]
 
     @property
     def archives(self) -> str:
         return self.archive_url or (self.data_dir / "archives").as_uri()
+
+
+def fitting_homes(instance: InstanceBackend) -> tuple[StorageBackend, ...]:
+    """Return what can hold the homes of such instances, the usual one first."""
+    return _HOMES[instance]
+
+
+def _to_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(word.strip()) for word in text.split(",") if word.strip())
 
 
 _SCHEMES: Mapping[str, tuple[str, ...]] = {
@@ -193,7 +245,7 @@ def _line(detail: Any) -> str:
         return str(detail["msg"]).removeprefix("Value error, ")
     field = str(detail["loc"][0])
     description = Settings.model_fields[field].description or ""
-    is_secret = field in ("database_url", "redis_url")
+    is_secret = field in ("database_url", "redis_url", "initial_admin_password")
     given = "" if is_secret else f" {str(detail['input'])!r} won't do:"
     problem = str(detail["msg"]).removeprefix("Value error, ")
     return f"{PREFIX}{field.upper()}:{given} {problem[0].lower()}{problem[1:]}. What it is for: {description}"

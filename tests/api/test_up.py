@@ -23,8 +23,12 @@ def server(data_dir: Path) -> Iterator[Running]:
 
 
 def test_it_says_where_it_is_and_that_it_is_ready(server: Running, data_dir: Path) -> None:
+    password = server.lines[2]
+    assert password.startswith("password: ")
     assert server.lines == (
         f"address: {server.address}",
+        "user: admin",
+        password,
         f"data: {data_dir}",
         "backend: local-process",
         "ide: jupyterlab",
@@ -40,7 +44,10 @@ def test_healthz_says_that_the_process_answers(server: Running) -> None:
 
 def test_readyz_says_that_the_database_answers(server: Running) -> None:
     answer = httpx.get(f"{server.address}/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"ready": True, "checks": {"database": "ok"}})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"ready": True, "checks": {"database": "ok", "controller": "ok"}},
+    )
 
 
 def test_a_second_start_in_the_same_directory_says_so(server: Running, data_dir: Path) -> None:

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from httpx import ASGITransport, AsyncClient
+from httpx import AsyncClient
+from tests.support.site import open_site
+from tests.support.stores import memory_world
 
-from codehub.adapters.system.machine import SystemClock, SystemIdentity
-from codehub.api.app import create_app
 from codehub.api.first_page import preferred_language
 
 
@@ -21,15 +21,15 @@ async def broken() -> None:
 
 @pytest.fixture
 async def client() -> AsyncIterator[AsyncClient]:
-    app = create_app({"database": fine, "store": broken}, identity=SystemIdentity(), clock=SystemClock())
+    checks = {"database": fine, "store": broken}
+    async with open_site(memory_world(), checks=checks) as site:
 
-    @app.get("/explode")
-    async def explode() -> None:
-        raise RuntimeError("a secret detail")
+        async def explode() -> None:
+            raise RuntimeError("a secret detail")
 
-    transport = ASGITransport(app, raise_app_exceptions=False)
-    async with AsyncClient(transport=transport, base_url="http://codehub.test") as opened:
-        yield opened
+        site.web.app.add_api_route("/explode", explode)
+        async with site.anybody() as opened:
+            yield opened
 
 
 async def test_readyz_names_what_is_not_ready_and_why(client: AsyncClient) -> None:

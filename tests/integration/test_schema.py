@@ -61,6 +61,7 @@ OWNER: Mapping[str, Role | None] = {
     "last_access_at": API,
     "awake_until": API,
     "revision": API,
+    "request_id": API,
     "conditions": CONTROLLER,
     "observed_at": CONTROLLER,
     "phase": CONTROLLER,
@@ -95,6 +96,7 @@ TABLES: Mapping[str, tuple[set[str], set[str]]] = {
     "workspace_events": ({"SELECT", "INSERT"}, {"SELECT", "INSERT", "DELETE"}),
     "controllers": ({"SELECT"}, {"SELECT", "INSERT", "UPDATE", "DELETE"}),
     "workspace_progress": ({"SELECT"}, {"SELECT", "INSERT", "UPDATE", "DELETE"}),
+    "login_failures": ({"SELECT", "INSERT", "UPDATE", "DELETE"}, set()),
     "installation": ({"SELECT"}, {"SELECT"}),
     "schema_migrations": (set(), set()),
 }

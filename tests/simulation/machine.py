@@ -26,6 +26,7 @@ from codehub.ports.store import (
     Change,
     Changes,
     Judgement,
+    Key,
     Loaded,
     Recorded,
     Ruled,
@@ -213,17 +214,23 @@ class ProcessStore:
     async def leave(self, member_id: UUID) -> None:
         await self._write("leave", lambda: self._store.leave(member_id))
 
-    async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
-        raise NotImplementedError
-
-    async def create_workspace(self, workspace_id: UUID, spec: Spec, events: Sequence[Event]) -> Workspace:
-        return await self._write("create", lambda: self._store.create_workspace(workspace_id, spec, events))
+    async def create_workspace(
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None
+    ) -> Workspace:
+        return await self._write(
+            "create", lambda: self._store.create_workspace(workspace_id, spec, events, key)
+        )
 
     async def create_counted(
-        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit
+        self,
+        workspace_id: UUID,
+        spec: Spec,
+        events: Sequence[Event],
+        admit: Admit,
+        key: Key | None = None,
     ) -> "Workspace | Refused":
         return await self._write(
-            "create", lambda: self._store.create_counted(workspace_id, spec, events, admit)
+            "create", lambda: self._store.create_counted(workspace_id, spec, events, admit, key)
         )
 
     async def get(self, workspace_id: UUID) -> Workspace:

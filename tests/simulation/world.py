@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from tests.simulation.faults import Fault, Faults
@@ -23,7 +23,7 @@ from codehub.engine.controller import Controller
 from codehub.engine.gc import GarbageCollector
 from codehub.engine.ttl import put_to_sleep
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.store import StoreUnavailable
+from codehub.ports.store import ApiStore, StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
 
 T = TypeVar("T")
@@ -32,6 +32,7 @@ _TTL_S = 15.0
 _GC_S = 100.0
 _MISFORTUNE_S = 20.0
 _SKEW_S = 30.0
+_EXPECTED = (ActionFailed, BackendUnreachable, StoreUnavailable, Crashed)
 
 
 class World:
@@ -117,8 +118,9 @@ class World:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         del self._tasks[task]
-        if not task.cancelled():
-            task.exception()
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, _EXPECTED):
+            self.break_("no task fails", None, f"{task.get_name()}: {error!r}")
 
     async def after(self, seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         await asyncio.sleep(seconds)
@@ -143,7 +145,7 @@ class World:
             rules=RULES,
             cadence=CADENCE,
         )
-        service = WorkspaceService(machine.store, limits=LIMITS, trash_s=TRASH_S)
+        service = WorkspaceService(cast("ApiStore", machine.store), limits=LIMITS, trash_s=TRASH_S)
         collector = GarbageCollector(machine.store, machine.platforms, grace=GRACE)
         with suppress(StoreUnavailable):
             await controller.members.beat()
@@ -173,7 +175,9 @@ class World:
     def start_api(self, name: str) -> None:
         machine = Machine(self, name)
         self.apis[name] = machine
-        self.services[name] = WorkspaceService(machine.store, limits=LIMITS, trash_s=TRASH_S)
+        self.services[name] = WorkspaceService(
+            cast("ApiStore", machine.store), limits=LIMITS, trash_s=TRASH_S
+        )
 
     def crash(self, machine: Machine) -> None:
         """Kill it: nothing of it runs any more. What it has asked of a backend goes on there."""

@@ -11,15 +11,18 @@ import asyncpg
 from tests.support.postgres import TestServer
 from tests.support.workspaces import SPEC
 
+from codehub.adapters.memory.access import MemoryAccess, People
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.store import MemoryStore
+from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.workspace import Spec, Status, Workspace
+from codehub.ports.access import AccessStore
 from codehub.ports.hints import Hints
 from codehub.ports.store import ApiStore, Change, ControllerStore
 
@@ -27,7 +30,7 @@ PASSWORD_HASH = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFz
 # Who refers comes before who is referred to.
 _TABLES = (
     *("workspace_progress", "idempotency_keys", "workspace_events", "workspaces"),
-    *("sessions", "api_tokens", "users", "controllers"),
+    *("sessions", "api_tokens", "users", "controllers", "login_failures"),
 )
 
 
@@ -36,6 +39,7 @@ class World:
     api: ApiStore
     controller: ControllerStore
     hints: Hints
+    access: AccessStore
     user_id: UUID = field(default_factory=uuid4)
 
     async def add_user(self) -> None:
@@ -63,8 +67,13 @@ class World:
 
 def memory_world(faults: Faults = no_faults) -> World:
     hints = MemoryHints(faults=faults)
-    store = MemoryStore(now=lambda: datetime.now(UTC), hints=hints, faults=faults)
-    return World(store, store, hints)
+    people = People()
+
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    store = MemoryStore(now=now, hints=hints, faults=faults, people=people)
+    return World(store, store, hints, MemoryAccess(people, now=now))
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,7 @@ class PostgresWorld(World):
                     PostgresApiStore(api_pool, hints),
                     PostgresControllerStore(controller_pool, sent),
                     hints,
+                    PostgresAccess(api_pool),
                     connect_args=connect_args,
                     api_pool=api_pool,
                     controller_pool=controller_pool,

@@ -1,22 +1,27 @@
 """The wiring: settings in, a running codehub out. The only package that knows which adapter stands behind which port."""
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
 
 import structlog
 import uvloop
 
 from codehub.adapters.postgres.embedded import EmbeddedPostgresError
 from codehub.adapters.postgres.migrate import MigrationRefused
+from codehub.adapters.prometheus.meters import PrometheusMeters
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
-from codehub.api.app import create_app
+from codehub.app.access import ADMIN, first_admin, make_access
 from codehub.app.control import control, garbage_collector
 from codehub.app.database import database, database_beside, stores
 from codehub.app.errors import CannotStart
+from codehub.app.face import make_web
 from codehub.app.local import local_platform
+from codehub.app.roles import supervised
 from codehub.app.web import bound, serving
 from codehub.engine.gc import Collected
 from codehub.engine.system import System
@@ -26,6 +31,7 @@ from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings, unknown_settings
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 _EXPECTED = (CannotStart, EmbeddedPostgresError, MigrationRefused, StoreUnavailable, BackendUnreachable)
 
@@ -46,29 +52,50 @@ def run_gc(settings: Settings, tell: Callable[[Collected], None], *, dry_run: bo
 
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Start everything, say so, and run until cancelled. Whatever was started is stopped again, in reverse."""
-    system = _system()
+    system, meters = _system(), PrometheusMeters()
     with bound(settings) as listener:
-        async with (
-            database(settings, system) as connect_args,
-            stores(connect_args, system) as stored,
-            local_platform(settings, stored, system, stops=True) as local,
-            control(settings, stored, local.platforms, system),
-            serving(
-                create_app({"database": stored.check}, identity=system.identity, clock=system.clock),
-                listener,
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+        async with AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            stored = await enter(stores(await enter(database(settings, system)), system))
+            local = await enter(local_platform(settings, stored, system, stops=True))
+            is_controlled = await enter(control(settings, stored, local.platforms, system, meters))
+            access = make_access(stored, system)
+            password = await first_admin(settings, access, system)
+            web = make_web(
+                settings,
+                stored,
+                local.platforms,
+                access,
                 system,
-            ) as served,
-        ):
+                meters,
+                ide=local.ide,
+                checks={"database": stored.check, "controller": is_controlled},
+            )
+            feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
+            stack.callback(feed.cancel)
+            await enter(serving(web.app, listener, system))
             for warning in local.warnings:
                 print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
-            port = listener.getsockname()[1]
-            announce(f"address: {settings.model_copy(update={'port': port}).base_url}")
+            announce(f"address: {settings.base_url}")
+            announce(f"user: {ADMIN}")
+            if password is not None:
+                announce(f"password: {password}")
             announce(f"data: {settings.data_dir}")
             announce(f"backend: {settings.instance_backend}")
             announce(f"ide: {local.ide}")
             announce("ready")
-            await served.wait()
-            raise CannotStart("the web server ended by itself: see the log above")
+            await asyncio.Event().wait()
+
+
+def run_beside(settings: Settings, work: Callable[[Settings, System], Coroutine[Any, Any, T]]) -> T:
+    """Do something beside a codehub that may run. Raises CannotStart with words for people."""
+    configure_logs(level=logging.WARNING)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            return runner.run(work(settings, _system()))
+        except _EXPECTED as error:
+            raise CannotStart(str(error)) from error
 
 
 async def collect(

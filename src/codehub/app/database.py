@@ -6,18 +6,20 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running
-from codehub.adapters.postgres.hints import PostgresHints
+from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
 from codehub.adapters.postgres.migrate import migrate
 from codehub.adapters.postgres.store import PostgresControllerStore
-from codehub.api.app import Check
+from codehub.api.parts import Check
 from codehub.engine.system import System
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings
 
 _CHECK_S_MAX = 2.0
+_ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is told 503, and to come back
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,10 @@ class Stores:
 
     api: PostgresApiStore
     controller: PostgresControllerStore
+    access: PostgresAccess
     hints: PostgresHints
+    api_hints: PostgresHints
+    people_hints: PostgresHints
     installation: str
     check: Check
 
@@ -63,12 +68,15 @@ async def database_beside(settings: Settings, system: System) -> AsyncIterator[d
 @asynccontextmanager
 async def stores(connect_args: dict[str, Any], system: System) -> AsyncIterator[Stores]:
     async with AsyncExitStack() as stack:
-        api_pool = await open_pool(connect_args, Role.API)
+        api_pool = await open_pool(connect_args, Role.API, answer_s_max=_ANSWER_S_MAX)
         stack.callback(api_pool.terminate)
         pool = await open_pool(connect_args, Role.CONTROLLER)
         stack.callback(pool.terminate)
         hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
         api_hints = PostgresHints(api_pool, connect_args, Role.API, clock=system.clock)
+        people_hints = PostgresHints(
+            api_pool, connect_args, Role.API, clock=system.clock, channel=PEOPLE_CHANNEL
+        )
 
         async def check() -> None:
             try:
@@ -81,7 +89,10 @@ async def stores(connect_args: dict[str, Any], system: System) -> AsyncIterator[
         yield Stores(
             PostgresApiStore(api_pool, api_hints),
             PostgresControllerStore(pool, hints),
+            PostgresAccess(api_pool),
             hints,
+            api_hints,
+            people_hints,
             installation,
             check,
         )

@@ -37,14 +37,16 @@ def wished(
     if before.recover_at != after.recover_at:
         after_word = "accept_loss" if after.recover_accepts_loss else "recover"
         yield Event(EventKind.RECOVERY, None, after_word, actor, reason, request_id)
-    if before.desired_state is not after.desired_state:
+    if before.desired_state is not after.desired_state or _settings(before) != _settings(after):
         yield Event(EventKind.WISH, before.desired_state, after.desired_state, actor, reason, request_id)
 
 
-def observed(before: Status, after: Status, *, actor: str, reason: str) -> Iterator[Event]:
-    """Yield what a controller's pass changed."""
+def observed(
+    before: Status, after: Status, *, actor: str, reason: str, request_id: str | None = None
+) -> Iterator[Event]:
+    """Yield what a controller's pass changed. `request_id`: of the request that it carries out."""
     if before.operation is not after.operation or before.op_id != after.op_id:
-        yield Event(EventKind.OPERATION, before.operation, after.operation, actor, reason)
+        yield Event(EventKind.OPERATION, before.operation, after.operation, actor, reason, request_id)
     if before.error_info != after.error_info:
         yield Event(
             EventKind.ERROR,
@@ -52,15 +54,31 @@ def observed(before: Status, after: Status, *, actor: str, reason: str) -> Itera
             _error(after),
             actor,
             after.error_info.message if after.error_info else reason,
+            request_id,
         )
     if before.phase is not after.phase:
-        yield Event(EventKind.PHASE, before.phase, after.phase, actor, reason)
+        yield Event(EventKind.PHASE, before.phase, after.phase, actor, reason, request_id)
 
 
 def _deletion(spec: Spec) -> str | None:
     if spec.deleted_at is None:
         return None
     return "purge" if spec.purge_at is None or spec.purge_at <= spec.deleted_at else "trash"
+
+
+def _settings(spec: Spec) -> tuple[object, ...]:
+    """What people may set beside a wish: a change of it is a line of the history too, from a wish to the same wish."""
+    return (
+        spec.name,
+        spec.description,
+        spec.memo,
+        spec.image_ref,
+        spec.ide,
+        spec.resources,
+        spec.standby_ttl_seconds,
+        spec.archive_ttl_seconds,
+        spec.awake_until,
+    )
 
 
 def _error(status: Status) -> str | None:

@@ -1,9 +1,10 @@
 """What people may ask for, and when: a workspace and a request in, one ruling out. Nothing is written here."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Spec, StorageBackend, Workspace
@@ -17,6 +18,7 @@ class Refusal(StrEnum):
     RECOVERY_REQUIRED = "RECOVERY_REQUIRED"
     WORKSPACE_NOT_FOUND = "WORKSPACE_NOT_FOUND"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    PRECONDITION_FAILED = "PRECONDITION_FAILED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,38 @@ def rule_wish(workspace: Workspace, wanted: DesiredState) -> Ruling:
     if recorded is spec.desired_state:
         return Unchanged()
     return Accepted(replace(spec, desired_state=recorded, revision=spec.revision + 1))
+
+
+def rule_change(
+    workspace: Workspace,
+    changes: Mapping[str, Any],
+    wanted: DesiredState | None = None,
+    *,
+    revisions: Collection[int] | None = None,
+) -> Ruling:
+    """Rule on new values for what people may set, with or without a wish: all of it or nothing. Only a wish waits for an operation.
+
+    `revisions`: those that the caller knows; anything newer is not changed unseen.
+    """
+    spec = workspace.spec
+    if spec.deleted_at is not None:
+        return _deleted(workspace)
+    if revisions is not None and spec.revision not in revisions:
+        return Refused(
+            Refusal.PRECONDITION_FAILED,
+            f"Somebody changed it: it is at revision {spec.revision} by now. Read it again, then decide.",
+            {"revision": spec.revision},
+        )
+    wished = spec
+    if wanted is not None:
+        ruling = rule_wish(workspace, wanted)
+        if isinstance(ruling, Refused):
+            return ruling
+        wished = ruling.spec if isinstance(ruling, Accepted) else spec
+    changed = replace(wished, **changes)
+    if changed == spec:
+        return Unchanged()
+    return Accepted(replace(changed, revision=spec.revision + 1))
 
 
 def recorded_wish(storage: StorageBackend, wanted: DesiredState) -> DesiredState:

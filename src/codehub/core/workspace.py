@@ -80,6 +80,8 @@ class Spec:
     last_access_at: datetime | None = None
     awake_until: datetime | None = None
     revision: int = 1
+    request_id: str | None = None
+    """Of the last request that changed any of this: what the controller does about it carries it on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,13 @@ class Workspace:
     updated_at: datetime
 
 
+def home_key(instance: InstanceBackend, owner_user_id: UUID, workspace_id: UUID) -> str:
+    """Return where the home of a new workspace lies: a directory of this machine, or a volume's name."""
+    if instance is InstanceBackend.LOCAL_PROCESS:
+        return f"users/{owner_user_id}/workspaces/{workspace_id}/home"
+    return f"ws-{workspace_id}-home"
+
+
 _RESOURCES: Mapping[Phase, ObservedStatus] = {
     Phase.PENDING: ObservedStatus.PENDING,
     Phase.ARCHIVED: ObservedStatus.PENDING,
@@ -142,6 +151,11 @@ def display(workspace: Workspace) -> str:
     if workspace.spec.deleted_at is not None and workspace.status.phase is not Phase.DELETED:
         return "DELETING"
     return workspace.status.phase
+
+
+def is_deleted(workspace: Workspace) -> bool:
+    """Whether it is gone for everybody but those who may undelete or purge it. One that was undeleted is there at once."""
+    return workspace.status.phase is Phase.DELETED and workspace.spec.deleted_at is not None
 
 
 def counts_as_running(workspace: Workspace) -> bool:

@@ -11,7 +11,7 @@ from codehub.core.history import observed
 from codehub.core.judge import judge
 from codehub.core.membership import Member
 from codehub.core.operations import Operation
-from codehub.core.plan import Act, Begin, Plan, Rest, TakeOver, Wait, Why, plan
+from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, TakeOver, Wait, Why, plan
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Archive, Seen
 from codehub.core.settle import conclude, is_worth_writing, settle
@@ -24,6 +24,7 @@ from codehub.engine.platforms import Platforms
 from codehub.engine.roster import Roster
 from codehub.engine.system import Cadence, System
 from codehub.ports.hints import Hints
+from codehub.ports.meters import Meters, Unmetered
 from codehub.ports.store import Change, ControllerStore, StoreUnavailable
 
 log = structlog.get_logger()
@@ -65,6 +66,7 @@ class Controller:
         host: str = "localhost",
         rules: Rules = DEFAULT_RULES,
         cadence: Cadence = Cadence(),  # noqa: B008  # frozen
+        meters: Meters | None = None,
     ) -> None:
         self.name = name
         self._store = store
@@ -73,10 +75,13 @@ class Controller:
         self._system = system
         self._rules = rules
         self._cadence = cadence
+        self._meters = meters or Unmetered()
         self._alarm = Alarm()
+        self.passed_at = system.clock.monotonic()
+        """When the last pass ended well."""
         self._roster = Roster(store)
         self._observer = Observer(platforms, system.clock)
-        self._crew = Crew(platforms, store, self._observer, system, cadence, self._alarm)
+        self._crew = Crew(platforms, store, self._observer, system, cadence, self._alarm, meters=self._meters)
         backends = frozenset[str]({*platforms.instances, *platforms.storage})
         me = Member(system.identity.new_id(), host, backends)
         self.members = Membership(me, store, system.clock, changed=self._start_over)
@@ -85,6 +90,7 @@ class Controller:
         self._looks: Looks | None = None
         self._sweep_at = system.clock.monotonic() + cadence.sweep_s
         self._is_starting_up = True
+        self._lost = 0
 
     async def run(self) -> None:
         """Run until cancelled. Whatever a pass raises is logged; the next one comes all the same."""
@@ -117,11 +123,14 @@ class Controller:
 
     async def run_pass(self, woken: Woken) -> int:
         """Run one pass and return how many rows it wrote."""
+        began = self._system.clock.monotonic()
+        self._lost = 0
         refreshed = await self._roster.refresh()
         focus = None
         if not woken.everyone and self._looks is not None:
             focus = {row.id for row in self._handled(woken.workspaces | refreshed.changed)}
             if not focus:
+                self.passed_at = self._system.clock.monotonic()
                 return 0
         looks = await self._observe(focus)
         swept = await self._sweep() if focus is None else {}
@@ -133,6 +142,8 @@ class Controller:
         if focus is None and isinstance(looks, Looks):
             self._looks = looks
             self._is_starting_up = False
+        self.passed_at = self._system.clock.monotonic()
+        self._meters.passed(self.passed_at - began, written=written, lost=self._lost)
         return written
 
     async def _judge_and_persist(
@@ -149,9 +160,11 @@ class Controller:
         ]
         changed = [found for found in decisions if is_worth_writing(found.row.status, found.status)]
         lost = await self._store.persist([_change(found, self.name) for found in changed])
+        self._lost += len(lost)
         for found in changed:
             if found.row.id not in lost:
                 self._roster.note(found.row.id, found.status)
+                self._tell(found, now)
         for found in decisions:
             if found.row.id in lost:
                 self._alarm.ring({found.row.id})
@@ -254,15 +267,42 @@ class Controller:
         if found.has_moved:
             self._alarm.ring({workspace_id})
 
+    def _tell(self, found: Decision, now: datetime) -> None:
+        """Log and count what became of operations, under the request that asked for it."""
+        before, after = found.row.status, found.status
+        if before.op_id == after.op_id and before.operation is after.operation:
+            return
+        about = {"workspace_id": str(found.row.id), "request_id": found.row.spec.request_id}
+        if before.operation is not Operation.NONE and not isinstance(found.plan, TakeOver):
+            outcome = _outcome(found)
+            took_s = 0.0 if before.op_started_at is None else (now - before.op_started_at).total_seconds()
+            self._meters.operated(before.operation, outcome, took_s)
+            log.info("operation_ended", operation=before.operation, outcome=outcome, took_s=took_s, **about)
+        if after.operation is not Operation.NONE:
+            log.info("operation_began", operation=after.operation, op_id=str(after.op_id), **about)
+
     async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for workspace_ids in hints:
+            self._meters.hinted(max(len(workspace_ids), 1))
             self._alarm.ring(workspace_ids)
             if len(self._handled(workspace_ids)) < len(workspace_ids):
                 self.members.doubt()
 
 
+def _outcome(found: Decision) -> str:
+    if isinstance(found.plan, Complete):
+        return "completed"
+    return "abandoned" if isinstance(found.plan, Abandon) else "failed"
+
+
 def _change(found: Decision, actor: str) -> Change:
-    events = observed(found.row.status, found.status, actor=actor, reason=found.plan.why.value)
+    events = observed(
+        found.row.status,
+        found.status,
+        actor=actor,
+        reason=found.plan.why.value,
+        request_id=found.row.spec.request_id,
+    )
     # What begins, begins because of a wish. While it was decided the wish may have changed, and nothing can be stopped half way.
     revision = found.row.spec.revision if isinstance(found.plan, Begin) else None
     return Change(found.row.id, found.status, tuple(events), revision)

@@ -19,6 +19,7 @@ from codehub.engine.progress import ProgressBoard
 from codehub.engine.system import Cadence, System
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceController
+from codehub.ports.meters import Meters
 from codehub.ports.store import ControllerStore
 
 log = structlog.get_logger()
@@ -44,6 +45,8 @@ class Crew:
         system: System,
         cadence: Cadence,
         alarm: Alarm,
+        *,
+        meters: Meters,
     ) -> None:
         self._observer = observer
         self._system = system
@@ -55,8 +58,9 @@ class Crew:
             short_max=cadence.short_max,
             long_max=cadence.long_max,
             landed=self._landed,
+            meters=meters,
         )
-        self.board = ProgressBoard(store, system.clock)
+        self.board = ProgressBoard(store, system.clock, meters)
         self._attempts: dict[UUID, Attempt] = {}
         self._watched: dict[UUID, UUID] = {}
 

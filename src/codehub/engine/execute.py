@@ -16,6 +16,7 @@ from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home, Report
+from codehub.ports.store import StoreUnavailable
 
 log = structlog.get_logger()
 
@@ -40,11 +41,13 @@ class Executor:
         """Do the step. `volume` is the one that was seen, `since` when the attempt began. Raises Superseded."""
         op_id = workspace.status.op_id
         assert op_id is not None
-        if not await self._holds(workspace.id, op_id):
-            raise Superseded
         try:
+            if not await self._holds(workspace.id, op_id):
+                raise Superseded
             return await self._do(workspace, act.step, op_id, volume, report)
-        except BackendUnreachable as error:
+        except Superseded:
+            raise
+        except (BackendUnreachable, StoreUnavailable) as error:
             return Unreached(str(error) or "The backend does not answer.", since)
         except ActionFailed as error:
             return Failed(error.reason, str(error), error.context)

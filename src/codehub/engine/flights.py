@@ -9,6 +9,7 @@ from uuid import UUID
 from codehub.core.plan import Act
 from codehub.core.settle import Outcome
 from codehub.engine.execute import LONG_STEPS, Superseded
+from codehub.ports.meters import Meters
 from codehub.ports.system import Task, Tasks
 
 
@@ -29,12 +30,20 @@ class Flights:
     """Bounded lanes: however much is archived or restored, a start never waits for it."""
 
     def __init__(
-        self, tasks: Tasks, *, short_max: int, long_max: int, landed: Callable[[UUID], None]
+        self,
+        tasks: Tasks,
+        *,
+        short_max: int,
+        long_max: int,
+        landed: Callable[[UUID], None],
+        meters: Meters,
     ) -> None:
         self._tasks = tasks
         self._short = asyncio.Semaphore(short_max)
         self._long = asyncio.Semaphore(long_max)
         self._landed = landed
+        self._meters = meters
+        self._flying = {"short": 0, "long": 0}
         self._flights: dict[UUID, Flight] = {}
 
     def get(self, workspace_id: UUID) -> Flight | None:
@@ -59,10 +68,14 @@ class Flights:
             flight.task.cancel()
 
     async def _fly(self, workspace_id: UUID, flight: Flight, work: Coroutine[Any, Any, Outcome]) -> None:
-        lane = self._long if flight.act.step in LONG_STEPS else self._short
+        name = "long" if flight.act.step in LONG_STEPS else "short"
         try:
-            async with lane:
-                flight.outcome = await work
+            async with self._long if name == "long" else self._short:
+                self._count(name, 1)
+                try:
+                    flight.outcome = await work
+                finally:
+                    self._count(name, -1)
         except Superseded:
             pass
         finally:
@@ -70,6 +83,10 @@ class Flights:
             if flight.outcome is None and self._flights.get(workspace_id) is flight:
                 del self._flights[workspace_id]
             self._landed(workspace_id)
+
+    def _count(self, lane: str, change: int) -> None:
+        self._flying[lane] += change
+        self._meters.flying(lane, self._flying[lane])
 
     @property
     def is_any_under_way(self) -> bool:

@@ -7,6 +7,7 @@ from uuid import UUID
 import structlog
 
 from codehub.core.progress import Progress, measured
+from codehub.ports.meters import Meters, Unmetered
 from codehub.ports.storage import Amount
 from codehub.ports.store import ControllerStore, StoreUnavailable
 from codehub.ports.system import Clock
@@ -24,7 +25,8 @@ class _Stage:
 
 
 class ProgressBoard:
-    def __init__(self, store: ControllerStore, clock: Clock) -> None:
+    def __init__(self, store: ControllerStore, clock: Clock, meters: Meters | None = None) -> None:
+        self._meters = meters or Unmetered()
         self._store = store
         self._clock = clock
         self._stages: dict[UUID, _Stage] = {}
@@ -42,7 +44,9 @@ class ProgressBoard:
 
     def end(self, workspace_id: UUID) -> None:
         """Forget a step that has ended."""
-        self._stages.pop(workspace_id, None)
+        stage = self._stages.pop(workspace_id, None)
+        if stage is not None:
+            self._meters.moved(stage.amount.stage, stage.amount.done)
         self._reported.set()
 
     async def run(self) -> None:

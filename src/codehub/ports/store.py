@@ -8,6 +8,7 @@ from uuid import UUID
 
 from codehub.core.history import Event
 from codehub.core.membership import Member, Members
+from codehub.core.operations import Phase
 from codehub.core.progress import Progress
 from codehub.core.wishes import Refused, Ruling
 from codehub.core.workspace import Spec, Status, Workspace
@@ -75,6 +76,63 @@ class Running:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A caller's word for one creation, and the hash of what it asked for."""
+
+    word: str
+    body_sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """Which workspaces to list, newest first. None: all of them. `deleted`: those that can be undeleted, instead of the others."""
+
+    limit: int
+    owner_user_id: UUID | None = None
+    before_id: UUID | None = None
+    words: str | None = None
+    phase: Phase | None = None
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in the history that no event can come before any more."""
+
+    xact: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEvent:
+    """What a stream needs to know of an event."""
+
+    position: Position
+    workspace_id: UUID
+    owner_user_id: UUID
+    is_end: bool
+    """The workspace became DELETED with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Events after a position, in order; where to go on; and whether some are there that can't be read yet."""
+
+    events: Sequence[FeedEvent]
+    position: Position
+    is_held_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A workspace whose bytes move, and how far they are."""
+
+    workspace_id: UUID
+    owner_user_id: UUID
+    progress: Progress
+
+
 # Says why one more running workspace is refused, or nothing.
 Admit = Callable[[Running], Refused | None]
 
@@ -85,6 +143,10 @@ class StoreUnavailable(Exception):
 
 class NameTaken(Exception):
     """The owner has an undeleted workspace of this name."""
+
+
+class KeyReused(Exception):
+    """The key was used before, for something else."""
 
 
 class UnknownWorkspace(Exception):
@@ -140,11 +202,13 @@ class ApiStore(Protocol):
     async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
         """Store a new user."""
 
-    async def create_workspace(self, workspace_id: UUID, spec: Spec, events: Sequence[Event]) -> Workspace:
-        """Store a new workspace or raise NameTaken."""
+    async def create_workspace(
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None
+    ) -> Workspace:
+        """Store a new workspace or raise NameTaken. A key that made one before returns that one, or raises KeyReused."""
 
     async def create_counted(
-        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit, key: Key | None = None
     ) -> Workspace | Refused:
         """Create, unless `admit`, asked with the owner locked, refuses one more."""
 
@@ -167,6 +231,39 @@ class ApiStore(Protocol):
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         """Return how far these workspaces' operations are, those of them that move bytes."""
+
+    async def page(self, query: PageQuery) -> Sequence[Workspace]:
+        """Return workspaces, newest first. One that has not changed is the same object as before."""
+
+    async def several(self, workspace_ids: Collection[UUID]) -> Mapping[UUID, Workspace]:
+        """Return these workspaces, those of them that exist. One that has not changed is the same object as before."""
+
+    async def usernames(self, user_ids: Collection[UUID]) -> Mapping[UUID, str]:
+        """Return what people are called. A name never changes."""
+
+    async def count_running(self, owner_user_id: UUID) -> int:
+        """Return how many places somebody takes."""
+
+    async def now(self) -> datetime:
+        """Return the database's time."""
+
+    async def phases(self) -> Mapping[Phase, int]:
+        """Return how many workspaces are in each phase."""
+
+    async def feed(self, after: Position, *, limit: int, owner_user_id: UUID | None = None) -> Feed:
+        """Return the next events of everybody, or of one owner. None is missed, however transactions overlap."""
+
+    async def feed_end(self) -> Position:
+        """Return the position after everything that can be read now."""
+
+    async def feed_position(self, seq: int) -> Position | None:
+        """Return the position right after this event; None if it is not in the history (any more)."""
+
+    async def moving(self) -> Sequence[Moving]:
+        """Return every workspace whose bytes move."""
+
+    async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:
+        """Return running workspaces that will be stopped within that time if nobody uses them."""
 
     async def history(
         self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None

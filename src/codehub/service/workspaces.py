@@ -1,8 +1,9 @@
 """Requests on workspaces: who asks for what in, one ruling and the workspace after it out. Every face goes through here."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from codehub.core.history import Event, EventKind, wished
@@ -14,6 +15,8 @@ from codehub.core.wishes import (
     Refused,
     Ruling,
     Unchanged,
+    recorded_wish,
+    rule_change,
     rule_deletion,
     rule_keep_awake,
     rule_recovery,
@@ -21,7 +24,7 @@ from codehub.core.wishes import (
     rule_wish,
 )
 from codehub.core.workspace import Spec, Workspace, counts_as_running
-from codehub.ports.store import ApiStore, Judgement, Ruled, Running
+from codehub.ports.store import ApiStore, Judgement, Key, Ruled, Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,34 @@ class WorkspaceService:
         self._limits = limits
         self._trash_s = trash_s
 
-    async def create(self, workspace_id: UUID, spec: Spec, by: By) -> Workspace | Refused:
-        """Make a workspace with its wish. At the limit nothing is made. Raises NameTaken."""
-        made = Event(EventKind.WISH, None, spec.desired_state, by.actor, by.reason, by.request_id)
-        if spec.desired_state is not DesiredState.RUNNING:
-            return await self._store.create_workspace(workspace_id, spec, [made])
-        return await self._store.create_counted(workspace_id, spec, [made], self._admit)
+    async def create(
+        self, workspace_id: UUID, spec: Spec, by: By, key: Key | None = None
+    ) -> Workspace | Refused:
+        """Make a workspace with its wish. At the limit nothing is made. Raises NameTaken, or KeyReused."""
+        wish = recorded_wish(spec.storage_backend, spec.desired_state)
+        spec = replace(spec, desired_state=wish, request_id=by.request_id)
+        made = Event(EventKind.WISH, None, wish, by.actor, by.reason, by.request_id)
+        if wish is not DesiredState.RUNNING:
+            return await self._store.create_workspace(workspace_id, spec, [made], key)
+        return await self._store.create_counted(workspace_id, spec, [made], self._admit, key)
+
+    async def change(
+        self,
+        workspace_id: UUID,
+        changes: Callable[[Spec], Mapping[str, Any]],
+        wanted: DesiredState | None,
+        by: By,
+        *,
+        revisions: Collection[int] | None = None,
+    ) -> Ruled:
+        """Set new values and, maybe, a wish: all or nothing. Raises NameTaken."""
+
+        def rule(row: Workspace, _now: datetime) -> Ruling:
+            return rule_change(row, changes(row.spec), wanted, revisions=revisions)
+
+        if wanted is DesiredState.RUNNING:
+            return await self._amend_counted(workspace_id, by, rule)
+        return await self._amend(workspace_id, by, rule)
 
     async def set_wish(self, workspace_id: UUID, wanted: DesiredState, by: By) -> Ruled:
         """Record a wish, within the limits."""
@@ -110,5 +135,6 @@ class WorkspaceService:
 def _judgement(row: Workspace, ruling: Ruling, by: By) -> Judgement:
     if not isinstance(ruling, Accepted):
         return Judgement(ruling)
+    ruling = Accepted(replace(ruling.spec, request_id=by.request_id))
     events = wished(row.spec, ruling.spec, actor=by.actor, reason=by.reason, request_id=by.request_id)
     return Judgement(ruling, tuple(events))

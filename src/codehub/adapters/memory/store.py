@@ -5,14 +5,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from codehub.adapters.memory.access import People
 from codehub.adapters.memory.faults import Faults, no_faults
+from codehub.adapters.memory.reading import MemoryReading
 from codehub.adapters.memory.rules import contradictions, is_due, is_idle, is_trash_over
+from codehub.core.access import Role, User
 from codehub.core.history import Event, EventKind
 from codehub.core.membership import Member, Members
-from codehub.core.operations import Operation
 from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted, Refused
 from codehub.core.workspace import Spec, Status, Workspace, counts_as_running
+from codehub.ports.access import Credentials
 from codehub.ports.hints import Hints
 from codehub.ports.store import (
     Admit,
@@ -20,6 +23,8 @@ from codehub.ports.store import (
     Changes,
     Contradiction,
     Judgement,
+    Key,
+    KeyReused,
     Loaded,
     NameTaken,
     Recorded,
@@ -29,18 +34,21 @@ from codehub.ports.store import (
 )
 
 
-class MemoryStore:
+class MemoryStore(MemoryReading):
     """Between two awaits nothing else runs: every commit below is one such stretch, and so a transaction."""
 
-    def __init__(self, *, now: Callable[[], datetime], hints: Hints, faults: Faults = no_faults) -> None:
-        self._now = now
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime],
+        hints: Hints,
+        faults: Faults = no_faults,
+        people: People | None = None,
+    ) -> None:
+        super().__init__(people or People(), now, faults)
         self._hints = hints
-        self._faults = faults
-        self._usernames: dict[UUID, str] = {}
-        self._workspaces: dict[UUID, Workspace] = {}
-        self._history: list[Recorded] = []
-        self._progress: dict[UUID, tuple[UUID, Progress]] = {}
         self._members: dict[UUID, tuple[Member, datetime]] = {}
+        self._keys: dict[tuple[UUID, str], tuple[bytes, UUID]] = {}
         self._last_seq = 0
         self._writes = 0
         self._written: dict[UUID, int] = {}
@@ -114,29 +122,32 @@ class MemoryStore:
         await self._faults("beat.before_commit")
         self._members.pop(member_id, None)
 
-    async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
-        await self._faults("load")
-        known = {one: self._progress[one] for one in workspace_ids if one in self._progress}
-        return {one: progress for one, (op_id, progress) in known.items() if self._carries(one, op_id)}
-
     async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
         if not password_hash.startswith("$argon2id$") or role not in ("admin", "member"):
             raise Contradiction("a user has an argon2id hash, and is admin or member")
         await self._faults("create_user.before_commit")
-        if user_id in self._usernames or username.lower() in self._usernames.values():
+        users = self._people.users
+        if user_id in users or username.lower() in (known.user.username.lower() for known in users.values()):
             raise Contradiction(f"there is a user {username}")
-        self._usernames[user_id] = username.lower()
+        user = User(user_id, username, Role(role), disabled=False, created_at=self._now())
+        users[user_id] = Credentials(user, password_hash)
         await self._faults("create_user.after_commit")
 
-    async def create_workspace(self, workspace_id: UUID, spec: Spec, events: Sequence[Event]) -> Workspace:
-        created = await self.create_counted(workspace_id, spec, events, lambda _running: None)
+    async def create_workspace(
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None
+    ) -> Workspace:
+        created = await self.create_counted(workspace_id, spec, events, lambda _running: None, key)
         assert isinstance(created, Workspace)
         return created
 
     async def create_counted(
-        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit, key: Key | None = None
     ) -> Workspace | Refused:
         await self._faults("create_workspace.before_commit")
+        if key is not None and (used := self._keys.get((spec.owner_user_id, key.word))) is not None:
+            if used[0] != key.body_sha256:
+                raise KeyReused(key.word)
+            return self._existing(used[1])
         if workspace_id in self._workspaces:
             raise Contradiction(f"there is a workspace {workspace_id}")
         refused = admit(self._running(workspace_id, spec.owner_user_id))
@@ -146,6 +157,8 @@ class MemoryStore:
         now = self._now()
         created = Workspace(workspace_id, spec, Status(), created_at=now, updated_at=now)
         self._commit({workspace_id: created}, [(workspace_id, event) for event in events])
+        if key is not None:
+            self._keys[spec.owner_user_id, key.word] = (key.body_sha256, workspace_id)
         await self._faults("create_workspace.after_commit")
         await self._hints.send({workspace_id})
         return created
@@ -183,17 +196,6 @@ class MemoryStore:
         )
         await self._faults("touch.after_commit")
 
-    async def history(
-        self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None
-    ) -> Sequence[Recorded]:
-        await self._faults("load")
-        newest_first = (
-            recorded
-            for recorded in reversed(self._history)
-            if recorded.workspace_id == workspace_id and (before_seq is None or recorded.seq < before_seq)
-        )
-        return [recorded for recorded, _place in zip(newest_first, range(limit), strict=False)]
-
     def _commit(self, rows: Mapping[UUID, Workspace], events: Iterable[tuple[UUID, Event]]) -> None:
         """Store all of it or, if anything is refused, nothing."""
         for row in rows.values():
@@ -212,7 +214,7 @@ class MemoryStore:
 
     def _refuse(self, workspace_id: UUID, spec: Spec) -> None:
         """Refuse what one row alone doesn't show: an unknown owner, a name that is taken."""
-        if spec.owner_user_id not in self._usernames:
+        if spec.owner_user_id not in self._people.users:
             raise Contradiction(f"{workspace_id} belongs to nobody known")
         if spec.deleted_at is None and any(
             other.id != workspace_id
@@ -234,10 +236,6 @@ class MemoryStore:
             status=replace(status, version=status.version + 1),
             updated_at=self._now(),
         )
-
-    def _carries(self, workspace_id: UUID, op_id: UUID) -> bool:
-        row = self._workspaces.get(workspace_id)
-        return row is not None and row.status.op_id == op_id and row.status.operation is not Operation.NONE
 
     def _touched(self, workspace_id: UUID, at: datetime) -> Workspace:
         row = self._workspaces[workspace_id]

@@ -1,19 +1,29 @@
 """The API's store on PostgreSQL. Requests go in under the row's lock, workspaces come out. Writes the API's columns only."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.reading import PostgresReading
 from codehub.adapters.postgres.rows import from_events, from_spec, to_recorded, to_workspace
-from codehub.adapters.postgres.sql import statements
 from codehub.core.history import Event
 from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted, Refused
 from codehub.core.workspace import Spec, Workspace
 from codehub.ports.hints import Hints
-from codehub.ports.store import Admit, Judgement, Recorded, Ruled, Running, UnknownWorkspace
+from codehub.ports.store import (
+    Admit,
+    Judgement,
+    Key,
+    KeyReused,
+    Recorded,
+    Ruled,
+    Running,
+    UnknownWorkspace,
+)
 
 if TYPE_CHECKING:
     import asyncpg
@@ -21,45 +31,73 @@ if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Executor, Pool
 
 
-class PostgresApiStore:
+# Whoever counts waits for a lock that all of them share. Here they wait without a connection, which others need to read with.
+_COUNTING_MAX = 2
+
+
+class PostgresApiStore(PostgresReading):
     def __init__(self, pool: "Pool", hints: Hints) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._hints = hints
-        self._sql = statements()
+        self._turns = asyncio.Semaphore(_COUNTING_MAX)
 
     async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
         async with translated():
             await self._pool.execute(self._sql["create_user"], user_id, username, password_hash, role)
 
-    async def create_workspace(self, workspace_id: UUID, spec: Spec, events: Sequence[Event]) -> Workspace:
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
-            created = await self._create(connection, workspace_id, spec, events)
-        await self._hints.send({workspace_id})
+    async def create_workspace(
+        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None
+    ) -> Workspace:
+        created = await self.create_counted(workspace_id, spec, events, None, key)
+        assert isinstance(created, Workspace)
         return created
 
     async def create_counted(
-        self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit
+        self,
+        workspace_id: UUID,
+        spec: Spec,
+        events: Sequence[Event],
+        admit: Admit | None,
+        key: Key | None = None,
     ) -> Workspace | Refused:
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
-            await connection.execute(self._sql["lock_owner"], spec.owner_user_id)
-            refused = admit(await self._running(connection, workspace_id, spec.owner_user_id))
-            if refused is not None:
-                return refused
-            created = await self._create(connection, workspace_id, spec, events)
+        owner_id = spec.owner_user_id
+        async with (
+            self._turns,
+            translated(),
+            self._pool.acquire() as connection,
+            connection.transaction(),
+        ):
+            if key is not None or admit is not None:
+                await connection.execute(self._sql["lock_owner"], owner_id)
+            if key is not None and (made := await self._made_before(connection, owner_id, key)) is not None:
+                return made
+            if admit is not None:
+                refused = admit(await self._running(connection, workspace_id, owner_id))
+                if refused is not None:
+                    return refused
+            row = await connection.fetchrow(self._sql["create_workspace"], workspace_id, *from_spec(spec))
+            await self._record(connection, workspace_id, events)
+            if key is not None:
+                arguments = (owner_id, key.word, key.body_sha256, workspace_id)
+                await connection.execute(self._sql["note_key"], *arguments)
         await self._hints.send({workspace_id})
-        return created
+        return self._rows.take(_found(row, workspace_id))
 
-    async def _create(
-        self, connection: "Executor", workspace_id: UUID, spec: Spec, events: Sequence[Event]
-    ) -> Workspace:
-        row = await connection.fetchrow(self._sql["create_workspace"], workspace_id, *from_spec(spec))
-        await self._record(connection, workspace_id, events)
-        return to_workspace(_found(row, workspace_id))
+    async def _made_before(self, connection: "Executor", owner_id: UUID, key: Key) -> Workspace | None:
+        """Return what this key has made, with the owner locked: two of the same at once make one."""
+        await connection.execute(self._sql["forget_keys"], owner_id)
+        used = await connection.fetchrow(self._sql["used_key"], owner_id, key.word)
+        if used is None:
+            return None
+        if used["body_sha256"] != key.body_sha256:
+            raise KeyReused(key.word)
+        made: UUID = used["workspace_id"]
+        return self._rows.take(_found(await connection.fetchrow(self._sql["get"], made), made))
 
     async def get(self, workspace_id: UUID) -> Workspace:
         async with translated():
             row = await self._pool.fetchrow(self._sql["get"], workspace_id)
-        return to_workspace(_found(row, workspace_id))
+        return self._rows.take(_found(row, workspace_id))
 
     async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
@@ -69,7 +107,12 @@ class PostgresApiStore:
     async def amend_counted(
         self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
     ) -> Ruled:
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with (
+            self._turns,
+            translated(),
+            self._pool.acquire() as connection,
+            connection.transaction(),
+        ):
             owner = _found(await connection.fetchrow(self._sql["lock_owner_of"], workspace_id), workspace_id)
             running = await self._running(connection, workspace_id, owner["id"])
             ruled = await self._amend(connection, workspace_id, lambda row, now: judge(row, now, running))
@@ -86,7 +129,7 @@ class PostgresApiStore:
             return Ruled(ruling, workspace)
         amended = await connection.fetchrow(self._sql["amend"], workspace_id, *from_spec(ruling.spec))
         await self._record(connection, workspace_id, judgement.events)
-        return Ruled(ruling, to_workspace(_found(amended, workspace_id)))
+        return Ruled(ruling, self._rows.take(_found(amended, workspace_id)))
 
     async def _hinted(self, ruled: Ruled) -> Ruled:
         if isinstance(ruled.ruling, Accepted):

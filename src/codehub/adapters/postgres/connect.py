@@ -25,6 +25,8 @@ _UNREACHABLE = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # shutting down, starting up, terminated by an administrator
     asyncpg.InsufficientResourcesError,  # too many connections, disk full
+    asyncpg.ObjectNotInPrerequisiteStateError,  # the database takes no connections now
+    asyncpg.InvalidCatalogNameError,  # it is gone: being restored, perhaps
     asyncpg.ReadOnlySQLTransactionError,  # a standby, after a failover
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InternalClientError,
@@ -41,9 +43,18 @@ class Role(StrEnum):
 
 
 async def open_pool(
-    connect_args: ConnectArgs, role: Role, *, size_min: int = 1, size_max: int = 10
+    connect_args: ConnectArgs,
+    role: Role,
+    *,
+    size_min: int = 1,
+    size_max: int = 10,
+    answer_s_max: float | None = None,
 ) -> "Pool":
-    with_role = {**connect_args, "server_settings": _settings(connect_args, role)}
+    with_role = {
+        **connect_args,
+        "server_settings": _settings(connect_args, role),
+        "command_timeout": answer_s_max,
+    }
     async with reaching():
         return await asyncpg.create_pool(min_size=size_min, max_size=size_max, **with_role)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 CHANNEL = "wc_wake"
+PEOPLE_CHANNEL = "wc_people"  # ids of users whose keys have ended or changed
 IDS_MAX = 100  # 3,700 bytes, where PostgreSQL allows 8,000; whoever changes more says "look at all"
 _RECONNECT_DELAY_S = 0.2
 _RECONNECT_DELAY_S_MAX = 5.0
@@ -31,11 +32,20 @@ _ALL: frozenset[UUID] = frozenset()
 class PostgresHints:
     """Sends through the pool of whoever wrote, listens on a connection of its own."""
 
-    def __init__(self, pool: "Pool", connect_args: ConnectArgs, role: Role, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        pool: "Pool",
+        connect_args: ConnectArgs,
+        role: Role,
+        *,
+        clock: Clock,
+        channel: str = CHANNEL,
+    ) -> None:
         self._pool = pool
         self._connect_args = connect_args
         self._role = role
         self._clock = clock
+        self._channel = channel
 
     async def send(self, workspace_ids: Collection[UUID]) -> None:
         if not workspace_ids:
@@ -43,13 +53,13 @@ class PostgresHints:
         payload = ",".join(map(str, workspace_ids)) if len(workspace_ids) <= IDS_MAX else ""
         try:
             async with reaching():
-                await self._pool.execute(statements()["notify"], CHANNEL, payload)
+                await self._pool.execute(statements()["notify"], self._channel, payload)
         except StoreUnavailable as error:
             log.warning("hint_not_sent", reason=str(error))
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
-        listener = _Listener(self._connect_args, self._role, self._clock)
+        listener = _Listener(self._connect_args, self._role, self._clock, self._channel)
         try:
             await listener.open()
             yield listener
@@ -60,7 +70,8 @@ class PostgresHints:
 class _Listener:
     """Hints that came in since they were last asked for, as one set. Reconnects when asked, so that it needs no task."""
 
-    def __init__(self, connect_args: ConnectArgs, role: Role, clock: Clock) -> None:
+    def __init__(self, connect_args: ConnectArgs, role: Role, clock: Clock, channel: str) -> None:
+        self._channel = channel
         self._connect_args = connect_args
         self._role = role
         self._clock = clock
@@ -91,7 +102,7 @@ class _Listener:
         connection.add_termination_listener(self._on_lost)
         try:
             async with reaching():
-                await connection.add_listener(CHANNEL, self._on_hint)
+                await connection.add_listener(self._channel, self._on_hint)
         except StoreUnavailable as error:
             connection.terminate()
             log.warning("hints_unreachable", reason=str(error))

@@ -109,9 +109,9 @@ INSERT INTO users (id, username, password_hash, role) VALUES ($1, $2, $3, $4);
 INSERT INTO workspaces (
     id, owner_user_id, name, image_ref, ide, instance_backend, storage_backend, home_store_key, description, memo, resources,
     desired_state, deleted_at, purge_at, recover_at, recover_accepts_loss, standby_ttl_seconds, archive_ttl_seconds,
-    last_access_at, awake_until, revision
+    last_access_at, awake_until, revision, request_id
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 RETURNING *;
 
 -- name: get
@@ -165,7 +165,8 @@ UPDATE workspaces SET
     archive_ttl_seconds = $18,
     last_access_at = $19,
     awake_until = $20,
-    revision = $21
+    revision = $21,
+    request_id = $22
 WHERE id = $1
 RETURNING *;
 

@@ -61,6 +61,7 @@ def to_spec(row: Row) -> Spec:
         last_access_at=row["last_access_at"],
         awake_until=row["awake_until"],
         revision=row["revision"],
+        request_id=row["request_id"],
     )
 
 
@@ -121,6 +122,7 @@ def from_spec(spec: Spec) -> tuple[Any, ...]:
         spec.last_access_at,
         spec.awake_until,
         spec.revision,
+        spec.request_id,
     )
 
 

@@ -1,23 +1,25 @@
-"""One id per request: taken from the caller if it is plain, else made; bound to the logs and sent back."""
+"""One id per request: taken from the caller if it is plain, else made; bound to the logs and the history, and sent back. Counted, too."""
 
 import re
-from typing import Any
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from codehub.ports.meters import Meters
 from codehub.ports.system import Clock, Identity
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_API = "/api/"
 log = structlog.get_logger()
 
 
-class RequestId:
-    def __init__(self, app: ASGIApp, *, identity: Identity, clock: Clock) -> None:
+class Requests:
+    def __init__(self, app: ASGIApp, *, identity: Identity, clock: Clock, meters: Meters) -> None:
         self._app = app
         self._identity = identity
         self._clock = clock
+        self._meters = meters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -25,25 +27,36 @@ class RequestId:
             return
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _PLAIN.fullmatch(given) else str(self._identity.new_id())
+        scope.setdefault("state", {})["request_id"] = request_id
         began = self._clock.monotonic()
-        status: Any = None
+        status = 0
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                if scope["path"].startswith(_API):
+                    headers["X-Content-Type-Options"] = "nosniff"
+                    headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 await self._app(scope, receive, send_with_id)
             finally:
-                elapsed_ms = round((self._clock.monotonic() - began) * 1000, 1)
+                elapsed_s = self._clock.monotonic() - began
+                self._meters.request(scope["method"], _route(scope), status, elapsed_s)
                 log.info(
                     "request",
                     method=scope["method"],
                     path=scope["path"],
                     status=status,
-                    elapsed_ms=elapsed_ms,
+                    elapsed_ms=round(elapsed_s * 1000, 1),
                 )
+
+
+def _route(scope: Scope) -> str:
+    """Return the route's own words, never the path's: a meter has as many rows as there are routes."""
+    return getattr(scope.get("route"), "path", "") or "none"

@@ -1,0 +1,175 @@
+"""People and keys in memory, at a clock that is given. Refuses what the schema refuses."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from codehub.core.access import Person, Role, Scope, Throttle, User
+from codehub.core.workspace import Workspace, is_deleted
+from codehub.ports.access import (
+    Amendment,
+    Credentials,
+    LastAdmin,
+    Token,
+    UnknownToken,
+    UnknownUser,
+    UsernameTaken,
+)
+from codehub.ports.store import Contradiction
+
+_NOTED_EVERY = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    user_id: UUID
+    last_seen_at: datetime
+    expires_at: datetime
+
+
+@dataclass
+class People:
+    """What the stores in memory share: who there is, and who owns which workspace."""
+
+    users: dict[UUID, Credentials] = field(default_factory=dict)
+    workspaces: dict[UUID, Workspace] = field(default_factory=dict)
+
+
+class MemoryAccess:
+    """Between two awaits nothing else runs: every method is one such stretch, and so a transaction."""
+
+    def __init__(self, people: People, *, now: Callable[[], datetime]) -> None:
+        self._people = people
+        self._now = now
+        self._sessions: dict[bytes, _Session] = {}
+        self._tokens: dict[bytes, tuple[UUID, Token]] = {}
+        self._failures: dict[str, tuple[int, datetime]] = {}
+
+    async def add_user(self, user_id: UUID, *, username: str, password_hash: str, role: Role) -> User:
+        if not password_hash.startswith("$argon2id$") or not username:
+            raise Contradiction("a user has a name and an argon2id hash")
+        if user_id in self._people.users or await self.credentials(username) is not None:
+            raise UsernameTaken(username)
+        user = User(user_id, username, role, disabled=False, created_at=self._now())
+        self._people.users[user_id] = Credentials(user, password_hash)
+        return user
+
+    async def users(self) -> Sequence[User]:
+        known = (found.user for found in self._people.users.values())
+        return sorted(known, key=lambda user: user.username.lower())
+
+    async def credentials(self, username: str) -> Credentials | None:
+        wanted = username.lower()
+        return next(
+            (found for found in self._people.users.values() if found.user.username.lower() == wanted), None
+        )
+
+    async def amend_user(
+        self, user_id: UUID, change: Amendment, *, keep_session: bytes | None = None
+    ) -> User:
+        found = self._people.users.get(user_id)
+        if found is None:
+            raise UnknownUser(str(user_id))
+        if (change.role is Role.MEMBER or change.disabled) and self._admins() == [user_id]:
+            raise LastAdmin
+        user = replace(
+            found.user,
+            role=found.user.role if change.role is None else change.role,
+            disabled=found.user.disabled if change.disabled is None else change.disabled,
+        )
+        self._people.users[user_id] = Credentials(user, change.password_hash or found.password_hash)
+        if change.password_hash is not None or change.disabled:
+            self._sessions = {
+                key: session
+                for key, session in self._sessions.items()
+                if session.user_id != user_id or key == keep_session
+            }
+        return user
+
+    async def open_session(self, id_sha256: bytes, user_id: UUID, *, lasts: timedelta) -> None:
+        now = self._now()
+        self._sessions[id_sha256] = _Session(user_id, now, now + lasts)
+
+    async def close_session(self, id_sha256: bytes) -> None:
+        self._sessions.pop(id_sha256, None)
+
+    async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
+        found, now = self._sessions.get(id_sha256), self._now()
+        if found is None or found.expires_at <= now:
+            return None
+        user = self._people.users[found.user_id].user
+        if user.disabled:
+            return None
+        if now - found.last_seen_at > _NOTED_EVERY:
+            self._sessions[id_sha256] = _Session(found.user_id, now, now + lasts)
+        return Person(user, Scope.WRITE, is_token=False, key_sha256=id_sha256)
+
+    async def add_token(
+        self,
+        token_id: UUID,
+        user_id: UUID,
+        *,
+        name: str,
+        token_sha256: bytes,
+        scope: Scope,
+        lasts: timedelta | None,
+    ) -> Token:
+        now = self._now()
+        made = Token(token_id, name, scope, now, None if lasts is None else now + lasts, None)
+        self._tokens[token_sha256] = (user_id, made)
+        return made
+
+    async def tokens(self, user_id: UUID) -> Sequence[Token]:
+        return sorted(
+            (token for owner, token in self._tokens.values() if owner == user_id), key=lambda token: token.id
+        )
+
+    async def delete_token(self, token_id: UUID, user_id: UUID) -> None:
+        for key, (owner, token) in self._tokens.items():
+            if (owner, token.id) == (user_id, token_id):
+                del self._tokens[key]
+                return
+        raise UnknownToken(str(token_id))
+
+    async def token(self, token_sha256: bytes) -> Person | None:
+        found, now = self._tokens.get(token_sha256), self._now()
+        if found is None:
+            return None
+        owner, token = found
+        user = self._people.users[owner].user
+        if user.disabled or (token.expires_at is not None and token.expires_at <= now):
+            return None
+        if token.last_used_at is None or now - token.last_used_at > _NOTED_EVERY:
+            self._tokens[token_sha256] = (owner, replace(token, last_used_at=now))
+        return Person(user, token.scope, is_token=True, key_sha256=token_sha256)
+
+    async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
+        now = self._now()
+        waits = [
+            throttle.wait_s(*self._failures[key], now)
+            for key, throttle in throttles.items()
+            if key in self._failures
+        ]
+        if (wait_s := max(waits, default=0.0)) > 0:
+            return wait_s
+        for key, throttle in throttles.items():
+            failures, last_at = self._failures.get(key, (0, now))
+            is_forgotten = (now - last_at).total_seconds() >= throttle.forget_s
+            self._failures[key] = (1 if is_forgotten else failures + 1, now)
+        return 0.0
+
+    async def forgive(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._failures.pop(key, None)
+
+    async def owner_of(self, workspace_id: UUID) -> UUID | None:
+        row = self._people.workspaces.get(workspace_id)
+        return None if row is None or is_deleted(row) else row.spec.owner_user_id
+
+    def _admins(self) -> list[UUID]:
+        return [
+            user_id
+            for user_id, found in self._people.users.items()
+            if found.user.role is Role.ADMIN and not found.user.disabled
+        ]

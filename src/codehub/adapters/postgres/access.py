@@ -1,0 +1,176 @@
+"""People and keys on PostgreSQL. Hashes go in, persons come out. All time is the database's."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+
+from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.rows import Row
+from codehub.adapters.postgres.sql import statements
+from codehub.core.access import Person, Role, Scope, Throttle, User
+from codehub.ports.access import (
+    Amendment,
+    Credentials,
+    LastAdmin,
+    Token,
+    UnknownToken,
+    UnknownUser,
+    UsernameTaken,
+)
+
+if TYPE_CHECKING:
+    from codehub.adapters.postgres.connect import Pool
+
+
+class PostgresAccess:
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._sql = statements()
+
+    async def add_user(self, user_id: UUID, *, username: str, password_hash: str, role: Role) -> User:
+        async with translated():
+            try:
+                row = await self._pool.fetchrow(self._sql["add_user"], user_id, username, password_hash, role)
+            except asyncpg.UniqueViolationError as error:
+                raise UsernameTaken(username) from error
+        assert row is not None
+        return _to_user(row)
+
+    async def users(self) -> Sequence[User]:
+        async with translated():
+            return [_to_user(row) for row in await self._pool.fetch(self._sql["users"])]
+
+    async def credentials(self, username: str) -> Credentials | None:
+        if not is_storable(username):
+            return None
+        async with translated():
+            row = await self._pool.fetchrow(self._sql["credentials"], username)
+        return None if row is None else Credentials(_to_user(row), row["password_hash"])
+
+    async def amend_user(
+        self, user_id: UUID, change: Amendment, *, keep_session: bytes | None = None
+    ) -> User:
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            if change.role is Role.MEMBER or change.disabled:
+                admins = [row["id"] for row in await connection.fetch(self._sql["lock_admins"])]
+                if admins == [user_id]:
+                    raise LastAdmin
+            row = await connection.fetchrow(
+                self._sql["amend_user"], user_id, change.password_hash, change.role, change.disabled
+            )
+            if row is None:
+                raise UnknownUser(str(user_id))
+            if change.password_hash is not None or change.disabled:
+                await connection.execute(self._sql["close_sessions_of"], user_id, keep_session)
+        return _to_user(row)
+
+    async def open_session(self, id_sha256: bytes, user_id: UUID, *, lasts: timedelta) -> None:
+        async with translated():
+            await self._pool.execute(self._sql["open_session"], id_sha256, user_id, lasts)
+
+    async def close_session(self, id_sha256: bytes) -> None:
+        async with translated():
+            await self._pool.execute(self._sql["close_session"], id_sha256)
+
+    async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
+        async with translated():
+            row = await self._pool.fetchrow(self._sql["session"], id_sha256)
+            if row is None:
+                return None
+            if row["is_to_be_prolonged"]:
+                await self._pool.execute(self._sql["prolong_session"], id_sha256, lasts)
+        return Person(_to_user(row), Scope.WRITE, is_token=False, key_sha256=id_sha256)
+
+    async def add_token(
+        self,
+        token_id: UUID,
+        user_id: UUID,
+        *,
+        name: str,
+        token_sha256: bytes,
+        scope: Scope,
+        lasts: timedelta | None,
+    ) -> Token:
+        async with translated():
+            row = await self._pool.fetchrow(
+                self._sql["add_token"], token_id, user_id, name, token_sha256, scope, lasts
+            )
+        assert row is not None
+        return _to_token(row)
+
+    async def tokens(self, user_id: UUID) -> Sequence[Token]:
+        async with translated():
+            return [_to_token(row) for row in await self._pool.fetch(self._sql["tokens"], user_id)]
+
+    async def delete_token(self, token_id: UUID, user_id: UUID) -> None:
+        async with translated():
+            if await self._pool.fetchval(self._sql["delete_token"], token_id, user_id) is None:
+                raise UnknownToken(str(token_id))
+
+    async def token(self, token_sha256: bytes) -> Person | None:
+        async with translated():
+            row = await self._pool.fetchrow(self._sql["token"], token_sha256)
+            if row is None:
+                return None
+            if row["is_to_be_noted"]:
+                await self._pool.execute(self._sql["note_token_use"], token_sha256)
+        return Person(_to_user(row), Scope(row["scope"]), is_token=True, key_sha256=token_sha256)
+
+    async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
+        by_key = {_hashed(key): throttle for key, throttle in throttles.items()}
+        keys = sorted(by_key)
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            for key in keys:
+                number = int.from_bytes(key[:8], "big", signed=True)
+                await connection.execute(self._sql["lock_try"], number)
+            rows = await connection.fetch(self._sql["failures"], keys)
+            now = rows[0]["now"]
+            known = {row["key_sha256"]: (row["failures"], row["last_at"]) for row in rows}
+            waits = [by_key[key].wait_s(*known[key], now) for key in keys if key in known]
+            if (wait_s := max(waits, default=0.0)) > 0:
+                return wait_s
+            counts = [
+                known[key][0] + 1
+                if key in known and (now - known[key][1]).total_seconds() < by_key[key].forget_s
+                else 1
+                for key in keys
+            ]
+            await connection.execute(self._sql["count_failures"], keys, counts)
+        return 0.0
+
+    async def forgive(self, keys: Sequence[str]) -> None:
+        async with translated():
+            await self._pool.execute(self._sql["forgive"], [_hashed(key) for key in keys])
+
+    async def owner_of(self, workspace_id: UUID) -> UUID | None:
+        async with translated():
+            found: UUID | None = await self._pool.fetchval(self._sql["owner_of"], workspace_id)
+        return found
+
+
+def is_storable(text: str) -> bool:
+    """Whether PostgreSQL can hold it as text; if not, nobody is called so."""
+    return "\0" not in text and text.isprintable()
+
+
+def _hashed(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _to_user(row: Row) -> User:
+    return User(row["id"], row["username"], Role(row["role"]), row["disabled"], row["created_at"])
+
+
+def _to_token(row: Row) -> Token:
+    return Token(
+        row["id"],
+        row["name"],
+        Scope(row["scope"]),
+        row["created_at"],
+        row["expires_at"],
+        row["last_used_at"],
+    )

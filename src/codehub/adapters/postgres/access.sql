@@ -1,0 +1,81 @@
+-- People, sessions, tokens and failed sign-ins. Words come in as hashes only.
+
+-- name: add_user
+INSERT INTO users (id, username, password_hash, role) VALUES ($1, $2, $3, $4)
+RETURNING id, username, role, disabled, created_at;
+
+-- name: users
+SELECT id, username, role, disabled, created_at FROM users ORDER BY lower(username);
+
+-- name: credentials
+SELECT id, username, role, disabled, created_at, password_hash FROM users WHERE lower(username) = lower($1);
+
+-- name: lock_admins
+-- Whoever may take the last admin away waits for whoever does so now.
+SELECT id FROM users WHERE role = 'admin' AND NOT disabled ORDER BY id FOR NO KEY UPDATE;
+
+-- name: amend_user
+UPDATE users SET
+    password_hash = coalesce($2, password_hash), role = coalesce($3, role), disabled = coalesce($4, disabled)
+WHERE id = $1
+RETURNING id, username, role, disabled, created_at;
+
+-- name: close_sessions_of
+-- Every session of a user but one.
+DELETE FROM sessions WHERE user_id = $1 AND id_sha256 IS DISTINCT FROM $2;
+
+-- name: open_session
+-- Sessions that are over go with it: nobody else looks for them.
+WITH over AS (DELETE FROM sessions WHERE expires_at < now())
+INSERT INTO sessions (id_sha256, user_id, expires_at) VALUES ($1, $2, clock_timestamp() + $3::interval);
+
+-- name: close_session
+DELETE FROM sessions WHERE id_sha256 = $1;
+
+-- name: session
+SELECT u.id, u.username, u.role, u.disabled, u.created_at, s.last_seen_at < now() - interval '1 hour' AS is_to_be_prolonged
+FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.id_sha256 = $1 AND s.expires_at > now() AND NOT u.disabled;
+
+-- name: prolong_session
+UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + $2::interval WHERE id_sha256 = $1;
+
+-- name: add_token
+INSERT INTO api_tokens (id, user_id, name, token_sha256, scope, expires_at)
+VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::interval)
+RETURNING id, name, scope, created_at, expires_at, last_used_at;
+
+-- name: tokens
+SELECT id, name, scope, created_at, expires_at, last_used_at FROM api_tokens WHERE user_id = $1 ORDER BY id;
+
+-- name: delete_token
+DELETE FROM api_tokens WHERE id = $1 AND user_id = $2 RETURNING id;
+
+-- name: token
+SELECT u.id, u.username, u.role, u.disabled, u.created_at, t.scope,
+    coalesce(t.last_used_at < now() - interval '1 hour', true) AS is_to_be_noted
+FROM api_tokens t JOIN users u ON u.id = t.user_id
+WHERE t.token_sha256 = $1 AND (t.expires_at IS NULL OR t.expires_at > now()) AND NOT u.disabled;
+
+-- name: note_token_use
+UPDATE api_tokens SET last_used_at = clock_timestamp() WHERE token_sha256 = $1;
+
+-- name: lock_try
+-- One key's tries wait for each other, also those of a key that has no row yet.
+SELECT pg_advisory_xact_lock($1);
+
+-- name: failures
+WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
+SELECT clock.now, f.key_sha256, f.failures, f.last_at
+FROM clock LEFT JOIN login_failures f ON f.key_sha256 = ANY ($1::bytea[]);
+
+-- name: count_failures
+INSERT INTO login_failures (key_sha256, failures) SELECT unnest($1::bytea[]), unnest($2::integer[])
+ON CONFLICT (key_sha256) DO UPDATE SET failures = excluded.failures, last_at = clock_timestamp();
+
+-- name: forgive
+-- And, as nobody else does it, forget what is long over.
+DELETE FROM login_failures WHERE key_sha256 = ANY ($1::bytea[]) OR last_at < now() - interval '1 day';
+
+-- name: owner_of
+SELECT owner_user_id FROM workspaces WHERE id = $1 AND (phase <> 'DELETED' OR deleted_at IS NULL);

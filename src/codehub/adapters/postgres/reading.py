@@ -1,0 +1,114 @@
+"""What faces read of the store on PostgreSQL: pages, streams, counts. Writes nothing."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.known_rows import KnownRows
+from codehub.adapters.postgres.rows import Row
+from codehub.adapters.postgres.sql import statements
+from codehub.core.operations import Phase
+from codehub.core.progress import Progress
+from codehub.core.workspace import Workspace
+from codehub.ports.store import Feed, FeedEvent, Moving, PageQuery, Position
+
+if TYPE_CHECKING:
+    from codehub.adapters.postgres.connect import Pool
+
+_AFTER_ALL_IDS = UUID(int=(1 << 128) - 1)
+
+
+class PostgresReading:
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._sql = statements()
+        self._rows = KnownRows()
+
+    async def page(self, query: PageQuery) -> Sequence[Workspace]:
+        words = None if query.words is None else f"%{_literal(query.words)}%"
+        rest = (query.before_id or _AFTER_ALL_IDS, query.phase, words, query.deleted, query.limit)
+        async with translated():
+            if query.owner_user_id is None:
+                stamps = await self._pool.fetch(self._sql["page_of_all"], *rest)
+            else:
+                stamps = await self._pool.fetch(self._sql["page_of_owner"], query.owner_user_id, *rest)
+        found = await self._current(stamps)
+        return [found[stamp["id"]] for stamp in stamps if stamp["id"] in found]
+
+    async def several(self, workspace_ids: Collection[UUID]) -> Mapping[UUID, Workspace]:
+        async with translated():
+            stamps = await self._pool.fetch(self._sql["stamps"], list(workspace_ids))
+        return await self._current(stamps)
+
+    async def usernames(self, user_ids: Collection[UUID]) -> Mapping[UUID, str]:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["usernames"], list(user_ids))
+        return {row["id"]: row["username"] for row in rows}
+
+    async def count_running(self, owner_user_id: UUID) -> int:
+        async with translated():
+            return int(await self._pool.fetchval(self._sql["count_running"], owner_user_id))
+
+    async def now(self) -> datetime:
+        async with translated():
+            now: datetime = await self._pool.fetchval(self._sql["now"])
+        return now
+
+    async def phases(self) -> Mapping[Phase, int]:
+        async with translated():
+            return {Phase(row["phase"]): row["count"] for row in await self._pool.fetch(self._sql["phases"])}
+
+    async def feed(self, after: Position, *, limit: int, owner_user_id: UUID | None = None) -> Feed:
+        since = (str(after.xact), after.seq, limit)
+        async with translated():
+            if owner_user_id is None:
+                rows = await self._pool.fetch(self._sql["feed"], *since)
+            else:
+                rows = await self._pool.fetch(self._sql["feed_of_owner"], *since, owner_user_id)
+        # The row of the open transactions is always there; where nothing was found, the event in it is NULL.
+        found = [row for row in rows if row["seq"] is not None]
+        position = _to_position(found[-1]) if found else after
+        events = [
+            FeedEvent(_to_position(row), row["workspace_id"], row["owner_user_id"], row["is_end"])
+            for row in found
+        ]
+        return Feed(events, position, rows[0]["is_held_back"])
+
+    async def feed_end(self) -> Position:
+        async with translated():
+            row = await self._pool.fetchrow(self._sql["feed_end"])
+        return Position(0, 0) if row is None else _to_position(row)
+
+    async def feed_position(self, seq: int) -> Position | None:
+        async with translated():
+            row = await self._pool.fetchrow(self._sql["feed_position"], seq)
+        return None if row is None else _to_position(row)
+
+    async def moving(self) -> Sequence[Moving]:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["moving"])
+        return [Moving(row["id"], row["owner_user_id"], Progress(*tuple(row)[2:])) for row in rows]
+
+    async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["sleeping_soon"], within)
+        return [self._rows.take(row) for row in rows]
+
+    async def _current(self, stamps: Sequence[Row]) -> Mapping[UUID, Workspace]:
+        found, missing = self._rows.found(stamps)
+        if missing:
+            async with translated():
+                rows = await self._pool.fetch(self._sql["several"], missing)
+            found.update((row["id"], self._rows.take(row)) for row in rows)
+        return found
+
+
+def _to_position(row: Row) -> Position:
+    return Position(int(row["xact"]), row["seq"])
+
+
+def _literal(words: str) -> str:
+    """Return words for LIKE that mean themselves."""
+    return words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

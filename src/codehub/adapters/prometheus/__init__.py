@@ -1,0 +1,1 @@
+"""Meters for Prometheus."""

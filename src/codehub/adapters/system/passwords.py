@@ -1,0 +1,34 @@
+"""argon2id in threads, a few at a time: a flood of sign-ins takes its turn, not the machine's memory."""
+
+import asyncio
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from codehub.adapters.threads import in_thread
+
+_AT_ONCE = 2
+
+
+class Argon2Passwords:
+    """OWASP's parameters unless told otherwise: 19 MB, two rounds."""
+
+    def __init__(self, *, memory_kb: int = 19_456, rounds: int = 2) -> None:
+        self._hasher = PasswordHasher(time_cost=rounds, memory_cost=memory_kb, parallelism=1)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._nobody = self._hasher.hash("nobody has this password")
+
+    async def hashed(self, password: str) -> str:
+        async with self._turns:
+            return await in_thread(self._hasher.hash, password)
+
+    async def verified(self, password: str, password_hash: str | None) -> bool:
+        async with self._turns:
+            is_right = await in_thread(self._verify, password, password_hash or self._nobody)
+        return is_right and password_hash is not None
+
+    def _verify(self, password: str, password_hash: str) -> bool:
+        try:
+            return self._hasher.verify(password_hash, password)
+        except (VerificationError, InvalidHashError):
+            return False

@@ -1,0 +1,50 @@
+"""Bounds on what comes in: how large a body may be and how long it may take. In: any ASGI application; out: one that is safe to send to."""
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_MAX = 1_048_576
+_BODY_S_MAX = 30.0
+
+
+class BoundedBodies:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        said = Headers(scope=scope).get("content-length", "0")
+        is_said_too_large = said.isdigit() and int(said[:20]) > BODY_MAX
+        deadline = asyncio.get_running_loop().time() + _BODY_S_MAX
+        got, is_complete = 0, False
+
+        async def receive_bounded() -> Message:
+            nonlocal got, is_complete
+            if is_said_too_large:
+                raise _too_large()
+            if is_complete:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(
+                    408, "The body took too long to arrive.", headers={"Connection": "close"}
+                ) from None
+            if message["type"] == "http.request":
+                got += len(message.get("body", b""))
+                is_complete = not message.get("more_body", False)
+                if got > BODY_MAX:
+                    raise _too_large()
+            return message
+
+        await self._app(scope, receive_bounded, send)
+
+
+def _too_large() -> HTTPException:
+    return HTTPException(413, f"The body is larger than {BODY_MAX} bytes.", headers={"Connection": "close"})

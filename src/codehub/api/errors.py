@@ -1,0 +1,182 @@
+"""Errors in one shape: what went wrong in, `{"error": {"code", "message", "details"}}` out. The codes are fixed by wire.md."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from codehub.core.wishes import Refusal, Refused
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.store import NameTaken, StoreUnavailable
+
+log = structlog.get_logger()
+
+_RETRY_AFTER_S = 2
+_INPUT_LENGTH_MAX = 200
+
+
+class Code(StrEnum):
+    INVALID_REQUEST = "INVALID_REQUEST"
+    UNAUTHORIZED = "UNAUTHORIZED"
+    FORBIDDEN = "FORBIDDEN"
+    WORKSPACE_NOT_FOUND = "WORKSPACE_NOT_FOUND"
+    NOT_FOUND = "NOT_FOUND"
+    INVALID_STATE = "INVALID_STATE"
+    OPERATION_IN_PROGRESS = "OPERATION_IN_PROGRESS"
+    RECOVERY_REQUIRED = "RECOVERY_REQUIRED"
+    NAME_TAKEN = "NAME_TAKEN"
+    PRECONDITION_FAILED = "PRECONDITION_FAILED"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    TOO_MANY_REQUESTS = "TOO_MANY_REQUESTS"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+    UPSTREAM_UNAVAILABLE = "UPSTREAM_UNAVAILABLE"
+    UNAVAILABLE = "UNAVAILABLE"
+
+
+STATUS: Mapping[Code, int] = {
+    Code.INVALID_REQUEST: 422,
+    Code.UNAUTHORIZED: 401,
+    Code.FORBIDDEN: 403,
+    Code.WORKSPACE_NOT_FOUND: 404,
+    Code.NOT_FOUND: 404,
+    Code.INVALID_STATE: 409,
+    Code.OPERATION_IN_PROGRESS: 409,
+    Code.RECOVERY_REQUIRED: 409,
+    Code.NAME_TAKEN: 409,
+    Code.PRECONDITION_FAILED: 412,
+    Code.PAYLOAD_TOO_LARGE: 413,
+    Code.TOO_MANY_REQUESTS: 429,
+    Code.LIMIT_EXCEEDED: 429,
+    Code.INTERNAL_ERROR: 500,
+    Code.UPSTREAM_UNAVAILABLE: 502,
+    Code.UNAVAILABLE: 503,
+}
+
+# What the framework itself refuses.
+_OF_STATUS: Mapping[int, Code] = {
+    401: Code.UNAUTHORIZED,
+    403: Code.FORBIDDEN,
+    404: Code.NOT_FOUND,
+    413: Code.PAYLOAD_TOO_LARGE,
+    429: Code.TOO_MANY_REQUESTS,
+    503: Code.UNAVAILABLE,
+}
+
+
+class ApiError(Exception):
+    """An answer that is an error."""
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        details: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+        self.headers = headers
+
+
+def refused(refusal: Refused) -> ApiError:
+    code = Code(refusal.code.value)
+    return ApiError(code, refusal.message, refusal.details)
+
+
+def invalid(field: str, problem: str) -> ApiError:
+    """Say which field is wrong, and why."""
+    return ApiError(Code.INVALID_REQUEST, f"{field}: {problem}", [{"field": field, "problem": problem}])
+
+
+NO_WORKSPACE = ApiError(Code.WORKSPACE_NOT_FOUND, "There is no such workspace.")
+
+
+def error_body(code: str, message: str, details: object = None) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "details": details}}
+
+
+def install(app: FastAPI) -> None:
+    """Let every error leave in the one shape."""
+    app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(NameTaken, _name_taken)
+    app.add_exception_handler(StoreUnavailable, _unavailable)
+    app.add_exception_handler(BackendUnreachable, _unavailable)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _failed)
+
+
+def _answer(
+    status: int, code: Code, message: str, details: object = None, headers: Any = None
+) -> JSONResponse:
+    return JSONResponse(error_body(code, message, details), status_code=status, headers=headers)
+
+
+async def _api_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ApiError)
+    return _answer(STATUS[error.code], error.code, error.message, error.details, error.headers)
+
+
+async def _not_valid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problems = error.errors()
+    if any(problem["type"] == "json_invalid" for problem in problems):
+        return _answer(400, Code.INVALID_REQUEST, "The body is not JSON.", _told(problems))
+    details = _told(problems)
+    first = details[0]
+    return _answer(422, Code.INVALID_REQUEST, f"{first['field']}: {first['problem']}", details)
+
+
+def _told(problems: Sequence[Any]) -> list[dict[str, str]]:
+    return [
+        {
+            "field": ".".join(str(part) for part in problem["loc"][1:]) or str(problem["loc"][0]),
+            "problem": _safe(str(problem["msg"]).removeprefix("Value error, ")),
+        }
+        for problem in problems
+    ]
+
+
+def _safe(text: str) -> str:
+    """Bound words that may quote what came from outside (security 17)."""
+    return text.encode("utf-8", "replace").decode("utf-8")[:_INPUT_LENGTH_MAX]
+
+
+async def _name_taken(_request: Request, _error: Exception) -> JSONResponse:
+    return _answer(409, Code.NAME_TAKEN, "You have a workspace of this name. Choose another.")
+
+
+async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
+    log.warning("unavailable", reason=str(error))
+    return _answer(
+        503,
+        Code.UNAVAILABLE,
+        "Something this needs does not answer. Try again soon.",
+        headers={"Retry-After": str(_RETRY_AFTER_S)},
+    )
+
+
+async def _http_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = _OF_STATUS.get(error.status_code, Code.INVALID_REQUEST)
+    return _answer(error.status_code, code, str(error.detail), headers=error.headers)
+
+
+async def _failed(_request: Request, _error: Exception) -> JSONResponse:
+    return _answer(
+        500,
+        Code.INTERNAL_ERROR,
+        "Something went wrong here. The log has it under this request's X-Request-Id.",
+    )
+
+
+assert {refusal.value for refusal in Refusal} <= {code.value for code in Code}

@@ -1,0 +1,226 @@
+"""The live feed of one process: events of the history in, one message to each stream they concern out.
+
+One reader follows the history for all streams. A hint wakes it, and a tick, should every hint be lost. Whoever reads too slowly is
+cut off, and comes back with Last-Event-ID: nothing is kept for them here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import structlog
+
+from codehub.api import render
+from codehub.api.parts import Parts
+from codehub.api.view import View
+from codehub.core.idle import sleeps_at
+from codehub.ports.store import FeedEvent, PageQuery, Position, StoreUnavailable
+
+if TYPE_CHECKING:
+    from codehub.core.progress import Progress
+
+log = structlog.get_logger()
+
+_BATCH = 500
+_TICK_S = 1.0
+_HELD_BACK_S = 0.02
+_BACKLOG_MAX = 512
+_EVERYTHING_PAGE = 200
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """What one reader has still to be sent. `owner_id` None: everybody's workspaces."""
+
+    owner_id: UUID | None
+    reader_id: UUID
+    begins_after: Position
+    waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_BACKLOG_MAX))
+    is_ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wants(self, owner_id: UUID) -> bool:
+        return self.owner_id in (None, owner_id)
+
+
+class LiveFeed:
+    def __init__(self, parts: Parts, view: View) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._view = view
+        self._streams: set[Stream] = set()
+        self._position: Position | None = None
+        self._warned: dict[UUID, datetime] = {}
+        self._moved: dict[UUID, Progress] = {}
+        self._woken = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow the history until cancelled. While the database is away nothing is lost: it is read later."""
+        async with AsyncExitStack() as stack:
+            hints = await stack.enter_async_context(self._parts.hints.listen())
+            people = await stack.enter_async_context(self._parts.people_hints.listen())
+            for name, work in (
+                ("wake", self._wake(hints)),
+                ("revoke", self._revoke(people)),
+                ("tick", self._tick()),
+            ):
+                task = self._parts.tasks.spawn(work, name=f"feed {name}")
+                stack.callback(task.cancel)
+            while True:
+                await self._woken.wait()
+                self._woken.clear()
+                try:
+                    await self._catch_up()
+                except StoreUnavailable as error:
+                    log.warning("feed_waits", reason=str(error))
+
+    # Streams
+
+    async def open(self, owner_id: UUID | None, reader_id: UUID) -> Stream:
+        """Begin a stream: from now on it gets everything that is after its beginning."""
+        if self._position is None:
+            end = await self._store.feed_end()
+            self._begin(end)
+        assert self._position is not None
+        stream = Stream(owner_id, reader_id, self._position)
+        self._streams.add(stream)
+        self._parts.meters.listening(len(self._streams))
+        return stream
+
+    def _begin(self, end: Position) -> None:
+        """Follow from here, unless somebody else opened a stream meanwhile."""
+        if self._position is None:
+            self._position = end
+
+    def close(self, stream: Stream) -> None:
+        self._streams.discard(stream)
+        self._parts.meters.listening(len(self._streams))
+        if not self._streams:
+            self._position = None
+
+    async def since(self, stream: Stream, seq: int) -> AsyncIterator[bytes]:
+        """Yield what the reader missed between this event and the stream's beginning; or, if that is too long ago, everything anew."""
+        position = await self._store.feed_position(seq)
+        if position is None:
+            async for one in self._everything(stream):
+                yield one
+            return
+        while position < stream.begins_after:
+            feed = await self._store.feed(position, limit=_BATCH, owner_user_id=stream.owner_id)
+            missed = [event for event in feed.events if event.position <= stream.begins_after]
+            for one in await self._messages(missed):
+                yield one
+            if not missed:
+                return
+            position = feed.position
+
+    async def _everything(self, stream: Stream) -> AsyncIterator[bytes]:
+        before: UUID | None = None
+        while True:
+            query = PageQuery(_EVERYTHING_PAGE, stream.owner_id, before)
+            rows = await self._store.page(query)
+            for body in await self._view.rendered(rows):
+                yield message("workspace_updated", body, stream.begins_after.seq)
+            if len(rows) < _EVERYTHING_PAGE:
+                return
+            before = rows[-1].id
+
+    async def pause(self, seconds: float) -> None:
+        await self._parts.clock.sleep(seconds)
+
+    # The reader
+
+    async def _catch_up(self) -> None:
+        while (position := self._position) is not None:
+            feed = await self._store.feed(position, limit=_BATCH)
+            messages = await self._messages(feed.events)
+            if self._position is not position:
+                continue  # the last stream was closed, and another opened, while this was read
+            for event, one in zip(feed.events, messages, strict=True):
+                self._send(one, [stream for stream in self._streams if stream.wants(event.owner_user_id)])
+            self._position = feed.position if feed.events else position
+            if not feed.events:
+                if not feed.is_held_back:
+                    return
+                await self._parts.clock.sleep(_HELD_BACK_S)
+
+    async def _messages(self, events: Sequence[FeedEvent]) -> list[bytes]:
+        """Return a message for each event, with the workspace as it is now."""
+        ids = {event.workspace_id for event in events if not event.is_end}
+        rows = await self._store.several(ids) if ids else {}
+        bodies = dict(zip(rows, await self._view.rendered(list(rows.values())), strict=True))
+        return [
+            message("workspace_deleted", _id(event.workspace_id), event.position.seq)
+            if event.is_end
+            else message("workspace_updated", bodies[event.workspace_id], event.position.seq)
+            for event in events
+        ]
+
+    def _send(self, one: bytes, streams: Collection[Stream], *, may_be_lost: bool = False) -> None:
+        for stream in streams:
+            try:
+                stream.waiting.put_nowait(one)
+            except asyncio.QueueFull:
+                if not may_be_lost and not stream.is_ended.is_set():
+                    self._parts.meters.cut_off()
+                    log.info("slow_reader_cut_off", user_id=str(stream.reader_id))
+                    stream.is_ended.set()
+
+    async def _wake(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
+        async for heard in hints:
+            self._parts.meters.hinted(max(len(heard), 1))
+            self._woken.set()
+
+    async def _revoke(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
+        """End the streams of people whose keys have changed: they come back if theirs is still good."""
+        async for people in hints:
+            for stream in self._streams:
+                if not people or stream.reader_id in people:
+                    stream.is_ended.set()
+
+    async def _tick(self) -> None:
+        while True:
+            await self._parts.clock.sleep(_TICK_S)
+            self._woken.set()
+            if self._streams:
+                try:
+                    await self._tell_what_moves()
+                    await self._tell_who_sleeps_soon()
+                except StoreUnavailable as error:
+                    log.warning("feed_waits", reason=str(error))
+
+    async def _tell_what_moves(self) -> None:
+        moving = await self._store.moving()
+        for one in moving:
+            if self._moved.get(one.workspace_id) != one.progress:
+                body = {"id": str(one.workspace_id), **render.progress_shape(one.progress)}
+                self._tell("workspace_progress", body, one.owner_user_id)
+        self._moved = {one.workspace_id: one.progress for one in moving}
+
+    async def _tell_who_sleeps_soon(self) -> None:
+        rows = await self._store.sleeping_soon(timedelta(seconds=self._parts.sleep_warning_s))
+        soon = {row.id: at for row in rows if (at := sleeps_at(row)) is not None}
+        for row in rows:
+            at = soon.get(row.id)
+            if at is not None and self._warned.get(row.id) != at:
+                body = {"id": str(row.id), "sleeps_at": render.time(at)}
+                self._tell("workspace_sleeping_soon", body, row.spec.owner_user_id)
+        self._warned = soon
+
+    def _tell(self, kind: str, body: object, owner_id: UUID) -> None:
+        """Send what may be lost: it has no id, and cuts nobody off."""
+        streams = [stream for stream in self._streams if stream.wants(owner_id)]
+        self._send(message(kind, render.to_json(body)), streams, may_be_lost=True)
+
+
+def message(kind: str, body: bytes, seq: int | None = None) -> bytes:
+    """Return one message as it goes over the wire."""
+    number = b"" if seq is None else b"id: %d\n" % seq
+    return b"%bevent: %b\ndata: %b\n\n" % (number, kind.encode(), body)
+
+
+def _id(workspace_id: UUID) -> bytes:
+    return b'{"id":"%b"}' % str(workspace_id).encode()

@@ -1,0 +1,54 @@
+"""The door of the API: a request in, who asks out. Refuses what nobody, the wrong person or another site's page sends."""
+
+from starlette.requests import Request
+
+from codehub.api.errors import ApiError, Code
+from codehub.core.access import Person, Scope, is_foreign
+from codehub.service.access import SESSION_COOKIE, AccessService
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_NOBODY = "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
+
+
+class Guard:
+    """Called once per request, as a dependency."""
+
+    def __init__(self, access: AccessService, base_url: str) -> None:
+        self._access = access
+        self._base_url = base_url
+
+    async def person(self, request: Request) -> Person:
+        """Return whoever asks, signed in by a session or a token; a change needs more than either."""
+        bearer = _bearer(request)
+        person = await self._access.authenticate(request.cookies.get(SESSION_COOKIE), bearer)
+        if person is None:
+            raise ApiError(Code.UNAUTHORIZED, _NOBODY, headers={"WWW-Authenticate": "Bearer"})
+        if request.method not in _SAFE:
+            if bearer is None:
+                self.refuse_foreign(request)
+            if person.scope is not Scope.WRITE:
+                raise ApiError(Code.FORBIDDEN, "This token may only read.")
+        return person
+
+    async def admin(self, request: Request) -> Person:
+        person = await self.person(request)
+        if not person.is_admin:
+            raise ApiError(Code.FORBIDDEN, "Only an admin may do this.")
+        return person
+
+    def refuse_foreign(self, request: Request) -> None:
+        """Refuse a change that a page of another site asks for (security 3)."""
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        if is_foreign(origin, site, self._base_url):
+            raise ApiError(
+                Code.FORBIDDEN, f"This request comes from another site. Open codehub at {self._base_url}."
+            )
+
+
+def _bearer(request: Request) -> str | None:
+    """Return the token that was sent; any other Authorization counts as one that opens nothing."""
+    header = request.headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, word = header.partition(" ")
+    return word.strip() if scheme.lower() == "bearer" else ""

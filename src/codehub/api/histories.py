@@ -1,0 +1,96 @@
+"""What became of a workspace and why: its history, its output, and an explanation. Only reads."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from codehub.api import render
+from codehub.api.desk import Asking, desk
+from codehub.api.document import OF_WORKSPACE, SIGNED_IN, answers
+from codehub.api.shapes import EventList, ExplainShape
+from codehub.api.view import JSON
+from codehub.api.workspaces import PREFIX, WorkspaceId
+from codehub.core.explain import explain
+from codehub.ports.backends import BackendUnreachable
+
+_DECISIONS = 5
+router = APIRouter(prefix=PREFIX, tags=["workspaces"])
+
+
+@router.get(
+    "/{workspace_id}/events",
+    summary="Its history, newest first",
+    response_model=EventList,
+    responses=answers(*OF_WORKSPACE),
+    openapi_extra=SIGNED_IN,
+)
+async def events(
+    request: Request,
+    person: Asking,
+    workspace_id: WorkspaceId,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[
+        str | None, Query(pattern=r"^[0-9]{0,18}$", description="`next_cursor` of the last page.")
+    ] = None,
+) -> Response:
+    row = await desk(request).find(person, workspace_id)
+    found = await desk(request).parts.store.history(
+        row.id, limit=limit + 1, before_seq=int(cursor) if cursor else None
+    )
+    items = [render.event(recorded) for recorded in found[:limit]]
+    next_cursor = str(found[limit - 1].seq) if len(found) > limit else None
+    return Response(render.to_json({"items": items, "next_cursor": next_cursor}), media_type=JSON)
+
+
+@router.get(
+    "/{workspace_id}/logs",
+    summary="The output of its instance, oldest first",
+    response_class=Response,
+    responses=answers(*OF_WORKSPACE)
+    | {200: {"description": "Its output.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    openapi_extra=SIGNED_IN,
+)
+async def logs(
+    request: Request,
+    person: Asking,
+    workspace_id: WorkspaceId,
+    tail: Annotated[int, Query(ge=0, le=100_000, description="How many lines.")] = 200,
+    follow: Annotated[bool, Query(description="Go on as it writes more.")] = False,
+) -> Response:
+    row = await desk(request).find(person, workspace_id)
+    instances = desk(request).parts.instances.get(row.spec.instance_backend)
+    if instances is None:
+        raise BackendUnreachable(f"this process does not reach {row.spec.instance_backend}")
+    output = instances.logs(row.id, tail=tail, follow=follow)
+    if follow:
+        return StreamingResponse(output, media_type="text/plain; charset=utf-8")
+    return Response(b"".join([part async for part in output]), media_type="text/plain; charset=utf-8")
+
+
+@router.get(
+    "/{workspace_id}/explain",
+    summary="Where it is, where it should be, what is done about it, and why it is not there yet",
+    response_model=ExplainShape,
+    responses=answers(*OF_WORKSPACE),
+    openapi_extra=SIGNED_IN,
+)
+async def explained(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
+    row = await desk(request).find(person, workspace_id)
+    told = explain(row, await desk(request).parts.store.now())
+    decisions = await desk(request).parts.store.history(row.id, limit=_DECISIONS)
+    body = {
+        "phase": row.status.phase,
+        "desired_state": row.spec.desired_state,
+        "operation": row.status.operation,
+        "next": {"operation": told.operation, "why": told.why},
+        "waiting_for": told.waiting_for,
+        "since": render.time(told.since),
+        "error": render.error(row.status.error_info),
+        "actions": [
+            {"label": one.label, "method": one.method, "path": f"{PREFIX}/{row.id}{one.place}"}
+            for one in told.actions
+        ],
+        "decisions": [render.event(recorded) for recorded in decisions],
+    }
+    return Response(render.to_json(body), media_type=JSON)

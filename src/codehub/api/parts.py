@@ -1,0 +1,52 @@
+"""What the web application is made of: the services it asks, and what new workspaces begin with."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
+
+from codehub.core.limits import Limits
+from codehub.core.workspace import InstanceBackend, Resources, StorageBackend
+from codehub.ports.hints import Hints
+from codehub.ports.instances import InstanceController
+from codehub.ports.meters import Meters
+from codehub.ports.store import ApiStore
+from codehub.ports.system import Clock, Identity, Tasks
+from codehub.service.access import AccessService
+from codehub.service.workspaces import WorkspaceService
+
+# A check returns, or raises with a text that says why the part is not ready.
+Check = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a new workspace gets where its request says nothing."""
+
+    image_ref: str
+    ide: str
+    instance_backend: InstanceBackend
+    storage_backend: StorageBackend
+    standby_ttl_seconds: int | None
+    archive_ttl_seconds: int | None
+    resources: Resources = field(default_factory=Resources)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    store: ApiStore
+    workspaces: WorkspaceService
+    access: AccessService
+    hints: Hints
+    people_hints: Hints
+    instances: Mapping[InstanceBackend, InstanceController]
+    homes: Mapping[InstanceBackend, Sequence[StorageBackend]]
+    defaults: Defaults
+    limits: Limits
+    base_url: str
+    clock: Clock
+    identity: Identity
+    tasks: Tasks
+    meters: Meters
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    trusted_proxies: Sequence[IPv4Network | IPv6Network] = ()
+    sleep_warning_s: float = 60.0

@@ -1,0 +1,235 @@
+"""Signing in, one's session and password, tokens, and users: routes over the access service."""
+
+import math
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from codehub.api.addresses import client_address
+from codehub.api.desk import Admin, Asking, desk
+from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
+from codehub.api.errors import ApiError, Code
+from codehub.api.render import time
+from codehub.api.shapes import (
+    LoggedIn,
+    LoginBody,
+    PasswordBody,
+    SessionShape,
+    TokenBody,
+    TokenList,
+    TokenMade,
+    UserBody,
+    UserList,
+    UserPatch,
+    UserShape,
+)
+from codehub.core.access import User
+from codehub.ports.access import LastAdmin, Token, UnknownToken, UnknownUser, UsernameTaken
+from codehub.service.access import SESSION_COOKIE, SignedIn, Throttled
+
+_PRIVATE = {"Cache-Control": "no-store"}
+router = APIRouter(prefix="/api/v1")
+
+
+@router.post(
+    "/login",
+    tags=["signing in"],
+    summary="Sign in with a name and a password",
+    response_model=LoggedIn,
+    responses=answers(Code.UNAUTHORIZED, Code.FORBIDDEN, Code.TOO_MANY_REQUESTS, body=True),
+)
+async def login(request: Request, body: LoginBody) -> Response:
+    here = desk(request)
+    here.guard.refuse_foreign(request)
+    address = client_address(request, here.parts.trusted_proxies)
+    found = await here.parts.access.login(body.username, body.password, address=address)
+    if isinstance(found, Throttled):
+        wait_s = math.ceil(found.retry_after_s)
+        raise ApiError(
+            Code.TOO_MANY_REQUESTS,
+            f"Too many failed tries. Wait {wait_s} s, then try again.",
+            {"retry_after_seconds": wait_s},
+            headers={"Retry-After": str(wait_s)},
+        )
+    if not isinstance(found, SignedIn):
+        raise ApiError(Code.UNAUTHORIZED, "The name or the password is wrong.")
+    answer = JSONResponse({"user": _user(found.user)}, headers=_PRIVATE)
+    answer.headers["Set-Cookie"] = _cookie(request, found.session)
+    return answer
+
+
+@router.post(
+    "/logout",
+    tags=["signing in"],
+    summary="End this session",
+    status_code=204,
+    responses=answers(*OF_PEOPLE),
+    openapi_extra=SIGNED_IN,
+)
+async def logout(request: Request, person: Asking) -> Response:
+    await desk(request).parts.access.logout(person)
+    answer = Response(status_code=204)
+    if not person.is_token:
+        answer.headers["Set-Cookie"] = _cookie(request, "") + "; Max-Age=0"
+    return answer
+
+
+@router.get(
+    "/session",
+    tags=["signing in"],
+    summary="Who you are, and how many of your places are taken",
+    response_model=SessionShape,
+    responses=answers(*OF_PEOPLE),
+    openapi_extra=SIGNED_IN,
+)
+async def session(request: Request, person: Asking) -> Response:
+    parts = desk(request).parts
+    running = {"used": await parts.store.count_running(person.id), "max": parts.limits.per_user}
+    return JSONResponse({"user": _user(person.user), "limits": {"running": running}}, headers=_PRIVATE)
+
+
+@router.put(
+    "/session/password",
+    tags=["signing in"],
+    summary="Change your password, which ends your other sessions",
+    status_code=204,
+    responses=answers(*OF_PEOPLE, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def change_password(request: Request, person: Asking, body: PasswordBody) -> Response:
+    if not await desk(request).parts.access.change_password(person, body.old, body.new):
+        raise ApiError(Code.FORBIDDEN, "The old password is wrong.")
+    return Response(status_code=204)
+
+
+@router.post(
+    "/tokens",
+    tags=["tokens"],
+    summary="Make a token. Its word is shown here and never again",
+    status_code=201,
+    response_model=TokenMade,
+    responses=answers(*OF_PEOPLE, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def make_token(request: Request, person: Asking, body: TokenBody) -> Response:
+    lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
+    made, word = await desk(request).parts.access.make_token(
+        person, name=body.name, scope=body.scope, lasts=lasts
+    )
+    shown = {
+        "id": str(made.id),
+        "name": made.name,
+        "scope": made.scope,
+        "expires_at": time(made.expires_at),
+        "token": word,
+    }
+    return JSONResponse(shown, status_code=201, headers=_PRIVATE)
+
+
+@router.get(
+    "/tokens",
+    tags=["tokens"],
+    summary="Your tokens",
+    response_model=TokenList,
+    responses=answers(*OF_PEOPLE),
+    openapi_extra=SIGNED_IN,
+)
+async def tokens(request: Request, person: Asking) -> Response:
+    items = [_token(token) for token in await desk(request).parts.access.tokens(person)]
+    return JSONResponse({"items": items, "next_cursor": None})
+
+
+@router.delete(
+    "/tokens/{token_id}",
+    tags=["tokens"],
+    summary="Delete one of your tokens; it opens nothing any more",
+    status_code=204,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    openapi_extra=SIGNED_IN,
+)
+async def delete_token(request: Request, person: Asking, token_id: UUID) -> Response:
+    try:
+        await desk(request).parts.access.delete_token(person, token_id)
+    except UnknownToken:
+        raise ApiError(Code.NOT_FOUND, "You have no such token.") from None
+    return Response(status_code=204)
+
+
+@router.get(
+    "/users",
+    tags=["users"],
+    summary="Everybody (admins)",
+    response_model=UserList,
+    responses=answers(*OF_PEOPLE),
+    openapi_extra=SIGNED_IN,
+)
+async def users(request: Request, _admin: Admin) -> Response:
+    items = [_user(user) for user in await desk(request).parts.access.users()]
+    return JSONResponse({"items": items, "next_cursor": None})
+
+
+@router.post(
+    "/users",
+    tags=["users"],
+    summary="Add a user (admins)",
+    status_code=201,
+    response_model=UserShape,
+    responses=answers(*OF_PEOPLE, Code.NAME_TAKEN, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
+    try:
+        made = await desk(request).parts.access.add_user(body.username, body.password, body.role)
+    except UsernameTaken:
+        raise ApiError(Code.NAME_TAKEN, "There is a user of this name. Choose another.") from None
+    return JSONResponse(_user(made), status_code=201)
+
+
+@router.patch(
+    "/users/{user_id}",
+    tags=["users"],
+    summary="Change a user's password or role, disable or enable them (admins)",
+    response_model=UserShape,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND, Code.INVALID_STATE, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def amend_user(request: Request, _admin: Admin, user_id: UUID, body: UserPatch) -> Response:
+    try:
+        amended = await desk(request).parts.access.amend_user(
+            user_id, password=body.password, role=body.role, disabled=body.disabled
+        )
+    except UnknownUser:
+        raise ApiError(Code.NOT_FOUND, "There is no such user.") from None
+    except LastAdmin:
+        message = "This is the last admin. Make somebody else an admin first."
+        raise ApiError(Code.INVALID_STATE, message) from None
+    return JSONResponse(_user(amended))
+
+
+def _cookie(request: Request, word: str) -> str:
+    is_secure = desk(request).parts.base_url.startswith("https://")
+    return f"{SESSION_COOKIE}={word}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if is_secure else ''}"
+
+
+def _user(user: User) -> dict[str, Any]:
+    return {
+        "id": str(user.id),
+        "username": user.username,
+        "role": user.role,
+        "disabled": user.disabled,
+        "created_at": time(user.created_at),
+    }
+
+
+def _token(token: Token) -> dict[str, Any]:
+    return {
+        "id": str(token.id),
+        "name": token.name,
+        "scope": token.scope,
+        "expires_at": time(token.expires_at),
+        "created_at": time(token.created_at),
+        "last_used_at": time(token.last_used_at),
+    }

@@ -1,0 +1,48 @@
+"""What people are shown of workspaces: rows in, JSON out, with owners' names and progress where there is any."""
+
+from collections.abc import Collection, Sequence
+from uuid import UUID
+
+from fastapi import Response
+
+from codehub.api.render import Renderer
+from codehub.core.operations import Operation
+from codehub.core.workspace import Workspace
+from codehub.ports.store import ApiStore
+
+_MOVES_BYTES = frozenset({Operation.ARCHIVING, Operation.RESTORING, Operation.STARTING})
+JSON = "application/json"
+
+
+class View:
+    def __init__(self, store: ApiStore, base_url: str) -> None:
+        self._store = store
+        self._renderer = Renderer(base_url)
+        self._names: dict[UUID, str] = {}
+
+    async def rendered(self, rows: Sequence[Workspace]) -> list[bytes]:
+        await self._learn_names({row.spec.owner_user_id for row in rows})
+        moving = [row.id for row in rows if row.status.operation in _MOVES_BYTES]
+        progress = await self._store.progress(moving) if moving else {}
+        return [
+            self._renderer.workspace(row, self._names.get(row.spec.owner_user_id, ""), progress.get(row.id))
+            for row in rows
+        ]
+
+    async def one(self, row: Workspace, *, status: int = 200, location: str | None = None) -> Response:
+        (body,) = await self.rendered([row])
+        headers = {"ETag": f'"{row.spec.revision}"'}
+        if location is not None:
+            headers["Location"] = location
+        return Response(body, status, headers, JSON)
+
+    async def page(self, rows: Sequence[Workspace], next_cursor: str | None) -> Response:
+        items = b",".join(await self.rendered(rows))
+        end = b"null" if next_cursor is None else f'"{next_cursor}"'.encode()
+        return Response(b'{"items":[%b],"next_cursor":%b}' % (items, end), media_type=JSON)
+
+    async def _learn_names(self, user_ids: Collection[UUID]) -> None:
+        """A name never changes, so it is asked for once."""
+        unknown = [user_id for user_id in user_ids if user_id not in self._names]
+        if unknown:
+            self._names.update(await self._store.usernames(unknown))

@@ -1,0 +1,344 @@
+"""Workspaces: routes over the service layer. They translate and decide nothing; what may be asked when is the core's."""
+
+import hashlib
+from dataclasses import replace
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+
+from codehub.api.desk import Asking, by, desk
+from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
+from codehub.api.errors import ApiError, Code, invalid, refused
+from codehub.api.parts import Defaults, Parts
+from codehub.api.shapes import (
+    KeepAwakeBody,
+    RecoverBody,
+    ResourcesBody,
+    WorkspaceBody,
+    WorkspaceList,
+    WorkspacePatch,
+    WorkspaceShape,
+)
+from codehub.api.shapes import Query as Words
+from codehub.core.access import Person
+from codehub.core.operations import DesiredState, Phase
+from codehub.core.wishes import Refused
+from codehub.core.workspace import (
+    InstanceBackend,
+    Resources,
+    Spec,
+    StorageBackend,
+    home_key,
+)
+from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
+
+PREFIX = "/api/v1/workspaces"
+WorkspaceId = Annotated[
+    str, Path(description="The workspace's id.", json_schema_extra={"format": "uuid"}, max_length=64)
+]
+_CURSOR = r"^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$"
+_ETAG = {"ETag": {"description": 'The revision, as `"3"`.', "schema": {"type": "string"}}}
+_MADE = {
+    "headers": _ETAG | {"Location": {"description": "Where it is.", "schema": {"type": "string"}}},
+    "description": "Made, or made before with the same key.",
+}
+router = APIRouter(prefix=PREFIX, tags=["workspaces"])
+_ONE: Any = {"response_model": WorkspaceShape, "openapi_extra": SIGNED_IN}
+_OF_WISH = (Code.INVALID_STATE, Code.OPERATION_IN_PROGRESS, Code.RECOVERY_REQUIRED)
+
+
+async def _ruled(request: Request, found: Ruled, *, status: int = 200) -> Response:
+    if isinstance(found.ruling, Refused):
+        raise refused(found.ruling)
+    return await desk(request).view.one(found.workspace, status=status)
+
+
+@router.post(
+    "",
+    summary="Make a workspace, and start it unless another wish is given",
+    status_code=201,
+    responses=answers(*OF_PEOPLE, Code.NAME_TAKEN, Code.LIMIT_EXCEEDED, body=True) | {201: _MADE},
+    **_ONE,
+)
+async def create(
+    request: Request,
+    person: Asking,
+    body: WorkspaceBody,
+    idempotency_key: Annotated[
+        str | None, Header(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")
+    ] = None,
+) -> Response:
+    parts = desk(request).parts
+    workspace_id = parts.identity.new_id()
+    spec = _spec(body, person.id, workspace_id, parts)
+    key = None if idempotency_key is None else Key(idempotency_key, _digest(body))
+    try:
+        made = await desk(request).parts.workspaces.create(
+            workspace_id, spec, by(request, person, "Asked to make it."), key
+        )
+    except KeyReused:
+        raise invalid("Idempotency-Key", "it was used before, for something else") from None
+    if isinstance(made, Refused):
+        raise refused(made)
+    return await desk(request).view.one(made, status=201, location=f"{PREFIX}/{made.id}")
+
+
+@router.get(
+    "",
+    summary="Your workspaces, newest first; an admin may ask for others'",
+    response_model=WorkspaceList,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    openapi_extra=SIGNED_IN,
+)
+async def page(
+    request: Request,
+    person: Asking,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[
+        str | None, Query(pattern=_CURSOR, description="`next_cursor` of the last page.")
+    ] = None,
+    q: Annotated[Words | None, Query(description="Words in the name or the description.")] = None,
+    phase: Phase | None = None,
+    owner: Annotated[
+        str, Query(max_length=255, description="`me`, `all` (admins) or a name (admins).")
+    ] = "me",
+    deleted: Annotated[bool, Query(description="What can be undeleted, instead.")] = False,
+) -> Response:
+    query = PageQuery(
+        limit=limit + 1,
+        owner_user_id=await _owner_id(request, person, owner),
+        before_id=UUID(cursor) if cursor else None,
+        words=q or None,
+        phase=phase,
+        deleted=deleted,
+    )
+    rows = await desk(request).parts.store.page(query)
+    is_more = len(rows) > limit
+    return await desk(request).view.page(rows[:limit], str(rows[limit - 1].id) if is_more else None)
+
+
+async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None:
+    if owner in ("me", person.user.username):
+        return person.id
+    if not person.is_admin:
+        raise ApiError(Code.FORBIDDEN, "Only an admin may see others' workspaces.")
+    if owner == "all":
+        return None
+    user = await desk(request).parts.access.user_named(owner)
+    if user is None:
+        raise ApiError(Code.NOT_FOUND, "There is no such user.")
+    return user.id
+
+
+@router.get(
+    "/{workspace_id}",
+    summary="One workspace",
+    responses=answers(*OF_WORKSPACE) | {200: {"headers": _ETAG}},
+    **_ONE,
+)
+async def get(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
+    return await desk(request).view.one(await desk(request).find(person, workspace_id))
+
+
+@router.patch(
+    "/{workspace_id}",
+    summary="Change what people may set. Image, IDE and resources count from the next start",
+    responses=answers(
+        *OF_WORKSPACE,
+        *_OF_WISH,
+        Code.NAME_TAKEN,
+        Code.PRECONDITION_FAILED,
+        Code.LIMIT_EXCEEDED,
+        body=True,
+    )
+    | {200: {"headers": _ETAG}},
+    **_ONE,
+)
+async def patch(
+    request: Request,
+    person: Asking,
+    workspace_id: WorkspaceId,
+    body: WorkspacePatch,
+    if_match: Annotated[
+        str | None, Header(max_length=255, description='The revision you know, as `"3"`.')
+    ] = None,
+) -> Response:
+    row = await desk(request).find(person, workspace_id)
+    given = {name: getattr(body, name) for name in body.model_fields_set}
+    wanted = given.pop("desired_state", None)
+    resources = given.pop("resources", None)
+
+    def changes(spec: Spec) -> dict[str, Any]:
+        if resources is None:
+            return given
+        return {**given, "resources": _resources(resources, spec.resources)}
+
+    words = ", ".join(sorted(body.model_fields_set)) or "nothing"
+    found = await desk(request).parts.workspaces.change(
+        row.id,
+        changes,
+        wanted,
+        by(request, person, f"Asked to change {words}."),
+        revisions=_revisions(if_match),
+    )
+    return await _ruled(request, found)
+
+
+def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
+    codes = _OF_WISH if wish is not DesiredState.RUNNING else (*_OF_WISH, Code.LIMIT_EXCEEDED)
+
+    @router.post(
+        f"/{{workspace_id}}:{word}",
+        name=word,
+        operation_id=f"{word}_workspace",
+        summary=summary,
+        responses=answers(*OF_WORKSPACE, *codes),
+        **_ONE,
+    )
+    async def wish_for(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
+        row = await desk(request).find(person, workspace_id)
+        return await _ruled(
+            request,
+            await desk(request).parts.workspaces.set_wish(
+                row.id, wish, by(request, person, f"Asked to {word} it.")
+            ),
+        )
+
+
+_wish_route("start", DesiredState.RUNNING, "Wish it RUNNING")
+_wish_route("stop", DesiredState.STANDBY, "Wish it STANDBY")
+_wish_route("archive", DesiredState.ARCHIVED, "Wish it ARCHIVED")
+
+
+@router.post(
+    "/{workspace_id}:recover",
+    summary="Drop its error and judge anew. accept_loss goes on without what is gone",
+    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, Code.LIMIT_EXCEEDED, body=True),
+    **_ONE,
+)
+async def recover(
+    request: Request, person: Asking, workspace_id: WorkspaceId, body: RecoverBody | None = None
+) -> Response:
+    row = await desk(request).find(person, workspace_id)
+    accept_loss = body is not None and body.accept_loss
+    reason = "Asked to recover it, and to accept what is lost." if accept_loss else "Asked to recover it."
+    return await _ruled(
+        request,
+        await desk(request).parts.workspaces.recover(
+            row.id, by(request, person, reason), accept_loss=accept_loss
+        ),
+    )
+
+
+@router.post(
+    "/{workspace_id}:undelete",
+    summary="Take its deletion back",
+    responses=answers(*OF_WORKSPACE, Code.OPERATION_IN_PROGRESS, Code.NAME_TAKEN),
+    **_ONE,
+)
+async def undelete(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
+    row = await desk(request).find(person, workspace_id, even_deleted=True)
+    return await _ruled(
+        request,
+        await desk(request).parts.workspaces.undelete(row.id, by(request, person, "Asked to undelete it.")),
+    )
+
+
+@router.post(
+    "/{workspace_id}:keep_awake",
+    summary="Let it not sleep for that long, an hour if nothing is said",
+    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, body=True),
+    **_ONE,
+)
+async def keep_awake(
+    request: Request, person: Asking, workspace_id: WorkspaceId, body: KeepAwakeBody | None = None
+) -> Response:
+    row = await desk(request).find(person, workspace_id)
+    seconds = (body or KeepAwakeBody()).seconds
+    reason = f"Asked to keep it awake for {seconds} s."
+    return await _ruled(
+        request,
+        await desk(request).parts.workspaces.keep_awake(row.id, by(request, person, reason), seconds=seconds),
+    )
+
+
+@router.delete(
+    "/{workspace_id}",
+    summary="Delete it; until purge_at it can be undeleted. purge keeps nothing",
+    status_code=202,
+    responses=answers(*OF_WORKSPACE, Code.OPERATION_IN_PROGRESS),
+    **_ONE,
+)
+async def delete(
+    request: Request,
+    person: Asking,
+    workspace_id: WorkspaceId,
+    purge: Annotated[bool, Query(description="Keep nothing, and do it at once.")] = False,
+) -> Response:
+    row = await desk(request).find(person, workspace_id, even_deleted=purge)
+    reason = "Asked to purge it." if purge else "Asked to delete it."
+    found = await desk(request).parts.workspaces.delete(row.id, by(request, person, reason), purge=purge)
+    return await _ruled(request, found, status=202)
+
+
+def _spec(body: WorkspaceBody, owner_id: UUID, workspace_id: UUID, parts: Parts) -> Spec:
+    defaults, given = parts.defaults, body.model_fields_set
+    instance = body.instance_backend or defaults.instance_backend
+    return Spec(
+        owner_user_id=owner_id,
+        name=body.name,
+        image_ref=body.image_ref or defaults.image_ref,
+        ide=(body.ide or defaults.ide),
+        instance_backend=instance,
+        storage_backend=_homes(body, instance, parts, defaults),
+        home_store_key=home_key(instance, owner_id, workspace_id),
+        description=body.description,
+        memo=body.memo,
+        resources=_resources(body.resources, defaults.resources),
+        desired_state=body.desired_state,
+        standby_ttl_seconds=(
+            body.standby_ttl_seconds if "standby_ttl_seconds" in given else defaults.standby_ttl_seconds
+        ),
+        archive_ttl_seconds=(
+            body.archive_ttl_seconds if "archive_ttl_seconds" in given else defaults.archive_ttl_seconds
+        ),
+    )
+
+
+def _homes(
+    body: WorkspaceBody, instance: InstanceBackend, parts: Parts, defaults: Defaults
+) -> StorageBackend:
+    """Return what holds the home, if this installation has both backends and they fit."""
+    fitting = parts.homes.get(instance, ())
+    if not fitting:
+        known = ", ".join(parts.homes)
+        raise invalid("instance_backend", f"{instance} is not set up here; there is {known}")
+    if body.storage_backend is None:
+        return defaults.storage_backend if defaults.storage_backend in fitting else fitting[0]
+    if body.storage_backend not in fitting:
+        raise invalid("storage_backend", f"with {instance} it must be {' or '.join(fitting)}")
+    return body.storage_backend
+
+
+def _resources(given: ResourcesBody | None, base: Resources) -> Resources:
+    if given is None:
+        return base
+    said = {name: value for name, value in given.model_dump().items() if value is not None}
+    return replace(base, **said)
+
+
+def _digest(body: WorkspaceBody) -> bytes:
+    return hashlib.sha256(body.model_dump_json(exclude_unset=True).encode()).digest()
+
+
+def _revisions(if_match: str | None) -> frozenset[int] | None:
+    """Return the revisions that the caller knows. None: whatever it is. A tag that is not ours matches nothing."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    tags = [tag.strip() for tag in if_match.split(",")]
+    return frozenset(
+        int(tag[1:-1])
+        for tag in tags
+        if tag[:1] == tag[-1:] == '"' and tag[1:-1].isascii() and tag[1:-1].isdigit()
+    )

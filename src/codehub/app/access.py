@@ -1,0 +1,60 @@
+"""Access wired: the service that guards doors, the first admin, and what `codehub user` does beside a codehub that may run."""
+
+from codehub.adapters.system.passwords import Argon2Passwords
+from codehub.app.database import Stores, database_beside, stores
+from codehub.core.access import Role, User
+from codehub.engine.system import System
+from codehub.ports.access import UnknownUser, UsernameTaken
+from codehub.service.access import AccessService
+from codehub.settings import Settings
+
+ADMIN = "admin"
+
+
+def make_access(stored: Stores, system: System) -> AccessService:
+    return AccessService(
+        stored.access,
+        Argon2Passwords(),
+        stored.people_hints,
+        randomness=system.randomness,
+        identity=system.identity,
+    )
+
+
+async def first_admin(settings: Settings, access: AccessService, system: System) -> str | None:
+    """Make `admin` if there is nobody yet, and return the password if it was made here: it is shown once."""
+    if await access.users():
+        return None
+    given = settings.initial_admin_password
+    password = system.randomness.token()[:20] if given is None else given.get_secret_value()
+    try:
+        await access.add_user(ADMIN, password, Role.ADMIN)
+    except UsernameTaken:
+        return None  # another process was first
+    return password if given is None else None
+
+
+async def list_users(settings: Settings, system: System) -> list[User]:
+    async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
+        return list(await make_access(stored, system).users())
+
+
+async def add_user(settings: Settings, system: System, username: str, password: str, role: Role) -> User:
+    async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
+        return await make_access(stored, system).add_user(username, password, role)
+
+
+async def amend_user(
+    settings: Settings,
+    system: System,
+    username: str,
+    *,
+    password: str | None = None,
+    disabled: bool | None = None,
+) -> User:
+    async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
+        access = make_access(stored, system)
+        user = await access.user_named(username)
+        if user is None:
+            raise UnknownUser(username)
+        return await access.amend_user(user.id, password=password, disabled=disabled)

@@ -1,0 +1,107 @@
+"""Who may do what: people, keys and requests in, yes or no out. Nothing is looked up here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from urllib.parse import urlsplit
+from uuid import UUID
+
+
+class Role(StrEnum):
+    ADMIN = "admin"
+    MEMBER = "member"
+
+
+class Scope(StrEnum):
+    """What a key opens: a read key changes nothing."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    id: UUID
+    username: str
+    role: Role
+    disabled: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whoever asks, as far as a session or a token says: what every face decides by."""
+
+    user: User
+    scope: Scope
+    is_token: bool
+    key_sha256: bytes
+    """The session's or token's hash: what a change of password leaves open."""
+
+    @property
+    def id(self) -> UUID:
+        return self.user.id
+
+    @property
+    def is_admin(self) -> bool:
+        return self.user.role is Role.ADMIN
+
+
+def may_manage(person: Person, owner_id: UUID) -> bool:
+    """Whether they may see the workspace and ask things of it: its owner and admins."""
+    return person.id == owner_id or person.is_admin
+
+
+def may_enter(person: Person, owner_id: UUID) -> bool:
+    """Whether they may use what runs in it: its owner alone, admins not either."""
+    return person.id == owner_id
+
+
+def is_foreign(origin: str | None, fetch_site: str | None, base_url: str) -> bool:
+    """Whether another site's page made this request. Programs send neither header, and are let through."""
+    if fetch_site in ("cross-site", "same-site"):
+        return True
+    return origin is not None and _origin(origin) != _origin(base_url)
+
+
+def _origin(url: str) -> tuple[str, str, int | None] | None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+    return (parts.scheme, parts.hostname or "", port)
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """So many failures are free; each further one doubles the wait. After a while without any they are forgotten."""
+
+    free: int
+    wait_s_max: float
+    forget_s: float = 900.0
+
+    def wait_s(self, failures: int, last_at: datetime, now: datetime) -> float:
+        """Return how long the next try has to wait."""
+        if failures < self.free or now - last_at >= timedelta(seconds=self.forget_s):
+            return 0.0
+        pause_s = min(2.0 ** min(failures - self.free, 30), self.wait_s_max)
+        return max(0.0, pause_s - (now - last_at).total_seconds())
+
+
+# A guesser at one account from one place is stopped soon; one with many places, or many accounts, a little later. Nobody is locked
+# out for longer than a minute, or a stranger could lock anybody out.
+PAIR = Throttle(free=5, wait_s_max=60.0)
+ACCOUNT = Throttle(free=20, wait_s_max=30.0)
+ADDRESS = Throttle(free=50, wait_s_max=60.0)
+
+
+def login_throttles(username: str, address: str) -> Mapping[str, Throttle]:
+    """Return what a try to sign in counts against, by key."""
+    account = username.casefold()
+    return {
+        f"pair {address} {account}": PAIR,
+        f"account {account}": ACCOUNT,
+        f"address {address}": ADDRESS,
+    }

@@ -1,0 +1,172 @@
+"""Signing in and keys: words in, persons out. Whoever guards a door asks here; no web framework is needed.
+
+`authenticate(cookie or bearer) -> Person` and `owner_of(workspace_id)` are all that a proxy needs. What it remembers of a user it
+forgets when a hint names that user: sent whenever a key of theirs ends, their role changes or they are disabled.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from codehub.core.access import Person, Role, Scope, User, login_throttles
+from codehub.ports.access import AccessStore, Amendment, Token
+from codehub.ports.hints import Hints
+from codehub.ports.passwords import Passwords
+from codehub.ports.system import Identity, Randomness
+
+SESSION_COOKIE = "codehub_session"
+TOKEN_PREFIX = "cht_"  # noqa: S105  # how a token begins, not one
+_SESSION = timedelta(days=14)
+_KEY_LENGTH_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """The session's word, for the cookie alone, and whose it is."""
+
+    session: str
+    user: User
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """Too many failures: wait."""
+
+    retry_after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WrongPassword:
+    """No such user, not the password, or disabled: which of them is nobody's business."""
+
+
+class AccessService:
+    def __init__(
+        self,
+        store: AccessStore,
+        passwords: Passwords,
+        hints: Hints,
+        *,
+        randomness: Randomness,
+        identity: Identity,
+    ) -> None:
+        self._store = store
+        self._passwords = passwords
+        self._hints = hints
+        self._randomness = randomness
+        self._identity = identity
+
+    # What every door asks
+
+    async def authenticate(self, cookie: str | None, bearer: str | None) -> Person | None:
+        """Return who asks. A bearer token counts alone: one that opens nothing is not helped by a cookie."""
+        if bearer is not None:
+            if not bearer.startswith(TOKEN_PREFIX) or len(bearer) > _KEY_LENGTH_MAX:
+                return None
+            return await self._store.token(sha256(bearer))
+        if not cookie or len(cookie) > _KEY_LENGTH_MAX:
+            return None
+        return await self._store.session(sha256(cookie), lasts=_SESSION)
+
+    async def owner_of(self, workspace_id: UUID) -> UUID | None:
+        """Return who owns a workspace; None for one that is not there, or deleted."""
+        return await self._store.owner_of(workspace_id)
+
+    # Sessions
+
+    async def login(
+        self, username: str, password: str, *, address: str
+    ) -> SignedIn | Throttled | WrongPassword:
+        """Open a session with a new word, whatever the browser had before."""
+        throttles = login_throttles(username, address)
+        wait_s = await self._store.count_try(throttles)
+        if wait_s > 0:
+            return Throttled(wait_s)
+        found = await self._store.credentials(username)
+        is_right = await self._passwords.verified(password, None if found is None else found.password_hash)
+        if found is None or not is_right or found.user.disabled:
+            return WrongPassword()
+        word = self._randomness.token()
+        await self._store.open_session(sha256(word), found.user.id, lasts=_SESSION)
+        await self._store.forgive(list(throttles))
+        return SignedIn(word, found.user)
+
+    async def logout(self, person: Person) -> None:
+        """End this session. A token is not a session: it stays."""
+        if not person.is_token:
+            await self._store.close_session(person.key_sha256)
+            await self._hints.send({person.id})
+
+    async def change_password(self, person: Person, old: str, new: str) -> bool:
+        """Change one's own password and end one's other sessions; False if the old one is wrong."""
+        found = await self._store.credentials(person.user.username)
+        if not await self._passwords.verified(old, None if found is None else found.password_hash):
+            return False
+        change = Amendment(password_hash=await self._passwords.hashed(new))
+        await self._store.amend_user(person.id, change, keep_session=person.key_sha256)
+        await self._hints.send({person.id})
+        return True
+
+    # Tokens
+
+    async def make_token(
+        self, person: Person, *, name: str, scope: Scope, lasts: timedelta | None
+    ) -> tuple[Token, str]:
+        """Return a new token and its word, which nobody can be shown again."""
+        word = TOKEN_PREFIX + self._randomness.token()
+        made = await self._store.add_token(
+            self._identity.new_id(),
+            person.id,
+            name=name,
+            token_sha256=sha256(word),
+            scope=scope,
+            lasts=lasts,
+        )
+        return made, word
+
+    async def tokens(self, person: Person) -> Sequence[Token]:
+        return await self._store.tokens(person.id)
+
+    async def delete_token(self, person: Person, token_id: UUID) -> None:
+        """Raises UnknownToken."""
+        await self._store.delete_token(token_id, person.id)
+        await self._hints.send({person.id})
+
+    # Users
+
+    async def users(self) -> Sequence[User]:
+        return await self._store.users()
+
+    async def add_user(self, username: str, password: str, role: Role) -> User:
+        """Raises UsernameTaken."""
+        return await self._store.add_user(
+            self._identity.new_id(),
+            username=username,
+            password_hash=await self._passwords.hashed(password),
+            role=role,
+        )
+
+    async def amend_user(
+        self,
+        user_id: UUID,
+        *,
+        password: str | None = None,
+        role: Role | None = None,
+        disabled: bool | None = None,
+    ) -> User:
+        """Raises UnknownUser, or LastAdmin."""
+        password_hash = None if password is None else await self._passwords.hashed(password)
+        amended = await self._store.amend_user(user_id, Amendment(password_hash, role, disabled))
+        await self._hints.send({user_id})
+        return amended
+
+    async def user_named(self, username: str) -> User | None:
+        found = await self._store.credentials(username)
+        return None if found is None else found.user
+
+
+def sha256(word: str) -> bytes:
+    """Return what is stored of a session's or a token's word."""
+    return hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,102 @@
+"""Deletion, the trash, undo, purge and recovery, end to end: real server, PostgreSQL, controller, memory platform."""
+
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from tests.support.site import API, Site, create
+
+from codehub.core.operations import Phase
+
+
+async def running(site: Site, client: httpx.AsyncClient) -> str:
+    made = await create(client)
+    await site.arrives(client, made["id"], "RUNNING")
+    site.instances.write(UUID(made["id"]), "notes.txt", b"mine")
+    return str(made["id"])
+
+
+async def listed(client: httpx.AsyncClient, **params: Any) -> list[str]:
+    items = (await client.get(f"{API}/workspaces", params=params)).json()["items"]
+    return [item["id"] for item in items]
+
+
+async def test_a_deleted_workspace_can_be_had_back_with_its_files(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    one = await running(living_site, ann)
+    path = f"{API}/workspaces/{one}"
+    answer = await ann.delete(path)
+    assert (answer.status_code, answer.json()["display"]) == (202, "DELETING")
+    assert answer.json()["purge_at"] > answer.json()["deleted_at"]
+    await living_site.arrives(ann, one, "DELETED")
+    for method, rest in (("GET", ""), ("PATCH", ""), ("POST", ":start"), ("DELETE", ""), ("GET", "/events")):
+        body: dict[str, Any] = {"json": {}} if method == "PATCH" else {}
+        gone = await ann.request(method, path + rest, **body)
+        assert (gone.status_code, gone.json()["error"]["code"]) == (404, "WORKSPACE_NOT_FOUND")
+    assert await listed(ann) == []
+    assert await listed(ann, deleted=True) == [one]
+    back = await ann.post(f"{path}:undelete")
+    assert (back.status_code, back.json()["desired_state"]) == (200, "PENDING")
+    assert await listed(ann) == [one]
+    await living_site.arrives(ann, one, "ARCHIVED")
+    await ann.post(f"{path}:start")
+    await living_site.arrives(ann, one, "RUNNING")
+    assert living_site.storage.files(UUID(one)) == {"notes.txt": b"mine"}
+
+
+async def test_a_purge_keeps_nothing_and_can_not_be_undone(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    one = await running(living_site, ann)
+    path = f"{API}/workspaces/{one}"
+    await ann.post(f"{path}:archive")
+    await living_site.arrives(ann, one, "ARCHIVED")
+    assert (await ann.delete(path, params={"purge": True})).status_code == 202
+    await living_site.arrives(ann, one, "DELETED")
+    assert (await ann.post(f"{path}:undelete")).status_code == 404
+    assert await listed(ann, deleted=True) == []
+    assert [key for key in await living_site.storage.list_archives() if one in str(key)] == []
+
+
+async def test_what_is_in_the_trash_can_be_purged(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    one = await running(living_site, ann)
+    await ann.delete(f"{API}/workspaces/{one}")
+    await living_site.arrives(ann, one, "DELETED")
+    assert (await ann.delete(f"{API}/workspaces/{one}", params={"purge": True})).status_code == 202
+    assert await listed(ann, deleted=True) == []
+    assert (await ann.post(f"{API}/workspaces/{one}:undelete")).status_code == 404
+
+
+async def test_a_lost_home_is_an_error_until_somebody_accepts_the_loss(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    one = await running(living_site, ann)
+    path = f"{API}/workspaces/{one}"
+    living_site.instances.vanish(UUID(one))
+    living_site.storage.lose_volume(UUID(one))
+    broken = await living_site.arrives(ann, one, "ERROR")
+    assert broken["error"]["reason"] == "DataLost"
+    assert (await ann.post(f"{path}:start")).json()["error"]["code"] == "RECOVERY_REQUIRED"
+    recovered_at = (await ann.post(f"{path}:recover")).json()["updated_at"]
+    again = await living_site.arrives(ann, one, "ERROR")
+    while again["error"]["occurred_at"] <= broken["error"]["occurred_at"]:
+        again = await living_site.arrives(ann, one, "ERROR")
+    assert again["updated_at"] > recovered_at
+    accepted = await ann.post(f"{path}:recover", json={"accept_loss": True})
+    assert accepted.status_code == 200
+    await living_site.arrives(ann, one, "RUNNING")
+    assert living_site.storage.files(UUID(one)) == {}
+
+
+@pytest.mark.parametrize("word", ["start", "stop", "archive", "recover", "undelete", "keep_awake"])
+async def test_what_is_already_so_is_answered_alike(living_site: Site, word: str) -> None:
+    ann = await living_site.browser("ann")
+    one = await running(living_site, ann)
+    if word in ("stop", "archive"):
+        await ann.post(f"{API}/workspaces/{one}:{word}")
+        await living_site.arrives(ann, one, Phase.STANDBY if word == "stop" else Phase.ARCHIVED)
+    before = (await ann.get(f"{API}/workspaces/{one}")).json()
+    answer = await ann.post(f"{API}/workspaces/{one}:{word}")
+    assert answer.status_code == 200
+    if word != "keep_awake":
+        assert answer.json()["revision"] == before["revision"]

@@ -1,0 +1,125 @@
+"""The database goes away and comes back: 503 with Retry-After meanwhile, and all by itself afterwards. And what operators see."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from tests.support.postgres import TestServer, running_server
+from tests.support.site import API, PATIENCE_S, Site, create, open_site
+from tests.support.stores import PostgresWorld
+from tests.support.streams import reading
+
+from codehub.core.access import Role
+from codehub.ports.store import StoreUnavailable
+
+RESTS = {"desired_state": "PENDING"}
+
+
+@pytest.fixture
+async def frail() -> AsyncIterator[tuple[Site, PostgresWorld, TestServer]]:
+    """A site on a server of its own, which a test may take connections from."""
+    async with running_server("postgres-18") as server, PostgresWorld.opened(server) as world:
+
+        async def check() -> None:
+            try:
+                await world.api_pool.fetchval("SELECT 1")
+            except Exception as error:
+                raise StoreUnavailable(str(error)) from error
+
+        async with open_site(world, checks={"database": check}) as site:
+            yield site, world, server
+
+
+async def test_without_its_database_it_says_503_and_recovers_by_itself(
+    frail: tuple[Site, PostgresWorld, TestServer],
+) -> None:
+    site, world, server = frail
+    ann = await site.browser("ann")
+    made = await create(ann, **RESTS)
+    name = world.connect_args["database"]
+    async with reading(ann) as reader:
+        await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": "before"})
+        before = await reader.next()
+        await server.sql(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        await server.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> $2",
+            name,
+            world.admin.get_server_pid(),
+        )
+        for method, path in (("GET", "/workspaces"), ("GET", "/session"), ("POST", "/workspaces")):
+            answer = await ann.request(method, API + path, json={"name": "x"} if method == "POST" else None)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "UNAVAILABLE"), path
+            assert int(answer.headers["retry-after"]) >= 1
+        assert (await ann.get("/readyz")).json()["ready"] is False
+        assert (await ann.get("/healthz")).status_code == 200
+        await server.sql(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        async with asyncio.timeout(PATIENCE_S):
+            while (await ann.get("/readyz")).status_code != 200:  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.05)
+        # A revocation may have been missed meanwhile: streams end, and whose key is good comes back and misses nothing.
+        with pytest.raises(httpx.HTTPError):
+            await reader.next()
+    await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": "after"})
+    async with reading(ann, before.id) as reader:
+        after = await reader.next()
+    assert (before.data["memo"], after.data["memo"]) == ("before", "after")
+
+
+# What operators see
+
+
+async def test_metrics_are_for_admins_and_programs_on_this_machine(living_site: Site) -> None:
+    ann, admin = await living_site.browser("ann"), await living_site.browser("root", Role.ADMIN)
+    made = await create(ann)
+    await living_site.arrives(ann, made["id"], "RUNNING")
+    passed_on = {"X-Forwarded-For": "203.0.113.7"}
+    async with living_site.anybody() as nobody:
+        assert (await nobody.get("/metrics")).status_code == 200
+        assert (await nobody.get("/metrics", headers=passed_on)).status_code == 401
+    assert (await ann.get("/metrics", headers=passed_on)).status_code == 403
+    told = (await admin.get("/metrics", headers=passed_on)).text
+    for line in (
+        'codehub_workspaces{phase="RUNNING"}',
+        'codehub_operation_seconds_count{operation="STARTING",outcome="completed"}',
+        "codehub_pass_seconds_count",
+        "codehub_swaps_lost_total",
+        "codehub_hints_total",
+        'codehub_steps_under_way{lane="long"}',
+        "codehub_archive_bytes",
+        'codehub_http_request_seconds_count{method="POST",route="/api/v1/workspaces",status="201"}',
+        "codehub_event_streams",
+        "process_cpu_seconds_total",
+    ):
+        assert line in told, line
+
+
+async def test_a_path_of_anybody_s_choosing_makes_no_new_meter(site: Site) -> None:
+    async with site.anybody() as nobody:
+        for number in range(20):
+            await nobody.get(f"/nothing/{number}")
+            await nobody.get(f"{API}/workspaces/{number}")
+        told = await nobody.get("/metrics")
+    assert "/nothing" not in told.text
+    assert 'route="none"' in told.text
+    assert 'route="/api/v1/workspaces/{workspace_id}"' in told.text
+
+
+async def test_one_request_id_goes_through_logs_of_api_and_controller(
+    living_site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ann = await living_site.browser("ann")
+    capsys.readouterr()
+    made = await ann.post(
+        f"{API}/workspaces", json={"name": "traced"}, headers={"X-Request-Id": "trace-me-7"}
+    )
+    await living_site.arrives(ann, made.json()["id"], "RUNNING")
+    told = ""
+    async with asyncio.timeout(PATIENCE_S):
+        while not ("operation_ended" in told and "STARTING" in told.rpartition("operation_ended")[2]):
+            await asyncio.sleep(0.01)
+            told += capsys.readouterr().out
+    lines = [line for line in told.splitlines() if "trace-me-7" in line]
+    assert any(" request " in line for line in lines)
+    assert any("operation_began" in line and "PROVISIONING" in line for line in lines)
+    assert any("operation_ended" in line and "STARTING" in line for line in lines)

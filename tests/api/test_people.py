@@ -1,0 +1,372 @@
+"""Signing in from outside: sessions, passwords, tokens, users, and who is kept out (security 3, 5, 8, 15, 16)."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.support.site import API, PASSWORD, Site, create, open_site
+from tests.support.stores import PostgresWorld, memory_world
+
+from codehub.core.access import Role, Scope
+
+
+async def login(
+    client: httpx.AsyncClient, name: str, password: str = PASSWORD, **headers: str
+) -> httpx.Response:
+    return await client.post(f"{API}/login", json={"username": name, "password": password}, headers=headers)
+
+
+@pytest.fixture
+async def nobody(site: Site) -> AsyncIterator[httpx.AsyncClient]:
+    async with site.anybody() as client:
+        yield client
+
+
+# Sessions
+
+
+async def test_signing_in_gives_a_cookie_that_scripts_and_other_sites_don_t_see(
+    site: Site, nobody: httpx.AsyncClient
+) -> None:
+    await site.user("ann")
+    answer = await login(nobody, "Ann")
+    assert answer.status_code == 200
+    assert set(answer.json()["user"]) == {"id", "username", "role", "disabled", "created_at"}
+    word, *attributes = answer.headers["set-cookie"].split("; ")
+    assert word.startswith("codehub_session=")
+    assert len(word) >= len("codehub_session=") + 43
+    assert attributes == ["Path=/", "HttpOnly", "SameSite=Lax"]
+    session = await nobody.get(f"{API}/session")
+    assert session.json()["user"]["username"] == "ann"
+    assert session.json()["limits"] == {"running": {"used": 0, "max": 2}}
+
+
+async def test_under_https_the_cookie_is_secure() -> None:
+    async with open_site(memory_world(), base_url="https://code.example.org") as site:
+        await site.user("ann")
+        async with site.anybody() as client:
+            assert (await login(client, "ann")).headers["set-cookie"].endswith("; SameSite=Lax; Secure")
+
+
+@pytest.mark.parametrize(
+    ("name", "password"), [("ann", "wrong password"), ("nobody", PASSWORD), ("ann", ""), ("a\0b", PASSWORD)]
+)
+async def test_a_wrong_name_and_a_wrong_password_look_alike(
+    site: Site, nobody: httpx.AsyncClient, name: str, password: str
+) -> None:
+    await site.user("ann")
+    answer = await login(nobody, name, password)
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "UNAUTHORIZED"
+    assert answer.json()["error"]["message"] == "The name or the password is wrong."
+    assert "set-cookie" not in answer.headers
+
+
+async def test_an_unknown_user_takes_as_long_as_a_known_one(site: Site) -> None:
+    await site.user("ann")
+    access = site.parts.access
+    took: dict[str, list[float]] = {"ann": [], "nobody": []}
+    for number in range(5):
+        for name, times in took.items():
+            began = time.perf_counter()
+            await access.login(name, "wrong password", address=f"10.0.0.{number}")
+            times.append(time.perf_counter() - began)
+    # Both verify one hash; without that the unknown one would take a tenth.
+    assert min(took["nobody"]) > 0.3 * min(took["ann"])
+
+
+async def test_each_sign_in_opens_a_new_session_and_signing_out_ends_one_everywhere(site: Site) -> None:
+    one, other = await site.browser("ann"), await site.browser("ann")
+    word = one.cookies["codehub_session"]
+    assert word != other.cookies["codehub_session"]
+    out = await one.post(f"{API}/logout")
+    assert (out.status_code, out.headers["set-cookie"].split(";")[0]) == (204, "codehub_session=")
+    async with site.anybody(cookies={"codehub_session": word}) as thief:
+        assert (await thief.get(f"{API}/session")).status_code == 401
+    assert (await other.get(f"{API}/session")).status_code == 200
+
+
+async def test_a_session_chosen_by_somebody_else_is_not_taken_over(site: Site) -> None:
+    await site.user("ann")
+    async with site.anybody(cookies={"codehub_session": "chosen-by-an-attacker"}) as victim:
+        answer = await login(victim, "ann")
+        assert "chosen-by-an-attacker" not in answer.headers["set-cookie"]
+    async with site.anybody(cookies={"codehub_session": "chosen-by-an-attacker"}) as attacker:
+        assert (await attacker.get(f"{API}/session")).status_code == 401
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "x" * 5000, "%00", '"quoted"'])
+async def test_a_cookie_that_is_none_of_ours_is_nobody(site: Site, cookie: str) -> None:
+    async with site.anybody(headers={"Cookie": f"codehub_session={cookie}"}) as client:
+        assert (await client.get(f"{API}/session")).status_code == 401
+
+
+async def test_what_is_stored_is_no_session_and_no_token(site: Site) -> None:
+    browser = await site.browser("ann")
+    token = (await browser.post(f"{API}/tokens", json={"name": "ci", "scope": "read"})).json()["token"]
+    assert isinstance(site.world, PostgresWorld)
+    dump = str(await site.world.admin.fetch("SELECT * FROM sessions"))
+    dump += str(await site.world.admin.fetch("SELECT * FROM api_tokens"))
+    dump += str(await site.world.admin.fetch("SELECT password_hash FROM users"))
+    assert browser.cookies["codehub_session"] not in dump
+    assert token not in dump
+    assert PASSWORD not in dump
+    assert "$argon2id$" in dump
+
+
+# Passwords
+
+
+async def test_a_new_password_ends_one_s_other_sessions(site: Site) -> None:
+    here, there = await site.browser("ann"), await site.browser("ann")
+    wrong = await here.put(f"{API}/session/password", json={"old": "not it at all", "new": "a new password"})
+    assert (wrong.status_code, wrong.json()["error"]["message"]) == (403, "The old password is wrong.")
+    done = await here.put(f"{API}/session/password", json={"old": PASSWORD, "new": "a new password"})
+    assert done.status_code == 204
+    assert (await here.get(f"{API}/session")).status_code == 200
+    assert (await there.get(f"{API}/session")).status_code == 401
+    async with site.anybody() as client:
+        assert (await login(client, "ann")).status_code == 401
+        assert (await login(client, "ann", "a new password")).status_code == 200
+
+
+async def test_a_short_password_is_refused_with_its_field(site: Site) -> None:
+    browser = await site.browser("ann")
+    answer = await browser.put(f"{API}/session/password", json={"old": PASSWORD, "new": "short"})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["details"] == [
+        {"field": "new", "problem": "String should have at least 8 characters"}
+    ]
+
+
+# Throttling
+
+
+async def test_guessing_is_throttled_with_a_time_to_wait_even_for_the_right_password(
+    site: Site, nobody: httpx.AsyncClient
+) -> None:
+    await site.user("ann")
+    await site.user("bob")
+    answers = [await login(nobody, "ann", "wrong password") for _ in range(8)]
+    codes = [answer.status_code for answer in answers]
+    assert codes[:5] == [401] * 5
+    assert codes[5:] == [429] * 3
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert answers[-1].json()["error"]["code"] == "TOO_MANY_REQUESTS"
+    assert (await login(nobody, "ann")).status_code == 429
+    assert (await login(nobody, "bob")).status_code == 200
+
+
+async def test_a_hundred_guesses_at_once_are_throttled_as_well(site: Site, nobody: httpx.AsyncClient) -> None:
+    await site.user("ann")
+    answers = await asyncio.gather(*(login(nobody, "ann", f"wrong {number}") for number in range(40)))
+    tried = sum(answer.status_code == 401 for answer in answers)
+    # Five are free; on a slow machine a wait or two may be over before the last has asked.
+    assert 5 <= tried <= 8
+    assert sum(answer.status_code == 429 for answer in answers) == 40 - tried
+
+
+@pytest.mark.parametrize(
+    ("proxies", "is_believed"), [("", False), ("127.0.0.0/8", True), ("10.0.0.0/8", False)]
+)
+async def test_x_forwarded_for_counts_only_from_configured_proxies(proxies: str, is_believed: bool) -> None:
+    from codehub.settings import load_settings  # noqa: PLC0415
+
+    networks = load_settings(trusted_proxies=proxies).proxies
+    async with open_site(memory_world(), trusted_proxies=networks) as site, site.anybody() as client:
+        await site.user("ann")
+        codes = [
+            (await login(client, "ann", "wrong", **{"X-Forwarded-For": f"203.0.113.{n}"})).status_code
+            for n in range(8)
+        ]
+    assert (429 in codes) is not is_believed
+
+
+# Tokens
+
+
+async def test_a_token_is_shown_once_and_opens_the_api(site: Site) -> None:
+    browser = await site.browser("ann")
+    made = await browser.post(
+        f"{API}/tokens", json={"name": "ci", "scope": "write", "expires_in_seconds": 3600}
+    )
+    assert made.status_code == 201
+    assert set(made.json()) == {"id", "name", "scope", "expires_at", "token"}
+    assert made.json()["token"].startswith("cht_")
+    assert made.json()["expires_at"].endswith("Z")
+    (listed,) = (await browser.get(f"{API}/tokens")).json()["items"]
+    assert "token" not in listed
+    async with site.anybody(headers={"Authorization": f"Bearer {made.json()['token']}"}) as program:
+        assert (await program.get(f"{API}/session")).json()["user"]["username"] == "ann"
+        assert (await browser.delete(f"{API}/tokens/{listed['id']}")).status_code == 204
+        assert (await program.get(f"{API}/session")).status_code == 401
+    assert (await browser.delete(f"{API}/tokens/{listed['id']}")).status_code == 404
+
+
+async def test_a_read_token_changes_nothing(site: Site) -> None:
+    reader = await site.program("ann", scope=Scope.READ)
+    assert (await reader.get(f"{API}/workspaces")).status_code == 200
+    for method, path, body in (
+        ("POST", "/workspaces", {"name": "x"}),
+        ("POST", "/tokens", {"name": "x", "scope": "write"}),
+        ("PUT", "/session/password", {"old": PASSWORD, "new": "a new password"}),
+    ):
+        answer = await reader.request(method, API + path, json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN"), path
+
+
+@pytest.mark.parametrize(
+    "header", ["Bearer cht_wrong", "Bearer", "Basic YW5uOnB3", "Bearer cht_" + "x" * 5000]
+)
+async def test_a_bad_authorization_is_not_helped_by_a_good_cookie(site: Site, header: str) -> None:
+    browser = await site.browser("ann")
+    answer = await browser.get(f"{API}/session", headers={"Authorization": header})
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_token_in_a_url_opens_nothing(site: Site) -> None:
+    program = await site.program("ann")
+    token = program.headers["Authorization"].removeprefix("Bearer ")
+    async with site.anybody() as client:
+        for name in ("token", "access_token", "codehub_session"):
+            assert (await client.get(f"{API}/session", params={name: token})).status_code == 401
+
+
+# Other sites
+
+
+FOREIGN = [
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+async def test_a_change_that_another_site_s_page_asks_for_is_refused(
+    site: Site, headers: dict[str, str]
+) -> None:
+    browser = await site.browser("ann")
+    answer = await browser.post(f"{API}/workspaces", json={"name": "x"}, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+    assert (await browser.get(f"{API}/workspaces", headers=headers)).status_code == 200
+    assert (await browser.get(f"{API}/workspaces")).json()["items"] == []
+    assert (await login(browser, "ann", **headers)).status_code == 403
+
+
+async def test_a_change_of_our_own_page_and_of_a_program_is_let_through(site: Site) -> None:
+    browser, program = await site.browser("ann"), await site.program("ann")
+    own = {"Origin": site.parts.base_url, "Sec-Fetch-Site": "same-origin"}
+    wish = {"desired_state": "PENDING"}
+    for name, client, headers in (
+        ("own", browser, own),
+        ("curl", browser, {}),
+        ("token", program, {"Origin": "https://evil.example"}),
+    ):
+        answer = await client.post(f"{API}/workspaces", json={"name": name, **wish}, headers=headers)
+        assert answer.status_code == 201, name
+
+
+# Users
+
+
+async def test_only_admins_manage_users(site: Site) -> None:
+    admin, ann = await site.browser("root", Role.ADMIN), await site.browser("ann")
+    assert (await ann.get(f"{API}/users")).status_code == 403
+    made = await admin.post(f"{API}/users", json={"username": "bob", "password": PASSWORD})
+    assert (made.status_code, made.json()["role"]) == (201, "member")
+    taken = await admin.post(f"{API}/users", json={"username": "BOB", "password": PASSWORD})
+    assert (taken.status_code, taken.json()["error"]["code"]) == (409, "NAME_TAKEN")
+    names = [user["username"] for user in (await admin.get(f"{API}/users")).json()["items"]]
+    assert {"ann", "bob", "root"} <= set(names)
+
+
+async def test_a_disabled_user_is_out_at_once_and_can_be_let_in_again(site: Site) -> None:
+    admin, ann, program = (
+        await site.browser("root", Role.ADMIN),
+        await site.browser("ann"),
+        await site.program("ann"),
+    )
+    path = f"{API}/users/{(await site.user('ann')).id}"
+    assert (await admin.patch(path, json={"disabled": True})).json()["disabled"] is True
+    assert (await ann.get(f"{API}/session")).status_code == 401
+    assert (await program.get(f"{API}/session")).status_code == 401
+    async with site.anybody() as client:
+        assert (await login(client, "ann")).status_code == 401
+        await admin.patch(path, json={"disabled": False, "password": "another password"})
+        assert (await login(client, "ann", "another password")).status_code == 200
+
+
+async def test_the_last_admin_can_not_be_taken_away(site: Site) -> None:
+    admin = await site.browser("root", Role.ADMIN)
+    path = f"{API}/users/{(await site.user('root')).id}"
+    for change in ({"role": "member"}, {"disabled": True}):
+        answer = await admin.patch(path, json=change)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "INVALID_STATE")
+    unknown = await admin.patch(f"{API}/users/00000000-0000-0000-0000-000000000000", json={"role": "member"})
+    assert unknown.status_code == 404
+
+
+@pytest.mark.parametrize("name", ["", "me", "ALL", "a b", "-x", "x" * 65, "ann\n", "ü", "a/b"])
+async def test_a_name_that_can_not_be_is_refused_with_its_field(site: Site, name: str) -> None:
+    admin = await site.browser("root", Role.ADMIN)
+    answer = await admin.post(f"{API}/users", json={"username": name, "password": PASSWORD})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["details"][0]["field"] == "username"
+
+
+# Whose workspace it is (security 4)
+
+
+async def test_a_foreign_workspace_is_403_an_unknown_one_404_and_an_admin_may_manage_it(site: Site) -> None:
+    ann, bob, admin = (
+        await site.browser("ann"),
+        await site.browser("bob"),
+        await site.browser("root", Role.ADMIN),
+    )
+    made = await create(ann, desired_state="PENDING")
+    path = f"{API}/workspaces/{made['id']}"
+    calls = [
+        ("GET", ""),
+        ("PATCH", ""),
+        ("DELETE", ""),
+        ("GET", "/events"),
+        ("GET", "/logs"),
+        ("GET", "/explain"),
+    ]
+    calls += [
+        ("POST", f":{word}") for word in ("start", "stop", "archive", "recover", "undelete", "keep_awake")
+    ]
+    for method, rest in calls:
+        body: dict[str, Any] = {"json": {}} if method == "PATCH" else {}
+        spoofed = {"X-Forwarded-User": "ann", "X-User-Id": made["owner"]["id"]}
+        answer = await bob.request(method, path + rest, headers=spoofed, **body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN"), (method, rest)
+        for unknown in ("00000000-0000-0000-0000-000000000000", "not-an-id", "%00", "é"):
+            missing = await bob.request(method, f"{API}/workspaces/{unknown}{rest}", **body)
+            assert missing.status_code == 404, (method, rest, unknown)
+            assert missing.json()["error"]["code"] == "WORKSPACE_NOT_FOUND"
+    assert (await admin.get(path)).json()["owner"]["username"] == "ann"
+    assert (await admin.patch(path, json={"memo": "by admin"})).status_code == 200
+
+
+async def test_only_admins_list_others_workspaces(site: Site) -> None:
+    ann, bob, admin = (
+        await site.browser("ann"),
+        await site.browser("bob"),
+        await site.browser("root", Role.ADMIN),
+    )
+    await create(ann, "hers", desired_state="PENDING")
+    assert (await bob.get(f"{API}/workspaces")).json()["items"] == []
+    assert (await ann.get(f"{API}/workspaces", params={"owner": "ann"})).json()["items"][0]["name"] == "hers"
+    for owner in ("all", "ann", "nobody"):
+        assert (await bob.get(f"{API}/workspaces", params={"owner": owner})).status_code == 403
+    for owner in ("all", "ANN"):
+        (item,) = (await admin.get(f"{API}/workspaces", params={"owner": owner})).json()["items"]
+        assert item["name"] == "hers"
+    assert (await admin.get(f"{API}/workspaces", params={"owner": "nobody"})).status_code == 404

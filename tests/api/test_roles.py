@@ -1,0 +1,110 @@
+"""Roles under their supervisor, and the web server as one of them: what dies is started again, and the log says so."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from tests.support.engine import Dice
+
+from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
+from codehub.app import web
+from codehub.app.roles import supervised
+from codehub.app.web import listening, serving
+from codehub.engine.system import System
+
+
+class FastClock(SystemClock):
+    """Counts how long it was asked to sleep, and does not."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+def system(clock: SystemClock) -> System:
+    return System(clock, Dice(), SystemIdentity(), SystemTasks())
+
+
+async def test_a_role_that_dies_is_started_again_later_each_time_and_the_log_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = FastClock()
+    lives = 0
+
+    async def mortal() -> None:
+        nonlocal lives
+        lives += 1
+        if lives <= 9:
+            raise RuntimeError(f"death {lives}")
+
+    await supervised("mortal", mortal, system(clock))
+    assert lives == 10
+    assert clock.slept == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0]
+    told = capsys.readouterr().out
+    assert told.count("role_died") == 9
+    assert "mortal" in told
+    assert "death 3" in told
+
+
+async def test_a_role_that_lived_for_long_begins_with_a_short_pause_again() -> None:
+    clock = FastClock()
+    lives = 0
+
+    async def mortal() -> None:
+        nonlocal lives
+        lives += 1
+        clock.ahead += 100 if lives == 3 else 0
+        if lives <= 3:
+            raise RuntimeError("dead")
+
+    await supervised("mortal", mortal, system(clock))
+    assert clock.slept == [1.0, 2.0, 0.5]
+
+
+async def test_a_cancelled_role_stays_dead() -> None:
+    running = asyncio.ensure_future(supervised("r", asyncio.Event().wait, system(FastClock())))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    servers: list[uvicorn.Server] = []
+    make = web.make_server
+
+    def remembered(app: Any) -> uvicorn.Server:
+        servers.append(make(app))
+        return servers[-1]
+
+    monkeypatch.setattr(web, "make_server", remembered)
+    tasks = SystemTasks()
+    listener = listening("127.0.0.1", 0)
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    ours = System(SystemClock(), Dice(), SystemIdentity(), tasks)
+    with listener:
+        async with serving(app, listener, ours), httpx.AsyncClient(timeout=10) as client:
+            assert (await client.get(address)).status_code == 204
+            dying = servers[-1]
+            dying.should_exit = True
+            async with asyncio.timeout(10):
+                while servers[-1] is dying or not servers[-1].started:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            assert (await client.get(address)).status_code == 204
+        await tasks.settle()

@@ -1,0 +1,119 @@
+"""`codehub user` beside a running codehub, and the first admin."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+from tests.support.program import Running, codehub, environment, running
+from tests.support.workspaces import NOW
+
+from codehub.cli.people import told
+from codehub.core.access import Role, User
+
+API = "/api/v1"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("users") / "data"
+
+
+@pytest.fixture(scope="module")
+def server(data_dir: Path) -> Iterator[Running]:
+    with running(data_dir, initial_admin_password="first password") as process:
+        yield process
+
+
+def user(data_dir: Path, *arguments: str, password: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "codehub", "user", *arguments],
+        env=environment(data_dir=str(data_dir)),
+        input=password,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def login(server: Running, name: str, password: str) -> int:
+    body = {"username": name, "password": password}
+    return httpx.post(f"{server.address}{API}/login", json=body).status_code
+
+
+def test_the_first_start_makes_admin_with_the_given_password_and_does_not_show_it(server: Running) -> None:
+    assert "user: admin" in server.lines
+    assert not any(line.startswith("password:") for line in server.lines)
+    assert login(server, "admin", "first password") == 200
+
+
+def test_users_are_added_listed_disabled_and_given_passwords(server: Running, data_dir: Path) -> None:
+    added = user(data_dir, "add", "bob", "--password-stdin", password="a long password\n")
+    assert (added.returncode, added.stdout) == (0, "added member bob\n"), added.stderr
+    assert login(server, "bob", "a long password") == 200
+    assert user(data_dir, "passwd", "BOB", "--password-stdin", password="another password\n").returncode == 0
+    assert login(server, "bob", "a long password") == 401
+    assert login(server, "bob", "another password") == 200
+    assert user(data_dir, "disable", "bob").returncode == 0
+    assert login(server, "bob", "another password") == 401
+    listed = json.loads(user(data_dir, "list", "--json").stdout)
+    assert [(one["username"], one["role"], one["disabled"]) for one in listed] == [
+        ("admin", "admin", False),
+        ("bob", "member", True),
+    ]
+
+
+def test_people_are_listed_in_words() -> None:
+    admin = User(UUID(int=1), "admin", Role.ADMIN, disabled=False, created_at=NOW)
+    bob = replace(admin, username="bob", role=Role.MEMBER, disabled=True)
+    assert told([admin, bob], as_json=False) == "admin  admin\nbob    member  disabled"
+    assert told([], as_json=False) == "There is nobody yet."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "password", "code", "words"),
+    [
+        (("add", "ADMIN", "--password-stdin"), "a long password\n", 5, "there is a user ADMIN already"),
+        (("add", "eve", "--password-stdin"), "short\n", 2, "at least 8 characters"),
+        (("passwd", "eve", "--password-stdin"), "a long password\n", 4, "there is no user eve"),
+        (("disable", "admin"), "", 5, "the last admin"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_can_not_be_is_said_in_a_line(
+    server: Running, data_dir: Path, arguments: tuple[str, ...], password: str, code: int, words: str
+) -> None:
+    refused = user(data_dir, *arguments, password=password)
+    assert (refused.returncode, refused.stdout) == (code, "")
+    assert words in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert server.process.poll() is None
+
+
+def test_a_password_that_is_made_is_shown_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data) as first:
+        (password,) = [
+            line.removeprefix("password: ") for line in first.lines if line.startswith("password:")
+        ]
+        assert len(password) >= 20
+        assert login(first, "admin", password) == 200
+        order = [line.split(":")[0] for line in first.lines]
+        assert order == ["address", "user", "password", "data", "backend", "ide", "ready"]
+    assert password not in (tmp_path / "stderr").read_text()
+    with running(data) as second:
+        assert not any(line.startswith("password:") for line in second.lines)
+        assert login(second, "admin", password) == 200
+
+
+def test_a_short_initial_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    refused = codehub("up", data_dir=str(tmp_path / "data"), port="0", initial_admin_password="geheim")
+    assert refused.returncode == 2
+    assert "CODEHUB_INITIAL_ADMIN_PASSWORD" in refused.stderr
+    assert "geheim" not in refused.stderr

@@ -1,0 +1,456 @@
+"""Workspaces from outside: making, listing, changing, limits, validation, and every answer in its shape."""
+
+import asyncio
+import json
+import re
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from tests.support.site import API, Site, create
+from tests.support.workspaces import READY, conditions, error, home, workspace
+
+from codehub.api.shapes import WorkspaceShape
+from codehub.core.errors import ErrorReason
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.progress import Progress
+from codehub.core.workspace import Workspace
+
+RESTS = {"desired_state": "PENDING"}
+TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
+
+# wire.md, word by word.
+FIELDS = [
+    "id",
+    "name",
+    "description",
+    "memo",
+    "owner",
+    "url",
+    "revision",
+    "image_ref",
+    "ide",
+    "resources",
+    "instance_backend",
+    "storage_backend",
+    "desired_state",
+    "phase",
+    "display",
+    "observed_status",
+    "health_status",
+    "operation",
+    "op_id",
+    "op_started_at",
+    "conditions",
+    "archive_key",
+    "error",
+    "progress",
+    "standby_ttl_seconds",
+    "archive_ttl_seconds",
+    "last_access_at",
+    "awake_until",
+    "sleeps_at",
+    "phase_changed_at",
+    "created_at",
+    "updated_at",
+    "deleted_at",
+    "purge_at",
+]
+
+
+async def placed(site: Site, row: Workspace, **spec: Any) -> Workspace:
+    """Store a workspace of ann's in this state."""
+    owner = await site.user("ann")
+    fields = {"owner_user_id": owner.id, "desired_state": row.spec.desired_state, **spec}
+    return await site.world.place(site.world.spec(**fields), row.status)
+
+
+# Making
+
+
+async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: Site) -> None:
+    ann = await site.browser("ann")
+    answer = await ann.post(f"{API}/workspaces", json={"name": "demo"})
+    made = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"{API}/workspaces/{made['id']}"
+    assert answer.headers["etag"] == '"1"'
+    assert list(made) == FIELDS
+    assert made["url"] == f"{site.parts.base_url}/w/{made['id']}/"
+    assert (made["desired_state"], made["phase"], made["display"]) == ("RUNNING", "PENDING", "PENDING")
+    assert made["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 1024}
+    assert set(made["conditions"]["policy.healthy"]) == {
+        "status",
+        "reason",
+        "message",
+        "last_transition_time",
+    }
+    assert TIME.match(made["created_at"])
+    assert (await ann.get(answer.headers["location"])).json() == made
+
+
+async def test_what_is_said_counts_and_null_is_never(site: Site) -> None:
+    ann = await site.browser("ann")
+    said: dict[str, Any] = {
+        "description": "한글 🚀",
+        "memo": "line\nline",
+        "image_ref": "ghcr.io/a/b:1@sha256:00",
+        "ide": "http",
+        "resources": {"memory_mb": 512},
+        "standby_ttl_seconds": None,
+        "archive_ttl_seconds": 0,
+        "desired_state": "ARCHIVED",
+    }
+    made = await create(ann, **said)
+    assert {name: made[name] for name in said} == {
+        **said,
+        "resources": {"memory_mb": 512, "cpus": 2.0, "pids": 1024},
+    }
+
+
+async def test_a_name_is_taken_until_its_workspace_is_deleted(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, **RESTS)
+    again = await ann.post(f"{API}/workspaces", json={"name": "demo", **RESTS})
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "NAME_TAKEN")
+    await ann.delete(f"{API}/workspaces/{made['id']}")
+    await create(ann, **RESTS)
+    back = await ann.post(f"{API}/workspaces/{made['id']}:undelete")
+    assert (back.status_code, back.json()["error"]["code"]) == (409, "NAME_TAKEN")
+
+
+async def test_the_same_key_and_body_give_the_same_workspace(site: Site) -> None:
+    ann = await site.browser("ann")
+    key = {"Idempotency-Key": "abc"}
+    answers = await asyncio.gather(
+        *(ann.post(f"{API}/workspaces", json={"name": "demo"}, headers=key) for _ in range(5))
+    )
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    other = await ann.post(f"{API}/workspaces", json={"name": "other"}, headers=key)
+    assert (other.status_code, other.json()["error"]["details"][0]["field"]) == (422, "Idempotency-Key")
+    assert len((await ann.get(f"{API}/workspaces")).json()["items"]) == 1
+
+
+# Validation: which field, and why
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "name"),
+    ({"name": ""}, "name"),
+    ({"name": " "}, "name"),
+    ({"name": "x" * 256}, "name"),
+    ({"name": 5}, "name"),
+    ({"name": None}, "name"),
+    ({"name": "a\0b"}, "name"),
+    ({"name": "a\nb"}, "name"),
+    ({"name": "\ud800"}, "name"),
+    ({"name": "x", "memo": "a\0b"}, "memo"),
+    ({"name": "x", "memo": "\udfff"}, "memo"),
+    ({"name": "x", "description": "x" * 10_001}, "description"),
+    ({"name": "x", "image_ref": "has space"}, "image_ref"),
+    ({"name": "x", "image_ref": "-v"}, "image_ref"),
+    ({"name": "x", "ide": "emacs"}, "ide"),
+    ({"name": "x", "resources": {"memory_mb": 0}}, "resources.memory_mb"),
+    ({"name": "x", "resources": {"cpus": "2"}}, "resources.cpus"),
+    ({"name": "x", "resources": {"gpus": 1}}, "resources.gpus"),
+    ({"name": "x", "resources": []}, "resources"),
+    ({"name": "x", "instance_backend": "vm"}, "instance_backend"),
+    ({"name": "x", "instance_backend": "k8s"}, "instance_backend"),
+    ({"name": "x", "storage_backend": "docker-volume"}, "storage_backend"),
+    ({"name": "x", "standby_ttl_seconds": 9}, "standby_ttl_seconds"),
+    ({"name": "x", "standby_ttl_seconds": 10.5}, "standby_ttl_seconds"),
+    ({"name": "x", "standby_ttl_seconds": True}, "standby_ttl_seconds"),
+    ({"name": "x", "archive_ttl_seconds": -1}, "archive_ttl_seconds"),
+    ({"name": "x", "archive_ttl_seconds": 2**31}, "archive_ttl_seconds"),
+    ({"name": "x", "desired_state": "ERROR"}, "desired_state"),
+    ({"name": "x", "desired_state": "DELETED"}, "desired_state"),
+    ({"name": "x", "phase": "RUNNING"}, "phase"),
+    ({"name": "x", "owner_user_id": "00000000-0000-0000-0000-000000000000"}, "owner_user_id"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"), WRONG, ids=lambda value: str(value)[:40].encode("ascii", "replace")
+)
+async def test_a_wrong_field_is_named_with_what_is_wrong(
+    site: Site, body: dict[str, Any], field: str
+) -> None:
+    ann = await site.browser("ann")
+    # Not json=body: the client would refuse half a character itself.
+    content, kind = json.dumps(body), {"Content-Type": "application/json"}
+    answer = await ann.post(f"{API}/workspaces", content=content, headers=kind)
+    assert answer.status_code == 422
+    told = answer.json()["error"]
+    assert told["code"] == "INVALID_REQUEST"
+    assert told["details"][0]["field"] == field
+    assert all(detail["problem"] for detail in told["details"])
+    assert (await ann.get(f"{API}/workspaces")).json()["items"] == []
+
+
+async def test_a_patch_can_not_null_what_must_be(site: Site) -> None:
+    ann = await site.browser("ann")
+    path = f"{API}/workspaces/{(await create(ann, **RESTS))['id']}"
+    for field in ("name", "image_ref", "ide", "desired_state", "resources"):
+        answer = await ann.patch(path, json={field: None})
+        assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, field)
+    for field in ("instance_backend", "phase", "revision"):
+        assert (await ann.patch(path, json={field: "x"})).status_code == 422
+
+
+# Listing
+
+
+async def test_a_list_is_paged_without_gaps(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(7)]
+    got, cursor = [], None
+    while True:
+        params = {"limit": 3} | ({} if cursor is None else {"cursor": cursor})
+        page = (await ann.get(f"{API}/workspaces", params=params)).json()
+        got += [item["id"] for item in page["items"]]
+        assert list(page["items"][0]) == FIELDS
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert got == made[::-1]
+
+
+async def test_a_list_can_be_searched_and_filtered(site: Site) -> None:
+    ann = await site.browser("ann")
+    await create(ann, "machine learning", **RESTS)
+    await create(ann, "other", description="100% Machine", **RESTS)
+    await create(ann, "third", **RESTS)
+    for query, count in (
+        ({"q": "MACHINE"}, 2),
+        ({"q": "0%"}, 1),
+        ({"phase": "PENDING"}, 3),
+        ({"phase": "ERROR"}, 0),
+    ):
+        items = (await ann.get(f"{API}/workspaces", params=query)).json()["items"]
+        assert len(items) == count, query
+    for wrong in ({"limit": 0}, {"limit": 201}, {"limit": "x"}, {"phase": "X"}, {"cursor": "x"}, {"q": "\0"}):
+        assert (await ann.get(f"{API}/workspaces", params=wrong)).status_code == 422, wrong
+
+
+# Changing
+
+
+async def test_a_change_moves_the_revision_and_a_stale_one_is_refused(site: Site) -> None:
+    ann = await site.browser("ann")
+    path = f"{API}/workspaces/{(await create(ann, **RESTS))['id']}"
+    changed = await ann.patch(
+        path, json={"name": "new", "memo": "m", "resources": {"pids": 99}}, headers={"If-Match": '"1"'}
+    )
+    assert (changed.status_code, changed.headers["etag"], changed.json()["revision"]) == (200, '"2"', 2)
+    assert changed.json()["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 99}
+    for tag in ('"1"', 'W/"2"', "2", '"x"', ""):
+        stale = await ann.patch(path, json={"memo": "stale"}, headers={"If-Match": tag})
+        assert (stale.status_code, stale.json()["error"]["code"]) == (412, "PRECONDITION_FAILED"), tag
+    for tag in ('"2"', "*", '"1", "2"'):
+        assert (await ann.patch(path, json={"memo": "m"}, headers={"If-Match": tag})).status_code == 200
+    assert (await ann.get(path)).headers["etag"] == '"2"'
+    cleared = await ann.patch(path, json={"memo": None, "standby_ttl_seconds": None})
+    assert (cleared.json()["memo"], cleared.json()["standby_ttl_seconds"]) == (None, None)
+
+
+async def test_a_controller_s_write_never_moves_the_revision(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    made = await create(ann)
+    arrived = await living_site.arrives(ann, made["id"], "RUNNING")
+    assert arrived["revision"] == 1
+
+
+async def test_only_a_wish_is_refused_while_an_operation_runs(site: Site) -> None:
+    ann = await site.browser("ann")
+    row = await placed(
+        site,
+        workspace(
+            Phase.STANDBY, operation=Operation.STARTING, conditions=conditions(volume=READY), home_ctx=home()
+        ),
+    )
+    path = f"{API}/workspaces/{row.id}"
+    assert (await ann.patch(path, json={"memo": "x", "image_ref": "new"})).status_code == 200
+    refused = await ann.patch(path, json={"memo": "y", "desired_state": "STANDBY"})
+    assert refused.json()["error"]["code"] == "OPERATION_IN_PROGRESS"
+    assert (await ann.get(path)).json()["memo"] == "x"
+
+
+async def test_two_names_at_once_are_one_each(site: Site) -> None:
+    ann = await site.browser("ann")
+    ids = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(4)]
+    answers = await asyncio.gather(
+        *(ann.patch(f"{API}/workspaces/{one}", json={"name": "same"}) for one in ids)
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
+
+
+async def test_staying_awake_is_bounded_and_never_shortened(site: Site) -> None:
+    ann = await site.browser("ann")
+    path = f"{API}/workspaces/{(await create(ann, **RESTS))['id']}:keep_awake"
+    longest = (await ann.post(path, json={"seconds": 43_200})).json()["awake_until"]
+    assert (await ann.post(path)).json()["awake_until"] == longest
+    for seconds in (0, 43_201, "60", 1.5, None):
+        assert (await ann.post(path, json={"seconds": seconds})).status_code == 422
+
+
+# Limits
+
+
+async def test_at_the_limit_nothing_is_made_and_the_answer_says_what_runs(site: Site) -> None:
+    ann = await site.browser("ann")
+    running = [await create(ann, f"w{number}") for number in range(2)]
+    refused = await ann.post(f"{API}/workspaces", json={"name": "third"})
+    told = refused.json()["error"]
+    assert (refused.status_code, told["code"]) == (429, "LIMIT_EXCEEDED")
+    assert told["details"]["limit"] == "per_user"
+    assert told["details"]["max"] == 2
+    assert sorted(told["details"]["running"], key=lambda one: one["id"]) == sorted(
+        ({"id": one["id"], "name": one["name"]} for one in running), key=lambda one: one["id"]
+    )
+    assert "Stop one of them" in told["message"]
+    assert len((await ann.get(f"{API}/workspaces")).json()["items"]) == 2
+    assert (await ann.get(f"{API}/session")).json()["limits"] == {"running": {"used": 2, "max": 2}}
+    asleep = await create(ann, "asleep", **RESTS)
+    path = f"{API}/workspaces/{asleep['id']}"
+    assert (await ann.post(f"{path}:start")).status_code == 429
+    assert (await ann.patch(path, json={"desired_state": "RUNNING"})).status_code == 429
+
+
+async def test_a_hundred_parallel_starts_against_a_limit_of_two_give_exactly_two(site: Site) -> None:
+    ann = await site.program("ann")
+    ids = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(100)]
+    answers = await asyncio.gather(*(ann.post(f"{API}/workspaces/{one}:start") for one in ids))
+    assert sorted(answer.status_code for answer in answers) == [200] * 2 + [429] * 98
+
+
+async def test_recovery_counts_against_the_limit(site: Site) -> None:
+    ann = await site.browser("ann")
+    broken = await placed(site, workspace(Phase.ERROR, DesiredState.RUNNING, error_info=error()))
+    for number in range(2):
+        await create(ann, f"w{number}")
+    assert (await ann.post(f"{API}/workspaces/{broken.id}:recover")).status_code == 429
+
+
+# What is shown
+
+
+async def test_progress_and_errors_are_shown_and_every_row_fits_the_document(site: Site) -> None:
+    ann, op_id = await site.browser("ann"), uuid4()
+    busy = workspace(Phase.ARCHIVED, operation=Operation.RESTORING, op_id=op_id)
+    moving = await placed(site, busy)
+    half = Progress("restore", 5, 10, 2.5, 2.0)
+    await site.world.controller.write_progress({moving.id: (op_id, half)}, [])
+    await placed(site, workspace(Phase.ERROR, error_info=error(ErrorReason.DATA_LOST)))
+    items = (await ann.get(f"{API}/workspaces")).json()["items"]
+    for item in items:
+        WorkspaceShape.model_validate(item, strict=False, extra="forbid")
+    by_phase = {item["phase"]: item for item in items}
+    assert by_phase["ARCHIVED"]["progress"] == {
+        "stage": "restore",
+        "done_bytes": 5,
+        "total_bytes": 10,
+        "bytes_per_second": 2.5,
+        "eta_seconds": 2.0,
+    }
+    shown = by_phase["ERROR"]["error"]
+    assert list(shown) == [
+        *("reason", "message", "is_terminal", "operation", "error_count", "context", "occurred_at")
+    ]
+    assert (by_phase["ERROR"]["health_status"], shown["reason"]) == ("ERROR", "DataLost")
+
+
+async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) -> None:
+    ann = await site.browser("ann")
+    lost = await placed(site, workspace(Phase.ERROR, error_info=error(ErrorReason.DATA_LOST)))
+    told = (await ann.get(f"{API}/workspaces/{lost.id}/explain")).json()
+    assert list(told) == [
+        *(
+            "phase",
+            "desired_state",
+            "operation",
+            "next",
+            "waiting_for",
+            "since",
+            "error",
+            "actions",
+            "decisions",
+        )
+    ]
+    assert "person" in told["waiting_for"]
+    assert {"label": "Recover", "method": "POST", "path": f"{API}/workspaces/{lost.id}:recover"} in told[
+        "actions"
+    ]
+    made = await create(ann)
+    told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
+    assert told["next"] == {"operation": "PROVISIONING", "why": "Its wish is above where it is."}
+    assert told["decisions"][0]["to"] == "RUNNING"
+
+
+async def test_the_history_says_who_asked_for_what_in_which_request(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    answer = await ann.post(f"{API}/workspaces", json={"name": "demo"}, headers={"X-Request-Id": "req-1"})
+    made = answer.json()
+    assert answer.headers["x-request-id"] == "req-1"
+    await living_site.arrives(ann, made["id"], "RUNNING")
+    history: list[dict[str, Any]] = []
+    params: dict[str, Any] = {"limit": 2}
+    while True:
+        page = (await ann.get(f"{API}/workspaces/{made['id']}/events", params=params)).json()
+        history += page["items"]
+        if page["next_cursor"] is None:
+            break
+        params["cursor"] = page["next_cursor"]
+    seqs = [event["seq"] for event in history]
+    assert seqs == sorted(seqs, reverse=True)
+    assert list(history[0]) == ["seq", "at", "kind", "from", "to", "actor", "reason", "request_id"]
+    first = history[-1]
+    assert (first["kind"], first["from"], first["to"]) == ("wish", None, "RUNNING")
+    assert first["actor"] == living_site.people["ann"].username
+    assert {event["request_id"] for event in history} == {"req-1"}
+    assert {event["actor"] for event in history[:-1]} == {"c1"}
+
+
+async def test_a_change_of_settings_is_in_the_history_too(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, **RESTS)
+    await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": "x", "name": "y"})
+    (newest, _made) = (await ann.get(f"{API}/workspaces/{made['id']}/events")).json()["items"]
+    assert (newest["kind"], newest["from"], newest["to"]) == ("wish", "PENDING", "PENDING")
+    assert newest["reason"] == "Asked to change memo, name."
+
+
+async def test_logs_are_plain_text(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    made = await create(ann)
+    await living_site.arrives(ann, made["id"], "RUNNING")
+    answer = await ann.get(f"{API}/workspaces/{made['id']}/logs", params={"tail": 5})
+    assert (answer.status_code, answer.text) == (200, "started\n")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    followed = await ann.get(f"{API}/workspaces/{made['id']}/logs", params={"follow": True})
+    assert followed.text == "started\n"
+
+
+# A GET changes nothing (security 6)
+
+
+async def test_a_get_changes_nothing(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, **RESTS)
+    before = await site.world.api.get(UUID(made["id"]))
+    for path in ("", "/events", "/logs", "/explain", ":start", ":stop", ":undelete"):
+        answer = await ann.get(f"{API}/workspaces/{made['id']}{path}")
+        assert answer.status_code in (200, 404, 405), path
+    assert await site.world.api.get(before.id) is before
+
+
+async def test_what_is_in_the_trash_past_its_time_is_gone(site: Site) -> None:
+    ann = await site.browser("ann")
+    now = await site.world.now()
+    spec = {"deleted_at": now - timedelta(days=8), "purge_at": now - timedelta(days=1)}
+    gone = await placed(site, workspace(Phase.DELETED, DesiredState.PENDING), **spec)
+    path = f"{API}/workspaces/{gone.id}"
+    assert (await ann.get(path)).status_code == 404
+    assert (await ann.post(f"{path}:undelete")).status_code == 404
+    assert (await ann.delete(path, params={"purge": True})).status_code == 404
+    assert (await ann.get(f"{API}/workspaces", params={"deleted": True})).json()["items"] == []

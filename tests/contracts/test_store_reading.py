@@ -1,0 +1,281 @@
+"""The store's contract on what faces read: pages, keys of creations, and streams that miss nothing."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from tests.support.stores import PostgresWorld, World
+
+from codehub.adapters.system.machine import SystemIdentity
+from codehub.core.history import Event, EventKind
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.progress import Progress
+from codehub.core.wishes import Accepted, Refusal, Refused
+from codehub.core.workspace import Status, Workspace
+from codehub.ports.store import (
+    Change,
+    Judgement,
+    Key,
+    KeyReused,
+    PageQuery,
+    Position,
+)
+
+MADE = Event(EventKind.WISH, None, "RUNNING", "ann", "asked for")
+KEY = Key("k1", b"x" * 32)
+START = Position(0, 0)
+
+
+async def make(world: World, **fields: object) -> Workspace:
+    return await world.api.create_workspace(SystemIdentity().new_id(), world.spec(**fields), [MADE])
+
+
+async def other_user(world: World) -> World:
+    other = replace(world, user_id=uuid4())
+    await other.add_user()
+    return other
+
+
+# Pages
+
+
+async def test_pages_are_newest_first_and_end(world: World) -> None:
+    made = [(await world.create()).id for _ in range(5)]
+    newest_first = sorted(made, reverse=True)
+    got: list[UUID] = []
+    before: UUID | None = None
+    while page := await world.api.page(PageQuery(2, world.user_id, before)):
+        got += [row.id for row in page]
+        before = got[-1]
+    assert got == newest_first
+
+
+async def test_a_page_is_one_owner_s_or_everybody_s(world: World) -> None:
+    mine = await world.create()
+    theirs = await (await other_user(world)).create()
+    assert [row.id for row in await world.api.page(PageQuery(10, world.user_id))] == [mine.id]
+    assert {row.id for row in await world.api.page(PageQuery(10))} == {mine.id, theirs.id}
+
+
+@pytest.mark.parametrize(
+    ("words", "is_found"),
+    [("50%", True), ("MACHINE", True), ("about", True), ("5_%", False), ("\\", False), ("nothing", False)],
+)
+async def test_words_are_looked_for_in_name_and_description_and_mean_themselves(
+    world: World, words: str, is_found: bool
+) -> None:
+    row = await world.create(name="Machine learning 50%", description="All about it")
+    await world.create(name="other")
+    found = await world.api.page(PageQuery(10, world.user_id, words=words))
+    assert [each.id for each in found] == ([row.id] if is_found else [])
+
+
+async def test_a_page_can_be_of_one_phase(world: World) -> None:
+    await world.create()
+    asleep = await world.place(world.spec(desired_state=DesiredState.STANDBY), Status(phase=Phase.STANDBY))
+    found = await world.api.page(PageQuery(10, world.user_id, phase=Phase.STANDBY))
+    assert [row.id for row in found] == [asleep.id]
+    assert await world.api.phases() == {Phase.PENDING: 1, Phase.STANDBY: 1}
+
+
+async def test_the_deleted_are_apart_and_only_while_they_can_be_undeleted(world: World) -> None:
+    now = await world.now()
+    kept, over = now + timedelta(days=1), now - timedelta(seconds=1)
+    deleted = {"desired_state": DesiredState.PENDING, "deleted_at": now - timedelta(days=2)}
+    live = await world.create()
+    leaving = await world.create(**deleted, purge_at=kept)
+    trash = await world.place(world.spec(**deleted, purge_at=kept), Status(phase=Phase.DELETED))
+    await world.place(world.spec(**deleted, purge_at=over), Status(phase=Phase.DELETED))
+    assert {row.id for row in await world.api.page(PageQuery(10, world.user_id))} == {live.id, leaving.id}
+    found = await world.api.page(PageQuery(10, world.user_id, deleted=True))
+    assert [row.id for row in found] == [trash.id]
+
+
+async def test_a_row_that_has_not_changed_is_the_same_object_and_one_that_has_is_new(world: World) -> None:
+    row = await world.create()
+    (first,) = await world.api.page(PageQuery(10, world.user_id))
+    (again,) = await world.api.page(PageQuery(10, world.user_id))
+    assert first is again
+    assert (await world.api.several([row.id]))[row.id] is first
+    await world.controller.persist([Change(row.id, replace(row.status, error_count=7))])
+    (changed,) = await world.api.page(PageQuery(10, world.user_id))
+    assert changed.status.error_count == 7
+    await world.api.touch({row.id: await world.now()})
+    assert (await world.api.several([row.id, uuid4()]))[row.id].spec.last_access_at is not None
+
+
+async def test_people_have_names_and_places(world: World) -> None:
+    await world.create()
+    await world.create(desired_state=DesiredState.PENDING)
+    assert await world.api.count_running(world.user_id) == 1
+    assert await world.api.count_running(uuid4()) == 0
+    names = await world.api.usernames([world.user_id, uuid4()])
+    assert names == {world.user_id: f"user-{world.user_id}"}
+
+
+# Keys of creations
+
+
+async def test_a_key_makes_one_workspace_however_often_it_is_used(world: World) -> None:
+    spec = world.spec()
+    made = await asyncio.gather(*(world.api.create_workspace(uuid4(), spec, [MADE], KEY) for _ in range(5)))
+    assert len({row.id for row in made}) == 1
+    with pytest.raises(KeyReused):
+        await world.api.create_workspace(uuid4(), world.spec(), [], Key("k1", b"y" * 32))
+    other = await other_user(world)
+    assert (await other.api.create_workspace(uuid4(), other.spec(), [], KEY)).id != made[0].id
+
+
+async def test_a_key_counts_before_the_limit_and_not_if_nothing_was_made(world: World) -> None:
+    refused = Refused(Refusal.LIMIT_EXCEEDED, "no")
+    spec = world.spec()
+    assert await world.api.create_counted(uuid4(), spec, [], lambda _running: refused, KEY) is refused
+    made = await world.api.create_counted(uuid4(), spec, [], lambda _running: None, KEY)
+    assert isinstance(made, Workspace)
+    again = await world.api.create_counted(uuid4(), spec, [], lambda _running: refused, KEY)
+    assert isinstance(again, Workspace)
+    assert again.id == made.id
+
+
+# Streams
+
+
+async def follow(world: World, after: Position, owner: UUID | None = None) -> tuple[list[int], Position]:
+    """Read to the end, waiting for what other transactions hold back."""
+    seqs: list[int] = []
+    async with asyncio.timeout(10):
+        while True:
+            feed = await world.api.feed(after, limit=3, owner_user_id=owner)
+            seqs += [event.position.seq for event in feed.events]
+            after = feed.position
+            if not feed.events and not feed.is_held_back:
+                return seqs, after
+            await asyncio.sleep(0)
+
+
+async def end(world: World) -> Position:
+    """The end of the history, once everything that was committed can be read."""
+    _seqs, position = await follow(world, START)
+    return position
+
+
+async def test_a_stream_goes_on_where_it_was_cut(world: World) -> None:
+    begin = await end(world)
+    for _ in range(5):
+        await make(world)
+    seqs, position = await follow(world, begin)
+    assert len(seqs) == 5
+    assert await follow(world, position) == ([], position)
+    resumed = await world.api.feed_position(seqs[2])
+    assert resumed is not None
+    assert (await follow(world, resumed))[0] == seqs[3:]
+    assert await world.api.feed_position(seqs[-1] + 1000) is None
+    assert await world.api.feed_end() == position
+
+
+async def test_a_stream_can_be_one_owner_s_and_knows_the_end_of_a_workspace(world: World) -> None:
+    begin = await end(world)
+    mine = await make(world)
+    await make(await other_user(world))
+    gone = Event(EventKind.PHASE, "PENDING", "DELETED", "c1", "seen")
+    await world.controller.persist([Change(mine.id, mine.status, (gone,))])
+    await follow(world, begin)
+    feed = await world.api.feed(begin, limit=10, owner_user_id=world.user_id)
+    assert [(event.workspace_id, event.is_end) for event in feed.events] == [
+        (mine.id, False),
+        (mine.id, True),
+    ]
+    assert {event.owner_user_id for event in feed.events} == {world.user_id}
+
+
+async def test_a_reader_that_follows_many_writers_misses_nothing_and_reads_nothing_twice(
+    world: World,
+) -> None:
+    rows = [await make(world) for _ in range(8)]
+    position = await end(world)
+
+    async def write(row: Workspace) -> None:
+        for count in range(10):
+            event = replace(MADE, reason=f"{count}")
+            await world.api.amend(
+                row.id,
+                lambda each, _now, event=event: Judgement(  # type: ignore[misc]
+                    Accepted(replace(each.spec, memo=event.reason)), (event,)
+                ),
+            )
+
+    writing = asyncio.gather(*(write(row) for row in rows))
+    got: list[int] = []
+    while not writing.done():
+        feed = await world.api.feed(position, limit=7)
+        got += [event.position.seq for event in feed.events]
+        position = feed.position
+        await asyncio.sleep(0)
+    await writing
+    got += (await follow(world, position))[0]
+    recorded = {one.seq for row in rows for one in await world.api.history(row.id, limit=10)}
+    assert len(got) == len(set(got)) == 80
+    assert set(got) == recorded
+
+
+async def test_a_number_taken_early_and_committed_late_is_not_missed(postgres: PostgresWorld) -> None:
+    """The order of numbers is not the order of transactions: whoever went by number alone would lose the first."""
+    late_row, early_row = await make(postgres), await make(postgres)
+    begin = await end(postgres)
+    insert = (
+        "INSERT INTO workspace_events (workspace_id, owner_user_id, kind, actor, reason)"
+        " VALUES ($1, $2, 'wish', 'ann', 'x') RETURNING seq"
+    )
+    async with postgres.api_pool.acquire() as one, postgres.api_pool.acquire() as other:
+        first, second = one.transaction(), other.transaction()
+        await first.start()
+        await one.execute("SELECT pg_current_xact_id()")  # the older transaction …
+        await second.start()
+        low = await other.fetchval(insert, early_row.id, postgres.user_id)
+        high = await one.fetchval(insert, late_row.id, postgres.user_id)  # … takes the higher number
+        await first.commit()
+        feed = await postgres.api.feed(begin, limit=10)
+        assert [event.position.seq for event in feed.events] == [high]
+        await second.commit()
+        assert (await follow(postgres, feed.position))[0] == [low]
+        resumed = await postgres.api.feed_position(high)
+        assert resumed is not None
+        assert (await follow(postgres, resumed))[0] == [low]
+
+
+async def test_transactions_are_in_the_order_of_numbers_not_of_words(postgres: PostgresWorld) -> None:
+    row = await make(postgres)
+    await postgres.admin.execute("DELETE FROM workspace_events")
+    for xact in (9, 10, 11):
+        await postgres.admin.execute(
+            "INSERT INTO workspace_events (xact, workspace_id, owner_user_id, kind, actor, reason)"
+            " VALUES ($1::text::xid8, $2, $3, 'wish', 'ann', 'x')",
+            str(xact),
+            row.id,
+            postgres.user_id,
+        )
+    for owner in (None, postgres.user_id):
+        feed = await postgres.api.feed(START, limit=10, owner_user_id=owner)
+        assert [event.position.xact for event in feed.events] == [9, 10, 11]
+    assert (await postgres.api.feed_end()).xact == 11
+
+
+# What may be lost
+
+
+async def test_what_moves_and_what_will_sleep_soon(world: World) -> None:
+    row, op_id = await world.create(), uuid4()
+    now = await world.now()
+    begun = replace(row.status, operation=Operation.RESTORING, op_id=op_id, op_started_at=now)
+    await world.controller.persist([Change(row.id, begun)])
+    half = Progress("restore", 5, 10, 2.5, 2.0)
+    await world.controller.write_progress({row.id: (op_id, half)}, [])
+    (moving,) = await world.api.moving()
+    assert (moving.workspace_id, moving.owner_user_id, moving.progress) == (row.id, world.user_id, half)
+    running = Status(phase=Phase.RUNNING, phase_changed_at=now)
+    soon = await world.place(world.spec(standby_ttl_seconds=30), running)
+    await world.place(world.spec(standby_ttl_seconds=300), running)
+    await world.place(world.spec(standby_ttl_seconds=None), running)
+    assert [one.id for one in await world.api.sleeping_soon(timedelta(seconds=60))] == [soon.id]

@@ -1,0 +1,145 @@
+"""Explaining: what comes next, what is waited for, and what a person can do."""
+
+from datetime import timedelta
+
+import pytest
+from tests.support.workspaces import (
+    NOW,
+    OWNER_ID,
+    READY,
+    UNKNOWN,
+    WORKSPACE_ID,
+    ago,
+    conditions,
+    error,
+    home,
+    workspace,
+)
+
+from codehub.core.errors import ErrorReason
+from codehub.core.explain import explain
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_change
+from codehub.core.workspace import InstanceBackend, Workspace, home_key
+
+RUNNING = conditions(volume=READY, container=READY)
+DELETED = {"deleted_at": ago(10), "purge_at": NOW + timedelta(days=1)}
+
+
+def labels(row: Workspace) -> list[str]:
+    return [action.label for action in explain(row, NOW).actions]
+
+
+def test_what_rests_waits_for_nothing() -> None:
+    row = workspace(Phase.RUNNING, DesiredState.RUNNING, conditions=RUNNING, home_ctx=home())
+    told = explain(row, NOW)
+    assert (told.operation, told.waiting_for, told.since) == (Operation.NONE, None, ago(100))
+    assert labels(row) == ["Stop", "Archive", "Keep awake", "Delete", "Purge"]
+
+
+def test_a_wish_waits_for_the_controller() -> None:
+    told = explain(workspace(Phase.PENDING, DesiredState.RUNNING), NOW)
+    assert (told.operation, told.waiting_for) == (Operation.PROVISIONING, "the controller's next pass")
+
+
+def test_an_operation_waits_to_be_seen_and_only_looking_is_left_to_do() -> None:
+    row = workspace(Phase.STANDBY, operation=Operation.STARTING, conditions=conditions(volume=READY))
+    told = explain(row, NOW)
+    assert (told.operation, told.waiting_for) == (Operation.STARTING, "STARTING to be seen as done")
+    assert labels(row) == []
+
+
+def test_a_pause_after_a_failure_says_how_long_and_what_was_said() -> None:
+    row = workspace(
+        Phase.STANDBY,
+        operation=Operation.STARTING,
+        conditions=conditions(volume=READY),
+        retry_at=NOW + timedelta(seconds=7),
+        error_info=error(ErrorReason.ACTION_FAILED),
+    )
+    assert explain(row, NOW).waiting_for == "the next try, in 7 s. The last one said: as the test says"
+
+
+def test_an_outage_is_named() -> None:
+    row = workspace(Phase.RUNNING, conditions=conditions(volume=READY, container=UNKNOWN))
+    told = explain(row, NOW)
+    assert told.waiting_for is not None
+    assert "infra.container_ready" in told.waiting_for
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (ErrorReason.TIMEOUT, ["Recover", "Delete", "Purge"]),
+        (ErrorReason.DATA_LOST, ["Recover", "Recover and accept the loss", "Delete", "Purge"]),
+    ],
+)
+def test_an_error_waits_for_a_person_and_says_what_to_do(reason: ErrorReason, expected: list[str]) -> None:
+    row = workspace(Phase.ERROR, error_info=error(reason))
+    assert explain(row, NOW).waiting_for is not None
+    assert labels(row) == expected
+
+
+def test_a_deletion_whose_error_is_gone_waits_for_a_person_too() -> None:
+    row = workspace(Phase.ERROR, DesiredState.PENDING, spec=DELETED)
+    assert explain(row, NOW).waiting_for == "a person"
+
+
+def test_what_is_in_the_trash_can_be_taken_back_or_purged() -> None:
+    row = workspace(Phase.DELETED, DesiredState.PENDING, spec=DELETED)
+    assert labels(row) == ["Undelete", "Purge"]
+
+
+# Changing what people may set
+
+
+def test_a_change_counts_a_revision_and_the_same_values_none() -> None:
+    row = workspace(Phase.STANDBY, DesiredState.STANDBY)
+    changed = rule_change(row, {"memo": "new"})
+    assert isinstance(changed, Accepted)
+    assert (changed.spec.memo, changed.spec.revision) == ("new", 2)
+    assert isinstance(rule_change(row, {"name": row.spec.name}, DesiredState.STANDBY), Unchanged)
+
+
+def test_values_change_during_an_operation_but_a_wish_does_not() -> None:
+    row = workspace(Phase.STANDBY, operation=Operation.STARTING)
+    assert isinstance(rule_change(row, {"memo": "new"}), Accepted)
+    refused = rule_change(row, {"memo": "new"}, DesiredState.STANDBY)
+    assert isinstance(refused, Refused)
+    assert refused.code is Refusal.OPERATION_IN_PROGRESS
+
+
+def test_a_wish_and_values_change_together() -> None:
+    changed = rule_change(workspace(Phase.STANDBY, DesiredState.STANDBY), {"memo": "x"}, DesiredState.RUNNING)
+    assert isinstance(changed, Accepted)
+    assert (changed.spec.desired_state, changed.spec.memo, changed.spec.revision) == (
+        DesiredState.RUNNING,
+        "x",
+        2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("revisions", "is_refused"), [(None, False), ({1}, False), ({1, 2}, False), ({2}, True), (set(), True)]
+)
+def test_what_somebody_else_changed_is_not_changed_unseen(
+    revisions: set[int] | None, is_refused: bool
+) -> None:
+    ruling = rule_change(workspace(Phase.STANDBY), {"memo": "x"}, revisions=revisions)
+    assert isinstance(ruling, Refused) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("phase", "code"),
+    [(Phase.STANDBY, Refusal.INVALID_STATE), (Phase.DELETED, Refusal.WORKSPACE_NOT_FOUND)],
+)
+def test_what_is_deleted_is_not_changed(phase: Phase, code: Refusal) -> None:
+    ruling = rule_change(workspace(phase, DesiredState.PENDING, spec=DELETED), {"memo": "x"})
+    assert isinstance(ruling, Refused)
+    assert ruling.code is code
+
+
+def test_a_home_lies_in_a_directory_or_has_a_volume_s_name() -> None:
+    local = home_key(InstanceBackend.LOCAL_PROCESS, OWNER_ID, WORKSPACE_ID)
+    assert local == f"users/{OWNER_ID}/workspaces/{WORKSPACE_ID}/home"
+    assert home_key(InstanceBackend.K8S, OWNER_ID, WORKSPACE_ID) == f"ws-{WORKSPACE_ID}-home"

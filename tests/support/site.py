@@ -1,0 +1,196 @@
+"""A site for tests: the real web server on a port of its own, over any world, with the memory platform behind it."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import httpx
+from tests.support.stores import PostgresWorld, World
+
+from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.memory.instances import MemoryInstances
+from codehub.adapters.memory.storage import MemoryStorage
+from codehub.adapters.postgres.connect import Role as DatabaseRole
+from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
+from codehub.adapters.prometheus.meters import PrometheusMeters
+from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
+from codehub.adapters.system.passwords import Argon2Passwords
+from codehub.api.app import Web, create_web
+from codehub.api.parts import Defaults, Parts
+from codehub.app.roles import supervised
+from codehub.app.web import listening, serving
+from codehub.core.access import Role, Scope, User
+from codehub.core.limits import Limits
+from codehub.core.operations import Operation
+from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.engine.alarm import Woken
+from codehub.engine.controller import Controller
+from codehub.engine.platforms import Platforms
+from codehub.engine.system import Cadence, System
+from codehub.ports.hints import Hints
+from codehub.service.access import AccessService
+from codehub.service.workspaces import WorkspaceService
+
+PASSWORD = "correct horse"
+PATIENCE_S = 20.0
+API = "/api/v1"
+_NUMBERS = itertools.count()
+
+
+@dataclass
+class Site:
+    """One running server, and words to use it with."""
+
+    world: World
+    parts: Parts
+    web: Web
+    address: str
+    storage: MemoryStorage
+    instances: MemoryInstances
+    clients: AsyncExitStack
+    is_living: bool = False
+    prefix: str = ""
+    people: dict[str, User] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Begin another test: whoever is named next is somebody new."""
+        self.people.clear()
+        self.prefix = f"{next(_NUMBERS)}-" if self.is_living else ""
+
+    async def user(self, name: str, role: Role = Role.MEMBER) -> User:
+        if name not in self.people:
+            self.people[name] = await self.parts.access.add_user(self.prefix + name, PASSWORD, role)
+        return self.people[name]
+
+    def anybody(self, **options: Any) -> httpx.AsyncClient:
+        """A client that is nobody."""
+        return httpx.AsyncClient(base_url=self.address, timeout=PATIENCE_S, **options)
+
+    async def browser(self, name: str = "ann", role: Role = Role.MEMBER) -> httpx.AsyncClient:
+        """Somebody with a session's cookie."""
+        await self.user(name, role)
+        client = await self.clients.enter_async_context(self.anybody())
+        answer = await client.post(
+            f"{API}/login", json={"username": self.prefix + name, "password": PASSWORD}
+        )
+        assert answer.status_code == 200, answer.text
+        return client
+
+    async def program(
+        self, name: str = "ann", role: Role = Role.MEMBER, scope: Scope = Scope.WRITE
+    ) -> httpx.AsyncClient:
+        """Somebody with a token."""
+        browser = await self.browser(name, role)
+        made = await browser.post(f"{API}/tokens", json={"name": "test", "scope": scope})
+        headers = {"Authorization": f"Bearer {made.json()['token']}"}
+        return await self.clients.enter_async_context(self.anybody(headers=headers))
+
+    async def arrives(
+        self, client: httpx.AsyncClient, workspace_id: str, phase: str, **fields: object
+    ) -> dict[str, Any]:
+        """Wait until a workspace rests in this phase."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                answer = await client.get(f"{API}/workspaces/{workspace_id}")
+                shown: dict[str, Any] = answer.json()
+                if answer.status_code == 404 and phase == "DELETED":
+                    return {}
+                is_there = shown.get("phase") == phase and shown["operation"] == Operation.NONE
+                if is_there and all(shown[name] == value for name, value in fields.items()):
+                    return shown
+                await asyncio.sleep(0.01)
+
+
+async def create(client: httpx.AsyncClient, name: str = "demo", **fields: object) -> dict[str, Any]:
+    answer = await client.post(f"{API}/workspaces", json={"name": name, **fields})
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+@asynccontextmanager
+async def open_site(
+    world: World,
+    *,
+    controlled: bool = False,
+    limits: Limits | None = None,
+    checks: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
+    boot_s: float = 0.0,
+    **options: Any,
+) -> AsyncIterator[Site]:
+    """Serve. `controlled`: with a controller, so that wishes come true."""
+    limits = limits or Limits()
+    clock, tasks = SystemClock(), SystemTasks()
+    system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
+    storage = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
+    instances = MemoryInstances(storage, clock=clock, boot_s=boot_s)
+    platforms = Platforms({InstanceBackend.LOCAL_PROCESS: instances}, {StorageBackend.LOCAL_DIR: storage})
+    people_hints = _people_hints(world)
+    access = AccessService(
+        world.access,
+        Argon2Passwords(memory_kb=64, rounds=1),
+        people_hints,
+        randomness=system.randomness,
+        identity=system.identity,
+    )
+    meters = PrometheusMeters()
+    listener = listening("127.0.0.1", 0)
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    parts = Parts(
+        store=world.api,
+        workspaces=WorkspaceService(world.api, limits=limits, trash_s=3600),
+        access=access,
+        hints=world.hints,
+        people_hints=people_hints,
+        instances=platforms.instances,
+        homes={InstanceBackend.LOCAL_PROCESS: [StorageBackend.LOCAL_DIR]},
+        defaults=Defaults(
+            image_ref="codercom/code-server",
+            ide="jupyterlab",
+            instance_backend=InstanceBackend.LOCAL_PROCESS,
+            storage_backend=StorageBackend.LOCAL_DIR,
+            standby_ttl_seconds=300,
+            archive_ttl_seconds=86_400,
+        ),
+        limits=limits,
+        base_url=options.pop("base_url", address),
+        clock=clock,
+        identity=system.identity,
+        tasks=tasks,
+        meters=meters,
+        checks=checks or {},
+        **options,
+    )
+    web = create_web(parts)
+    async with AsyncExitStack() as stack:
+        stack.callback(listener.close)
+        stack.push_async_callback(tasks.settle)
+        tasks.spawn(supervised("events", web.feed.run, system), name="events")
+        if controlled:
+            own = replace(system, tasks=tasks)
+            cadence = Cadence(idle_s=0.5, active_s=0.1)
+            controller = Controller(
+                "c1", world.controller, platforms, world.hints, own, cadence=cadence, meters=meters
+            )
+            await controller.run_pass(Woken(frozenset(), everyone=True))
+            tasks.spawn(controller.run(), name="controller")
+        await stack.enter_async_context(serving(web.app, listener, system))
+        clients = await stack.enter_async_context(AsyncExitStack())
+        yield Site(world, parts, web, address, storage, instances, clients, is_living=controlled)
+
+
+def _people_hints(world: World) -> Hints:
+    if isinstance(world, PostgresWorld):
+        return PostgresHints(
+            world.api_pool, world.connect_args, DatabaseRole.API, clock=SystemClock(), channel=PEOPLE_CHANNEL
+        )
+    return MemoryHints()
+
+
+def known(workspace_id: str) -> UUID:
+    return UUID(workspace_id)
