@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-api check format bench docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-local test-docker test-api check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-api ## set up, then run all suites
+test: test-core test-store test-sim test-local test-docker test-api ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -27,11 +27,15 @@ STORE := tests/contracts tests/integration/embedded_postgres tests/integration/t
 	--ignore tests/contracts/test_storage.py --ignore tests/contracts/test_instances.py
 LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
 	tests/integration/local_instances tests/integration/test_local_circle.py
+DOCKER := tests/integration/docker
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
 	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
 
 test-local: $(DEV) engines ## this machine as a platform: sandboxed processes, homes, archives, the whole circle with a real IDE
-	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile $(LOCAL)
+	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile -m "not docker" $(LOCAL)
+
+test-docker: $(DEV) engines ## Docker: containers, volumes, isolation, images, on a dockerd of its own
+	@scripts/suite test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER)
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, and a crash at every boundary
 	@scripts/suite test-sim 120 $(PYTEST) -n 2 tests/engine

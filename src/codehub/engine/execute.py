@@ -78,7 +78,7 @@ class Executor:
                 return Done(archive_key=await storage.create_empty_archive(home, op_id))
             case Step.START:
                 assert status.home_ctx.volume_id is not None
-                await instances.start(_spec(workspace), status.home_ctx.volume_id)
+                await instances.start(_spec(workspace), status.home_ctx.volume_id, report)
             case Step.DELETE_INSTANCE:
                 await instances.delete(workspace.id)
             case Step.DELETE_VOLUME:
