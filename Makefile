@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-docker test-api check format bench docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-local test-docker test-s3 test-circle test-api check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-docker test-api ## set up, then run all suites
+test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-api ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -28,6 +28,7 @@ STORE := tests/contracts tests/integration/embedded_postgres tests/integration/t
 LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
 	tests/integration/local_instances tests/integration/test_local_circle.py
 DOCKER := tests/integration/docker
+CIRCLE := tests/integration/docker/test_circle.py
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
 	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
 
@@ -35,7 +36,13 @@ test-local: $(DEV) engines ## this machine as a platform: sandboxed processes, h
 	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile -m "not docker" $(LOCAL)
 
 test-docker: $(DEV) engines ## Docker: containers, volumes, isolation, images, on a dockerd of its own
-	@scripts/suite test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER)
+	@scripts/suite test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) --ignore $(CIRCLE)
+
+test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
+	@scripts/suite test-s3 60 $(PYTEST) tests/integration/s3
+
+test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL
+	@scripts/suite test-circle 120 $(PYTEST) $(CIRCLE)
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, and a crash at every boundary
 	@scripts/suite test-sim 120 $(PYTEST) -n 2 tests/engine

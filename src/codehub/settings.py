@@ -86,6 +86,10 @@ class Settings(BaseSettings):
         None,
         description="`code-server`, `jupyterlab` or `http`. Default: code-server if it is installed, else JupyterLab.",
     )
+    helper_image: str = Field(
+        "debian:bookworm-slim",
+        description="The image of the containers that archive and restore Docker volumes; needs GNU tar, find and xargs.",
+    )
 
     limit_running_per_user: int = Field(
         2, ge=0, description="How many workspaces of one person may run at once."

@@ -50,7 +50,7 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
     with bound(settings) as listener:
         async with (
             database(settings, system) as connect_args,
-            stores(connect_args, system) as stored,
+            stores(connect_args, system, settings.redis_url) as stored,
             local_platform(settings, stored, system, stops=True) as local,
             control(settings, stored, local.platforms, system),
             serving(
@@ -77,7 +77,7 @@ async def collect(
     system = _system()
     async with (
         database_beside(settings, system) as connect_args,
-        stores(connect_args, system) as stored,
+        stores(connect_args, system, settings.redis_url) as stored,
         local_platform(settings, stored, system, stops=False) as local,
     ):
         collector = garbage_collector(settings, stored, local.platforms)

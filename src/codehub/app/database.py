@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import SecretStr
+
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running
@@ -14,6 +16,7 @@ from codehub.adapters.postgres.migrate import migrate
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.api.app import Check
 from codehub.engine.system import System
+from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings
 
@@ -26,7 +29,7 @@ class Stores:
 
     api: PostgresApiStore
     controller: PostgresControllerStore
-    hints: PostgresHints
+    hints: Hints
     installation: str
     check: Check
 
@@ -61,14 +64,23 @@ async def database_beside(settings: Settings, system: System) -> AsyncIterator[d
 
 
 @asynccontextmanager
-async def stores(connect_args: dict[str, Any], system: System) -> AsyncIterator[Stores]:
+async def stores(
+    connect_args: dict[str, Any], system: System, redis_url: SecretStr | None = None
+) -> AsyncIterator[Stores]:
+    """Open both writers' stores. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
         api_pool = await open_pool(connect_args, Role.API)
         stack.callback(api_pool.terminate)
         pool = await open_pool(connect_args, Role.CONTROLLER)
         stack.callback(pool.terminate)
-        hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
-        api_hints = PostgresHints(api_pool, connect_args, Role.API, clock=system.clock)
+        hints: Hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
+        api_hints: Hints = PostgresHints(api_pool, connect_args, Role.API, clock=system.clock)
+        if redis_url is not None:
+            from codehub.adapters.redis.hints import RedisHints  # noqa: PLC0415  # it takes a while to import
+
+            on_redis = RedisHints(redis_url.get_secret_value(), clock=system.clock)
+            stack.push_async_callback(on_redis.close)
+            hints = api_hints = on_redis
 
         async def check() -> None:
             try:
