@@ -1,7 +1,7 @@
 """The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -231,4 +231,5 @@ class Controller:
 
 def _change(found: Decision, actor: str) -> Change:
     events = observed(found.row.status, found.status, actor=actor, reason=found.plan.why.value)
-    return Change(found.row.id, found.status, tuple(events))
+    is_quiet = replace(found.status, observed_at=found.row.status.observed_at) == found.row.status
+    return Change(found.row.id, found.status, tuple(events), is_quiet)

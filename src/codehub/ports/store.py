@@ -19,6 +19,8 @@ class Change:
     workspace_id: UUID
     status: Status
     events: tuple[Event, ...] = ()
+    is_quiet: bool = False
+    """Nothing but the time of the look has changed: nobody needs a hint, least of all the one who looked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,10 @@ _PROBES_AT_ONCE = 64
 _TRIES_MAX = 40
 _POLL_S = 0.05
 _GONE_S_MAX = 30.0
-_TOLD = ("start", "die", "destroy", "oom", "pause", "unpause")
+# Not "start": whoever starts one watches it.
+_TOLD = ("die", "destroy", "oom", "pause", "unpause")
+# For so long a container that boots is asked for its health alone.
+_INSPECTED_S = 0.5
 
 
 class _Raced(Exception):
@@ -67,6 +70,7 @@ class DockerInstances:
         self._boot_s_max = boot_s_max
         self._turns = Turns()
         self._were_healthy: set[str] = set()
+        self._booting: dict[UUID, tuple[Container, float]] = {}
 
     async def open(self) -> None:
         """Make the network. What can't be reached now is tried again by the first start."""
@@ -92,6 +96,7 @@ class DockerInstances:
 
     async def delete(self, workspace_id: UUID) -> None:
         async with self._turns.of(workspace_id):
+            self._booting.pop(workspace_id, None)
             found = await self._look(workspace_id)
             if found is not None:
                 await self._remove(found)
@@ -103,8 +108,17 @@ class DockerInstances:
         await asyncio.gather(*(self.delete(workspace_id) for workspace_id in listed_now))
 
     async def status(self, workspace_id: UUID) -> Instance | None:
+        if (booting := self._recent(workspace_id)) is not None and not await self._is_healthy(
+            workspace_id, booting
+        ):
+            return Instance(running=True, healthy=False)
         found = await self._look(workspace_id)
-        return None if found is None else await self._seen(workspace_id, found)
+        if found is None:
+            return None
+        seen = await self._seen(workspace_id, found)
+        if seen.running and not seen.healthy and self._is_booting(found):
+            self._booting[workspace_id] = (found, self._clock.monotonic())
+        return seen
 
     async def list_all(self) -> Mapping[UUID, Instance]:
         found = await self._list()
@@ -287,6 +301,14 @@ class DockerInstances:
         if is_healthy:
             self._were_healthy.add(found.id)
         return is_healthy
+
+    def _recent(self, workspace_id: UUID) -> Container | None:
+        """Return a container that was seen booting a moment ago: who watches it closely needs not inspect it each time."""
+        container, at = self._booting.pop(workspace_id, (None, 0.0))
+        if container is None or self._clock.monotonic() - at > _INSPECTED_S:
+            return None
+        self._booting[workspace_id] = (container, at)
+        return container
 
     def _is_booting(self, found: Container) -> bool:
         """One that never answered may be booting; one that did is ill."""
