@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-docker test-s3 test-circle test-api check format bench docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos chaos test-api check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-api ## set up, then run all suites
+test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -43,6 +43,12 @@ test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throt
 
 test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL
 	@scripts/suite test-circle 120 $(PYTEST) $(CIRCLE)
+
+test-chaos: $(DEV) engines ## five rounds of chaos
+	@scripts/suite test-chaos 120 $(PYTEST) tests/chaos
+
+chaos: $(DEV) engines ## kill and restart everything while workspaces go up and down: 30 rounds
+	CODEHUB_TEST_CHAOS_ROUNDS=$${ROUNDS:-30} CODEHUB_TEST_CHAOS_STOPPED_S=60 $(PYTEST) -s tests/chaos
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, and a crash at every boundary
 	@scripts/suite test-sim 120 $(PYTEST) -n 2 tests/engine

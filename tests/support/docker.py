@@ -161,17 +161,17 @@ async def lent_engine() -> AsyncIterator[TestEngine]:
     if given or _answers(socket):
         engine = TestEngine(socket)
         try:
-            await asyncio.to_thread(_make_images, engine)
+            await asyncio.to_thread(make_images, engine)
             yield engine
         finally:
             engine.close()
         return
-    with _alone():
+    with alone():
         daemon = Dockerd()
         try:
             engine = await asyncio.to_thread(daemon.start)
-            await asyncio.to_thread(_clear, engine)
-            await asyncio.to_thread(_make_images, engine)
+            await asyncio.to_thread(clear, engine)
+            await asyncio.to_thread(make_images, engine)
             yield engine
         finally:
             await asyncio.to_thread(daemon.stop)
@@ -221,20 +221,20 @@ class Dockerd:
 
     def stop(self) -> None:
         if self.engine is not None and self.engine.process is not None and self.engine.process.poll() is None:
-            _clear(self.engine)
+            clear(self.engine)
             self.halt()
         shutil.rmtree(self._run, ignore_errors=True)
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "test-docker.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _clear(engine: TestEngine) -> None:
+def clear(engine: TestEngine) -> None:
     """Remove what a run that was killed has left: this engine's containers and volumes are all tests'."""
     for each in engine.ask("GET", "containers/json", all=1):
         engine.ask("DELETE", f"containers/{each['Id']}", force=1, v=1)
@@ -242,7 +242,7 @@ def _clear(engine: TestEngine) -> None:
         engine.ask("DELETE", f"volumes/{each['Name']}", force=1)
 
 
-def _make_images(engine: TestEngine) -> None:
+def make_images(engine: TestEngine) -> None:
     if engine.find(f"images/{BASE}/json") is None:
         _import_base(engine)
     files = {"light.py": (_IMAGES / "light.py").read_bytes()}

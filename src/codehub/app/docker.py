@@ -12,7 +12,7 @@ from codehub.adapters.docker.profiles import PROFILES, UID
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
-from codehub.app.archives import archive_store
+from codehub.app.archives import Unmarked, archive_store
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
 from codehub.core.workspace import InstanceBackend, StorageBackend
@@ -26,14 +26,14 @@ from codehub.settings import Settings
 
 @asynccontextmanager
 async def docker_platform(
-    settings: Settings, stores: Stores, system: System, *, is_new: bool
+    settings: Settings, stores: Stores, system: System, marks: Unmarked
 ) -> AsyncIterator[tuple[Platforms, str]]:
-    """Yield the platform and its default IDE. `is_new`: there is no workspace yet, so whatever is to be marked as ours is.
+    """Yield the platform and its default IDE. `marks` says what may be marked as ours.
 
     Containers outlive codehub: the next start finds them again.
     """
     engine = Engine(os.environ.get("DOCKER_HOST") or DEFAULT_URL, installation=stores.installation)
-    archives = ObjectArchives(await archive_store(settings, stores, is_new=is_new))
+    archives = ObjectArchives(await archive_store(settings, stores, is_new=marks.archives))
     volumes = DockerStorage(
         engine, helper_image=settings.helper_image, archives=archives, identity=system.identity
     )
@@ -60,10 +60,10 @@ async def docker_platform(
     instances = DockerInstances(engine, home_of, clock=system.clock)
     homes = {StorageBackend.DOCKER_VOLUME: volumes, StorageBackend.OBJECT_STORE: volumes}
     try:
-        if is_new:
+        if marks.homes.issuperset(homes):
             await volumes.prepare()
-            if in_directories:
-                await directories.prepare()
+        if in_directories and StorageBackend.LOCAL_DIR in marks.homes:
+            await directories.prepare()
         try:
             await instances.open()
         except ActionFailed as error:

@@ -6,6 +6,7 @@ ws-{id}-trial            where an archive is tried that is to replace a whole ho
 ws-{id}-seal             an empty volume whose label names a home's volume_id: that one is complete. Made last, removed last
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from aiodocker import DockerError
 
 from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
+from codehub.adapters.threads import ended
 from codehub.core.seen import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.system import Identity
@@ -101,6 +103,10 @@ class Volumes:
     async def remove(self, workspace_id: UUID) -> None:
         """Remove the home, then its seal: a whole volume never looks like half of one."""
         await self._drop(home_name(workspace_id), _HOME)
+        # Whoever sees that the home is gone may call the rest off; it is done all the same.
+        await ended(asyncio.ensure_future(self._drop_rest(workspace_id)))
+
+    async def _drop_rest(self, workspace_id: UUID) -> None:
         await self._drop(seal_name(workspace_id), _SEAL)
         await self._drop(trial_name(workspace_id), _TRIAL)
 
