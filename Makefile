@@ -6,8 +6,8 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-api test-up simulate mutants fuzz check format bench \
-	docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
+	simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-api test-up ## set up, then run all suites
+test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -28,11 +28,28 @@ STORE := tests/contracts tests/integration/embedded_postgres tests/integration/t
 	--ignore tests/contracts/test_storage.py --ignore tests/contracts/test_instances.py
 LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
 	tests/integration/local_instances tests/integration/test_local_circle.py
+DOCKER := tests/integration/docker
+CIRCLE := tests/integration/docker/test_circle.py
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
 	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
 
 test-local: $(DEV) engines ## this machine as a platform: sandboxed processes, homes, archives, the whole circle with a real IDE
-	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile $(LOCAL)
+	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile -m "not docker" $(LOCAL)
+
+test-docker: $(DEV) engines ## Docker: containers, volumes, isolation, images, on a dockerd of its own
+	@scripts/suite test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) --ignore $(CIRCLE)
+
+test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
+	@scripts/suite test-s3 60 $(PYTEST) tests/integration/s3
+
+test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL
+	@scripts/suite test-circle 120 $(PYTEST) $(CIRCLE)
+
+test-chaos: $(DEV) engines ## five rounds of chaos
+	@scripts/suite test-chaos 120 $(PYTEST) tests/chaos
+
+chaos: $(DEV) engines ## kill and restart everything while workspaces go up and down: 30 rounds
+	CODEHUB_TEST_CHAOS_ROUNDS=$${ROUNDS:-30} CODEHUB_TEST_CHAOS_STOPPED_S=60 $(PYTEST) -s tests/chaos
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, a crash at every boundary, 200 seeds of faults, every mutant
 	@scripts/suite test-sim 150 $(PYTEST) -n 2 tests/engine tests/simulation

@@ -2,7 +2,7 @@
 
 import importlib
 
-SUITES = ("imports", "persist", "due_work", "engine", "archives", "api")
+SUITES = ("imports", "persist", "due_work", "engine", "archives", "api", "docker")
 
 
 def main() -> None:

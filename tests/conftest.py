@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
+from tests.support.docker import Docker, TestEngine, lent_engine
 from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, TestServer, running_server
 from tests.support.stores import PostgresWorld
 
@@ -54,3 +55,17 @@ async def postgres(request: pytest.FixtureRequest, worlds: Worlds) -> PostgresWo
     world = await worlds(request.param)
     await world.clean()
     return world
+
+
+@pytest.fixture(scope="session")
+async def docker() -> AsyncIterator[Docker]:
+    """A Docker engine with the test images, started when it is first asked for."""
+    async with AsyncExitStack() as stack:
+        running: list[TestEngine] = []
+
+        async def lend() -> TestEngine:
+            if not running:
+                running.append(await stack.enter_async_context(lent_engine()))
+            return running[0]
+
+        yield lend

@@ -88,6 +88,10 @@ class Settings(BaseSettings):
         None,
         description="`code-server`, `jupyterlab` or `http`. Default: code-server if it is installed, else JupyterLab.",
     )
+    helper_image: str = Field(
+        "debian:bookworm-slim",
+        description="The image of the containers that archive and restore Docker volumes; needs GNU tar, find and xargs.",
+    )
 
     workspace_image: str = Field(
         "codercom/code-server", description="The image of a new workspace that names none."

@@ -1,30 +1,59 @@
 """The contract of hints, for every adapter: what is sent comes out, coalesced; what may have been missed says so; nothing raises."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.stores import PostgresWorld, World
+from tests.conftest import ON_15, Worlds
+from tests.support.redis import REDIS, running_redis
+from tests.support.stores import PostgresWorld
 
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
+from codehub.adapters.redis.hints import RedisHints
 from codehub.adapters.system.machine import SystemClock
 from codehub.ports.hints import Hints
 
 PATIENCE_S = 10
 
 
+@dataclass(frozen=True)
+class HintsWorld:
+    """Hints, and a way to cut their listener off."""
+
+    hints: Hints
+    lose_connections: Callable[[], Awaitable[None]]
+
+
+@pytest.fixture(params=["memory", "postgres-18", ON_15, pytest.param("redis", marks=REDIS)])
+async def world(request: pytest.FixtureRequest, worlds: Worlds) -> AsyncIterator[HintsWorld]:
+    if request.param == "memory":
+        in_memory = MemoryHints()
+
+        async def lose() -> None:
+            in_memory.lose_connections()
+
+        yield HintsWorld(in_memory, lose)
+    elif request.param == "redis":
+        async with running_redis() as server:
+            on_redis = RedisHints(server.url, clock=SystemClock())
+            yield HintsWorld(on_redis, server.lose_connections)
+            await on_redis.close()
+    else:
+        on_postgres = await worlds(request.param)
+        await on_postgres.clean()
+        yield HintsWorld(on_postgres.hints, lambda: terminate_listeners(on_postgres))
+
+
 @pytest.fixture
-def hints(world: World) -> Hints:
+def hints(world: HintsWorld) -> Hints:
     return world.hints
 
 
-async def lose_connections(world: World) -> None:
-    if isinstance(world.hints, MemoryHints):
-        world.hints.lose_connections()
-        return
-    assert isinstance(world, PostgresWorld)
+async def terminate_listeners(world: PostgresWorld) -> None:
     terminated = await world.admin.fetch(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
     )
@@ -73,21 +102,23 @@ async def test_a_hint_sent_before_listening_is_not_heard(hints: Hints) -> None:
         assert await anext(listener) == ids
 
 
-async def test_after_a_lost_connection_everything_is_to_be_looked_at_and_hints_go_on(world: World) -> None:
+async def test_after_a_lost_connection_everything_is_to_be_looked_at_and_hints_go_on(
+    world: HintsWorld,
+) -> None:
     ids = frozenset({uuid4()})
     async with asyncio.timeout(PATIENCE_S), world.hints.listen() as listener:
         for _ in range(2):
-            await lose_connections(world)
+            await world.lose_connections()
             assert await anext(listener) == frozenset()
             await world.hints.send(ids)
             assert await anext(listener) == ids
 
 
-async def test_a_connection_lost_while_somebody_waits_wakes_them(world: World) -> None:
+async def test_a_connection_lost_while_somebody_waits_wakes_them(world: HintsWorld) -> None:
     async with asyncio.timeout(PATIENCE_S), world.hints.listen() as listener:
         waiting = asyncio.ensure_future(anext(listener))
         await asyncio.sleep(0)
-        await lose_connections(world)
+        await world.lose_connections()
         assert await waiting == frozenset()
 
 
@@ -127,3 +158,41 @@ async def test_a_payload_that_is_not_ours_says_look_at_all(postgres: PostgresWor
     async with asyncio.timeout(PATIENCE_S), postgres.hints.listen() as listener:
         await postgres.admin.execute("NOTIFY wc_wake, 'hello'")
         assert await anext(listener) == frozenset()
+
+
+@REDIS
+async def test_a_payload_on_redis_that_is_not_ours_says_look_at_all() -> None:
+    async with running_redis() as server:
+        hints = RedisHints(server.url, clock=SystemClock())
+        async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
+            await server.publish("hello")
+            assert await anext(listener) == frozenset()
+        await hints.close()
+
+
+@REDIS
+async def test_redis_down_only_costs_time() -> None:
+    async with running_redis() as server:
+        hints = RedisHints(server.url, clock=SystemClock())
+        async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
+            await server.stop()
+            await hints.send({uuid4()})
+            waiting = asyncio.ensure_future(anext(listener))
+            await server.start()
+            assert await waiting == frozenset()
+            ids = frozenset({uuid4()})
+            await hints.send(ids)
+            assert await anext(listener) == ids
+        await hints.close()
+
+
+@REDIS
+async def test_a_listener_waits_for_a_redis_that_is_not_there_yet() -> None:
+    async with running_redis() as server:
+        await server.stop()
+        hints = RedisHints(server.url, clock=SystemClock())
+        async with asyncio.timeout(PATIENCE_S), hints.listen() as listener:
+            waiting = asyncio.ensure_future(anext(listener))
+            await server.start()
+            assert await waiting == frozenset()
+        await hints.close()

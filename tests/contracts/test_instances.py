@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from tests.support.docker import DOCKER, Docker
 from tests.support.instances import (
     PATIENCE_S,
     InstanceWorld,
     MemoryWorld,
     become_healthy,
+    docker_world,
     eventually,
     local_world,
     new_spec,
@@ -23,10 +25,14 @@ from codehub.ports.instances import InstanceSpec
 HEALTHY = Instance(running=True, healthy=True)
 
 
-@pytest.fixture(params=["memory", "local", "local-without-sandbox"])
-async def platform(request: pytest.FixtureRequest) -> AsyncIterator[InstanceWorld]:
+@pytest.fixture(params=["memory", "local", "local-without-sandbox", pytest.param("docker", marks=DOCKER)])
+async def platform(request: pytest.FixtureRequest, docker: Docker) -> AsyncIterator[InstanceWorld]:
     if request.param == "memory":
         yield MemoryWorld()
+        return
+    if request.param == "docker":
+        async with docker_world(await docker()) as on_docker:
+            yield on_docker
         return
     async with local_world(sandbox=request.param == "local") as world:
         yield world
@@ -89,7 +95,7 @@ async def test_a_refused_start_leaves_the_running_instance_alone(platform: Insta
 
 @pytest.mark.parametrize(
     "changes",
-    [{"resources": Resources(memory_mb=256, cpus=0.5, pids=64)}, {"image_ref": "another"}],
+    [{"resources": Resources(memory_mb=256, cpus=0.5, pids=64)}, {"image_ref": "codehub-test/light:another"}],
     ids=["resources", "image"],
 )
 async def test_a_changed_spec_is_run_in_place_of_the_old_one(

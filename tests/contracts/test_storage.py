@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests.support.docker import DOCKER, Docker
 from tests.support.storages import Files, Storage, denied, granted, new_home, opened_storage, unheard
 
 from codehub.core.errors import ErrorReason
@@ -16,9 +17,11 @@ from codehub.ports.storage import Amount, Home, Restored, StorageProvider
 FILES: Files = {"notes.txt": b"hello\n", "src/deep/main.py": b"print()\n" * 1000, "empty": b""}
 
 
-@pytest.fixture(params=["memory", "local-dir and file://"])
-async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Storage]:
-    async with opened_storage(request.param, tmp_path) as opened:
+@pytest.fixture(
+    params=["memory", "local-dir and file://", pytest.param("docker-volume and file://", marks=DOCKER)]
+)
+async def storage(request: pytest.FixtureRequest, tmp_path: Path, docker: Docker) -> AsyncIterator[Storage]:
+    async with opened_storage(request.param, tmp_path, docker) as opened:
         yield opened
 
 

@@ -20,7 +20,7 @@ from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec, Upstream
-from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive
+from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive, tell_nobody
 from codehub.ports.store import (
     Admit,
     Change,
@@ -311,7 +311,8 @@ class ProcessInstances(_Backend):
     def _there(self) -> Any:
         return self._machine.world.instances
 
-    async def start(self, spec: InstanceSpec, volume_id: str) -> None:
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
+        del report
         await self._act("start", spec.workspace_id, lambda: self._there.start(spec, volume_id))
 
     async def delete(self, workspace_id: UUID) -> None:

@@ -400,7 +400,7 @@ def purge_on_deletion() -> Any:
 
 @mutant
 def start_on_no_volume() -> Any:
-    async def start(self: Any, spec: Any, volume_id: str) -> None:
+    async def start(self: Any, spec: Any, volume_id: str, *_report: Any) -> None:
         if self._storage.volume_id(spec.workspace_id) is None:
             self._storage._disks[spec.workspace_id] = memory_storage.Disk(volume_id)
         await original(self, spec, volume_id)

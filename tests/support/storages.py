@@ -9,6 +9,12 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import UUID, uuid4
 
+from tests.support.docker import BASE, Docker, TestEngine
+
+from codehub.adapters.docker.containers import VOLUME
+from codehub.adapters.docker.engine import Engine
+from codehub.adapters.docker.storage import DockerStorage
+from codehub.adapters.docker.volumes import home_name, seal_name
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.memory.storage import Disk, MemoryStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
@@ -126,16 +132,11 @@ class OnThisMachine(Storage):
         return self.root / home.home_store_key
 
     def write(self, home: Home, files: Files) -> None:
-        for name, content in files.items():
-            path = self.path(home) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        write_files(self.path(home), files)
 
     def files(self, home: Home) -> Files | None:
         path = self.path(home)
-        if not (path.parent / "volume.json").exists():
-            return None
-        return {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
+        return read_files(path) if (path.parent / "volume.json").exists() else None
 
     def leave_half_a_volume(self, home: Home) -> None:
         self.path(home).mkdir(parents=True, exist_ok=True)
@@ -162,10 +163,87 @@ class OnThisMachine(Storage):
         }
 
 
+class OnDocker(Storage):
+    """docker-volume homes and a `file://` store. What tests do to a home they do on the engine's disk."""
+
+    META: ClassVar = OnThisMachine.META
+
+    def __init__(self, engine: TestEngine, directory: Path, url: str | None = None) -> None:
+        self.engine = engine
+        self.install_id = str(uuid4())
+        self.store = directory / "archives"
+        self.objects = Objects(url or f"file://{self.store}", installation=self.install_id)
+        self.archives = ObjectArchives(self.objects)
+        self.connection = Engine(engine.url, installation=self.install_id)
+        self.docker = DockerStorage(
+            self.connection, helper_image=BASE, archives=self.archives, identity=SystemIdentity()
+        )
+        self.provider = self.docker
+
+    async def prepare(self) -> None:
+        await self.objects.prepare()
+        await self.docker.prepare()
+
+    async def close(self) -> None:
+        self.engine.remove_labelled(self.install_id)
+        await self.connection.close()
+
+    def path(self, home: Home) -> Path:
+        return self.engine.path_of(home_name(home.workspace_id))
+
+    def write(self, home: Home, files: Files) -> None:
+        write_files(self.path(home), files)
+
+    def files(self, home: Home) -> Files | None:
+        if self.engine.find(f"volumes/{seal_name(home.workspace_id)}") is None:
+            return None
+        return read_files(self.path(home))
+
+    def leave_half_a_volume(self, home: Home) -> None:
+        labels = self.connection.labels(home.workspace_id, "home") | {VOLUME: str(uuid4())}
+        name = home_name(home.workspace_id)
+        self.engine.ask("POST", "volumes/create", body={"Name": name, "Labels": labels})
+        (self.path(home) / "half").write_bytes(b"half")
+
+    def lose_volume(self, home: Home) -> None:
+        self.engine.ask("DELETE", f"volumes/{home_name(home.workspace_id)}")
+
+    def uncommit(self, key: str) -> None:
+        (self.store / f"{key}{self.META}").unlink()
+
+    def lose_archive(self, key: str) -> None:
+        (self.store / f"{key}{self.META}").unlink()
+        (self.store / key).unlink()
+
+
+def write_files(place: Path, files: Files) -> None:
+    for name, content in files.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def read_files(place: Path) -> Files:
+    return {str(each.relative_to(place)): each.read_bytes() for each in place.rglob("*") if each.is_file()}
+
+
 @asynccontextmanager
-async def opened_storage(kind: str, directory: Path) -> AsyncIterator[Storage]:
+async def docker_storage(engine: TestEngine, directory: Path) -> AsyncIterator[OnDocker]:
+    storage = OnDocker(engine, directory)
+    await storage.prepare()
+    try:
+        yield storage
+    finally:
+        await storage.close()
+
+
+@asynccontextmanager
+async def opened_storage(kind: str, directory: Path, docker: Docker) -> AsyncIterator[Storage]:
     """Return a storage of this kind with nothing in it."""
     match kind:
+        case "docker-volume and file://":
+            async with docker_storage(await docker(), directory) as on_docker:
+                yield on_docker
         case "memory":
             yield InMemory()
         case "local-dir and file://":

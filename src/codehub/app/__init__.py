@@ -57,7 +57,7 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
-            stored = await enter(stores(await enter(database(settings, system)), system))
+            stored = await enter(stores(await enter(database(settings, system)), system, settings.redis_url))
             local = await enter(local_platform(settings, stored, system, stops=True))
             is_controlled = await enter(control(settings, stored, local.platforms, system, meters))
             access = make_access(stored, system)
@@ -104,7 +104,7 @@ async def collect(
     system = _system()
     async with (
         database_beside(settings, system) as connect_args,
-        stores(connect_args, system) as stored,
+        stores(connect_args, system, settings.redis_url) as stored,
         local_platform(settings, stored, system, stops=False) as local,
     ):
         collector = garbage_collector(settings, stored, local.platforms)

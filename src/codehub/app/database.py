@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import SecretStr
+
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
@@ -15,6 +17,7 @@ from codehub.adapters.postgres.migrate import migrate
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.api.parts import Check
 from codehub.engine.system import System
+from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings
 
@@ -29,8 +32,8 @@ class Stores:
     api: PostgresApiStore
     controller: PostgresControllerStore
     access: PostgresAccess
-    hints: PostgresHints
-    api_hints: PostgresHints
+    hints: Hints
+    api_hints: Hints
     people_hints: PostgresHints
     installation: str
     check: Check
@@ -66,17 +69,26 @@ async def database_beside(settings: Settings, system: System) -> AsyncIterator[d
 
 
 @asynccontextmanager
-async def stores(connect_args: dict[str, Any], system: System) -> AsyncIterator[Stores]:
+async def stores(
+    connect_args: dict[str, Any], system: System, redis_url: SecretStr | None = None
+) -> AsyncIterator[Stores]:
+    """Open both writers' stores. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
         api_pool = await open_pool(connect_args, Role.API, answer_s_max=_ANSWER_S_MAX)
         stack.callback(api_pool.terminate)
         pool = await open_pool(connect_args, Role.CONTROLLER)
         stack.callback(pool.terminate)
-        hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
-        api_hints = PostgresHints(api_pool, connect_args, Role.API, clock=system.clock)
+        hints: Hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
+        api_hints: Hints = PostgresHints(api_pool, connect_args, Role.API, clock=system.clock)
         people_hints = PostgresHints(
             api_pool, connect_args, Role.API, clock=system.clock, channel=PEOPLE_CHANNEL
         )
+        if redis_url is not None:
+            from codehub.adapters.redis.hints import RedisHints  # noqa: PLC0415  # it takes a while to import
+
+            on_redis = RedisHints(redis_url.get_secret_value(), clock=system.clock)
+            stack.push_async_callback(on_redis.close)
+            hints = api_hints = on_redis
 
         async def check() -> None:
             try:

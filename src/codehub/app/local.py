@@ -10,7 +10,7 @@ from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
-from codehub.adapters.objectstore.store import Objects
+from codehub.app.archives import archive_store, unmarked
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
 from codehub.core.workspace import InstanceBackend, StorageBackend
@@ -35,12 +35,19 @@ async def local_platform(
     settings: Settings, stores: Stores, system: System, *, stops: bool
 ) -> AsyncIterator[LocalPlatform]:
     """Yield the platform. `stops`: end its instances at the end; their wishes stay, and the next start brings them back."""
+    marks = unmarked((await stores.controller.changes(None)).workspaces)
+    if settings.instance_backend is InstanceBackend.LOCAL_DOCKER:
+        from codehub.app.docker import docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for no aiohttp
+
+        async with docker_platform(settings, stores, system, marks) as (platforms, ide):
+            yield LocalPlatform(platforms, ide, ())
+        return
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
         raise CannotStart(
-            f"CODEHUB_INSTANCE_BACKEND={settings.instance_backend} is not there yet: unset it, or set it to local-process"
+            f"CODEHUB_INSTANCE_BACKEND={settings.instance_backend} is not there yet: set it to local-process or local-docker"
         )
     profiles = installed_profiles()
-    objects = Objects(settings.archives, installation=stores.installation)
+    objects = await archive_store(settings, stores, is_new=marks.archives)
 
     async def home_of(spec: InstanceSpec) -> tuple[Path, str | None]:
         return await storage.locate(Home(spec.workspace_id, spec.home_store_key))
@@ -64,10 +71,8 @@ async def local_platform(
     instances = LocalInstances(
         run_dir, stores.installation, home_of, profiles, clock=system.clock, hidden=settings.data_dir
     )
-    # Only while there is no workspace: afterwards, a root without its mark is a disk that is not mounted, not a new one.
-    if not (await stores.controller.changes(None)).workspaces:
+    if StorageBackend.LOCAL_DIR in marks.homes:
         await storage.prepare()
-        await objects.prepare()
     await instances.open()
     try:
         platforms = Platforms(

@@ -1,7 +1,7 @@
 """The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -305,4 +305,5 @@ def _change(found: Decision, actor: str) -> Change:
     )
     # What begins, begins because of a wish. While it was decided the wish may have changed, and nothing can be stopped half way.
     revision = found.row.spec.revision if isinstance(found.plan, Begin) else None
-    return Change(found.row.id, found.status, tuple(events), revision)
+    is_quiet = replace(found.status, observed_at=found.row.status.observed_at) == found.row.status
+    return Change(found.row.id, found.status, tuple(events), revision, is_quiet)

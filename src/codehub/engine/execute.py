@@ -42,8 +42,7 @@ class Executor:
         op_id = workspace.status.op_id
         assert op_id is not None
         try:
-            if not await self._holds(workspace.id, op_id):
-                raise Superseded
+            await self._require(workspace.id, op_id)
             return await self._do(workspace, act.step, op_id, volume, report)
         except Superseded:
             raise
@@ -54,6 +53,10 @@ class Executor:
         except Exception as error:  # an adapter's mistake must not stop the loop: it is retried, then shown
             log.exception("step_failed_unexpectedly", workspace_id=str(workspace.id), step=act.step)
             return Failed(ErrorReason.ACTION_FAILED, f"{type(error).__name__}: {error}")
+
+    async def _require(self, workspace_id: UUID, op_id: UUID) -> None:
+        if not await self._holds(workspace_id, op_id):
+            raise Superseded
 
     async def _do(
         self, workspace: Workspace, step: Step, op_id: UUID, volume: Volume | None, report: Report
@@ -82,7 +85,7 @@ class Executor:
                 return Done(archive_key=await storage.create_empty_archive(home, op_id))
             case Step.START:
                 assert status.home_ctx.volume_id is not None
-                await instances.start(_spec(workspace), status.home_ctx.volume_id)
+                await instances.start(_spec(workspace), status.home_ctx.volume_id, report)
             case Step.DELETE_INSTANCE:
                 await instances.delete(workspace.id)
             case Step.DELETE_VOLUME:

@@ -20,6 +20,7 @@ from codehub.ports.system import Clock
 log = structlog.get_logger()
 T = TypeVar("T")
 K = TypeVar("K")
+A = TypeVar("A")
 
 _LOOK_S_MAX = 10.0
 _CHECK_INTERVAL_S_MIN = 1.0
@@ -83,8 +84,8 @@ class Observer:
         """Look at everything, all backends side by side."""
         instances, volumes = self._platforms.instances, self._platforms.storage
         seen_instances, seen_volumes = await asyncio.gather(
-            _each({backend: _look("instances", one.list_all) for backend, one in instances.items()}),
-            _each({backend: _look("volumes", one.list_volumes) for backend, one in volumes.items()}),
+            _once_each(instances, lambda one: _look("instances", one.list_all)),
+            _once_each(volumes, lambda one: _look("volumes", one.list_volumes)),
         )
         return Looks(
             {
@@ -127,7 +128,7 @@ class Observer:
                 return listed
             return {found.key: Archive(found.committed) for found in listed}
 
-        swept = await _each({backend: one(storage) for backend, storage in self._platforms.storage.items()})
+        swept = await _once_each(self._platforms.storage, one)
         looks: dict[UUID, ArchiveLook] = {}
         for workspace in workspaces:
             listed = swept.get(workspace.spec.storage_backend, Blind.UNREACHABLE)
@@ -179,6 +180,9 @@ async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
         return Blind.UNREACHABLE
 
 
-async def _each(looks: Mapping[K, Awaitable[T]]) -> dict[K, T]:
-    found = await asyncio.gather(*looks.values())
-    return dict(zip(looks, found, strict=True))
+async def _once_each(backends: Mapping[K, A], look: Callable[[A], Awaitable[T]]) -> dict[K, T]:
+    """Look once at each adapter, however many backends it serves, all side by side."""
+    adapters = {id(one): one for one in backends.values()}
+    looks = await asyncio.gather(*(look(one) for one in adapters.values()))
+    found = dict(zip(adapters, looks, strict=True))
+    return {backend: found[id(one)] for backend, one in backends.items()}

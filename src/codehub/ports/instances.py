@@ -9,6 +9,7 @@ from uuid import UUID
 
 from codehub.core.seen import Instance
 from codehub.core.workspace import Resources
+from codehub.ports.storage import Report, tell_nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,11 @@ Upstream = TcpUpstream | UnixUpstream
 
 
 class InstanceController(Protocol):
-    async def start(self, spec: InstanceSpec, volume_id: str) -> None:
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
         """Run it on this very volume, and never make one. Returns when it was told to run, not when it is ready.
 
-        An instance that does not match the spec, or is unhealthy for good, is replaced. Refuses any other volume.
+        An instance that does not match the spec, or is unhealthy for good, is replaced. Refuses any other volume. What has to
+        be fetched first reports how far it is (stage "pull").
         """
 
     async def delete(self, workspace_id: UUID) -> None:

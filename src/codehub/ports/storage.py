@@ -50,6 +50,10 @@ Report = Callable[[Amount], None]
 MayCommit = Callable[[], Awaitable[bool]]
 
 
+def tell_nobody(_amount: Amount) -> None:
+    """A report that nobody wants."""
+
+
 class StorageProvider(Protocol):
     async def provision(self, home: Home) -> str:
         """Make an empty volume, or find the complete one, and return its volume_id."""

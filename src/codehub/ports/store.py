@@ -23,6 +23,8 @@ class Change:
     events: tuple[Event, ...] = ()
     revision: int | None = None
     """The request that it answers: the swap is lost if there is a newer one. None: it holds whatever was asked since."""
+    is_quiet: bool = False
+    """Nothing but the time of the look has changed: nobody needs a hint, least of all the one who looked."""
 
 
 @dataclass(frozen=True, slots=True)

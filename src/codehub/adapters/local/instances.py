@@ -10,9 +10,9 @@ from uuid import UUID
 
 import structlog
 
+from codehub.adapters.health import answer_status
 from codehub.adapters.local.accounts import Accounts
 from codehub.adapters.local.ending import end
-from codehub.adapters.local.health import answer_status
 from codehub.adapters.local.launch import Launcher
 from codehub.adapters.local.limits import find_limits
 from codehub.adapters.local.locks import exclusive
@@ -24,6 +24,7 @@ from codehub.adapters.local.supervision import Watch
 from codehub.core.seen import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec, UnixUpstream, Upstream
+from codehub.ports.storage import Report, tell_nobody
 from codehub.ports.system import Clock
 
 log = structlog.get_logger()
@@ -123,7 +124,8 @@ class LocalInstances:
             if isinstance(result, BaseException):
                 raise result
 
-    async def start(self, spec: InstanceSpec, volume_id: str) -> None:
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
+        del report  # nothing is fetched from elsewhere
         self._run.check()
         profile = self._profile(spec.ide)
         async with exclusive(self._run.locks, spec.workspace_id, self._clock):
@@ -246,7 +248,7 @@ class LocalInstances:
         if profile is None or not found.paths.publish():
             return False
         target = profile.health_target(found.workspace_id)
-        status = await answer_status(self._reachable(found.paths.socket), target)
+        status = await answer_status(UnixUpstream(self._reachable(found.paths.socket)), target)
         is_healthy = status is not None and status < profile.healthy_below
         if is_healthy and found.paths.record.exists():
             found.paths.was_healthy.touch()

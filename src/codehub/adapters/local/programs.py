@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from codehub.adapters.gnutar import complaint
 from codehub.adapters.threads import begin, in_thread, settled
 
 PIPE_BYTES = 1 << 20
@@ -60,9 +61,7 @@ class Program:
     @property
     def complaint(self) -> str:
         """The last line that it told."""
-        lines = [line for line in self.told.decode(errors="backslashreplace").splitlines() if line.strip()]
-        telling = [line for line in lines if "exit" not in line.lower()]
-        return (telling or lines or ["it said nothing"])[-1]
+        return complaint(bytes(self.told))
 
     def kill(self) -> None:
         """Kill it with its children: a bwrap that is killed while it sets up leaves a child that waits for it for ever."""

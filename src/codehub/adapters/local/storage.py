@@ -9,22 +9,22 @@ from uuid import UUID
 
 import structlog
 
+from codehub.adapters.archived import ArchivedHomes
 from codehub.adapters.local.homes import Homes, OwnerOf
 from codehub.adapters.local.tar import Unpacking, pack, remove_tree, write_out
 from codehub.adapters.threads import in_thread
-from codehub.core.seen import Archive, Volume
+from codehub.core.seen import Volume
 from codehub.ports.archives import Archives, archive_key
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive
+from codehub.ports.storage import Home, MayCommit, Report, Restored
 from codehub.ports.system import Identity
 
 log = structlog.get_logger()
 
 IsInUse = Callable[[UUID], Awaitable[bool]]
-_EMPTY_TAR = bytes(10240)
 
 
-class LocalStorage:
+class LocalStorage(ArchivedHomes):
     """Every step may be the last one: after a kill anywhere, the same call again does the rest."""
 
     def __init__(
@@ -37,8 +37,8 @@ class LocalStorage:
         is_in_use: IsInUse,
         owner_of: OwnerOf = lambda _workspace_id: None,
     ) -> None:
+        super().__init__(archives)
         self._homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
-        self._archives = archives
         self._is_in_use = is_in_use
         self._unpacking = Unpacking()
 
@@ -63,6 +63,7 @@ class LocalStorage:
             return Restored(found, archive_key)
         await self._tidy(home)
         if not await self._unpacking.is_sandboxed():
+            # Nothing is unpacked before the whole archive was read and found good.
             await self._read_through(archive_key)
         staging = await in_thread(self._homes.stage, home)
         try:
@@ -92,12 +93,6 @@ class LocalStorage:
             await self._archives.write(key, tar, report, check)
         return key
 
-    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
-        key = archive_key(home.workspace_id, op_id)
-        if not await self._is_committed(key):
-            await self._archives.write(key, _nothing(), _tell_nobody, _always)
-        return key
-
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         await self._refuse_in_use(home, "deleted")
         await in_thread(self._homes.remove, home, volume_id)
@@ -106,21 +101,6 @@ class LocalStorage:
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         return await in_thread(self._homes.list_all)
-
-    async def head_archive(self, archive_key: str) -> Archive | None:
-        return await self._archives.head(archive_key)
-
-    async def has_archives(self, workspace_id: UUID) -> bool:
-        return await self._archives.has_any(workspace_id)
-
-    async def list_archives(self) -> Sequence[StoredArchive]:
-        return await self._archives.list_all()
-
-    async def delete_archive(self, archive_key: str) -> None:
-        await self._archives.delete(archive_key)
-
-    async def purge(self, home: Home) -> None:
-        await self._archives.purge(home.workspace_id)
 
     async def list_leftovers(self) -> Sequence[str]:
         """Return what work that died has left, homes' and archives'. It counts for nobody."""
@@ -137,16 +117,6 @@ class LocalStorage:
                     await remove_tree(trash)
                     removed += 1
         return removed
-
-    async def _is_committed(self, key: str) -> bool:
-        found = await self._archives.head(key)
-        return found is not None and found.committed
-
-    async def _read_through(self, key: str) -> None:
-        """Without a sandbox nothing is unpacked before the whole archive was read and found good."""
-        async with aclosing(self._archives.read(key, _tell_nobody)) as parts:
-            async for _ in parts:
-                pass
 
     async def _refuse_in_use(self, home: Home, done: str) -> None:
         if await self._is_in_use(home.workspace_id):
@@ -175,15 +145,3 @@ async def _touching(
         ):  # a later restore has taken it away: putting it in place will say so
             os.utime(staging)
         yield part
-
-
-async def _nothing() -> AsyncGenerator[bytes, None]:
-    yield _EMPTY_TAR
-
-
-async def _always() -> None:
-    return
-
-
-def _tell_nobody(_amount: Amount) -> None:
-    return

@@ -12,29 +12,14 @@ from pathlib import Path
 
 import structlog
 
+from codehub.adapters.gnutar import CAPABILITIES, FULL, PACK, UNPACK, not_written, unreadable
 from codehub.adapters.local.programs import run, running
 from codehub.adapters.local.survey import survey
-from codehub.core.errors import ErrorReason
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Report
 
 log = structlog.get_logger()
 
-_XATTRS = ("--xattrs", "--xattrs-include=user.*")
-_PACK = (
-    *("tar", "--create", "--file=-", "--format=posix", "--sparse", "--numeric-owner", "--one-file-system"),
-    # Times that reading changes, and a process id in every header, would make each archive of a home another one.
-    *(
-        *_XATTRS,
-        "--pax-option=delete=atime,delete=ctime,exthdr.name=%d/PaxHeaders/%f",
-        "--blocking-factor=256",
-    ),
-    *("--no-wildcards", "--anchored"),
-)
-_UNPACK = (
-    *("tar", "--extract", "--file=-", "--same-permissions", "--numeric-owner", "--delay-directory-restore"),
-    *(*_XATTRS, "--blocking-factor=256"),
-)
 _BWRAP = (
     *(
         "bwrap",
@@ -47,17 +32,6 @@ _BWRAP = (
     *("--unshare-cgroup-try", "--ro-bind", "/usr", "/usr", "--ro-bind-try", "/bin", "/bin"),
     *("--ro-bind-try", "/lib", "/lib", "--ro-bind-try", "/lib64", "/lib64"),
 )
-# What root's tar needs to give files their owners and modes; making a device node is not among it.
-_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
-_FULL = ("No space left on device", "Disk quota exceeded")
-_CHANGED = ("file changed as we read it", "File removed before we read it", "File shrank by")
-_SENSELESS = (
-    "does not look like a tar archive",
-    "Unexpected EOF",
-    "Cannot hard link",
-    "Skipping to next header",
-    "alformed",
-)
 
 
 async def pack(home: Path, report: Report) -> AsyncGenerator[bytes, None]:
@@ -65,20 +39,14 @@ async def pack(home: Path, report: Report) -> AsyncGenerator[bytes, None]:
     found = await survey(home)
     excluded = [b"--exclude=" + path for path in found.special]
     done = 0
-    async with running((*_PACK, *excluded, f"--directory={home}", "."), feeds_it=False) as tar:
+    async with running((*PACK, *excluded, f"--directory={home}", "."), feeds_it=False) as tar:
         async with aclosing(tar.parts()) as parts:
             async for part in parts:
                 done += len(part)
                 report(Amount("archive", done, max(done, found.size)))
                 yield part
         if code := await tar.exit_code():
-            raise _unreadable(code, tar.complaint, tar.told.decode(errors="replace"))
-
-
-def _unreadable(code: int, complaint: str, told: str) -> ActionFailed:
-    if any(sign in told for sign in _CHANGED):
-        return ActionFailed(f"the home changed while it was archived: {complaint}")
-    return ActionFailed(f"the home can't be read whole (tar ended with {code}): {complaint}")
+            raise unreadable(code, bytes(tar.told))
 
 
 class Unpacking:
@@ -104,9 +72,9 @@ class Unpacking:
     async def unpack(self, tar_stream: AsyncIterator[memoryview], home: Path) -> None:
         """Unpack the stream into this empty directory. What the stream raises comes before what tar says."""
         if await self.is_sandboxed():
-            command = (*_sandbox(home), *_UNPACK)
+            command = (*_sandbox(home), *UNPACK)
         else:
-            command = (*_UNPACK, f"--directory={home}")
+            command = (*UNPACK, f"--directory={home}")
         first = await anext(tar_stream, memoryview(b""))  # what is not there at all is not worth a process
         async with running(command, feeds_it=True) as tar:
             with suppress(BrokenPipeError):
@@ -118,25 +86,14 @@ class Unpacking:
                 pass
             tar.close()
             if code := await tar.exit_code():
-                raise _not_written(code, tar.complaint, tar.told.decode(errors="replace"))
-
-
-def _not_written(code: int, complaint: str, told: str) -> ActionFailed:
-    if any(sign in told for sign in _FULL):
-        return ActionFailed(f"no space left to restore the home: {complaint}")
-    reason = (
-        ErrorReason.ARCHIVE_CORRUPTED
-        if any(sign in told for sign in _SENSELESS)
-        else ErrorReason.ACTION_FAILED
-    )
-    return ActionFailed(f"the home can't be written (tar ended with {code}): {complaint}", reason=reason)
+                raise not_written(code, bytes(tar.told))
 
 
 def _sandbox(home: Path) -> tuple[str, ...]:
     where = ("--bind", str(home), "/home", "--chdir", "/home")
     if os.geteuid() != 0:
         return (*_BWRAP, "--unshare-user", *where)
-    kept = [word for capability in _CAPABILITIES for word in ("--cap-add", capability)]
+    kept = [word for capability in CAPABILITIES for word in ("--cap-add", f"CAP_{capability}")]
     return (*_BWRAP, *where, "--cap-drop", "ALL", *kept)
 
 
@@ -155,7 +112,7 @@ async def write_out(directory: Path) -> None:
     """Return when everything below is on the disk. One call for the whole filesystem, not one for each of 50,000 files."""
     code, complaint = await run("sync", "--file-system", str(directory))
     if code:
-        full = any(sign in complaint for sign in _FULL)
+        full = any(sign in complaint for sign in FULL)
         raise ActionFailed(
             f"{'no space left to restore the home' if full else 'the disk did not take the home'}: {complaint}"
         )

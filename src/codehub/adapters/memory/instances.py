@@ -11,6 +11,7 @@ from codehub.adapters.memory.storage import MemoryStorage
 from codehub.core.seen import Instance
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec, TcpUpstream, Upstream
+from codehub.ports.storage import Report, tell_nobody
 from codehub.ports.system import Clock
 
 _PORT = 8080
@@ -43,7 +44,8 @@ class MemoryInstances:
         self.started: list[UUID] = []
         self.deleted: list[UUID] = []
 
-    async def start(self, spec: InstanceSpec, volume_id: str) -> None:
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
+        del report  # nothing is fetched from elsewhere
         await self._faults("instances.start.before_effect")
         if self._storage.volume_id(spec.workspace_id) != volume_id:
             raise ActionFailed(f"there is no volume {volume_id} to start on")

@@ -92,7 +92,7 @@ class MemoryStore(MemoryReading):
         )
         await self._faults("persist.after_commit")
         won = {change.workspace_id for change in winners}
-        await self._hints.send(won)
+        await self._hints.send({change.workspace_id for change in winners if not change.is_quiet})
         return frozenset(ids - won)
 
     async def write_progress(

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
@@ -17,14 +18,25 @@ from codehub.ports.backends import ActionFailed, BackendUnreachable
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
-    from obstore.store import ObjectStore
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 MARK = "codehub-installation"
 # S3 takes 10,000 parts, so this allows 80 GB; the four that may be under way are what an upload costs in memory.
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 4
 _DOWNLOAD_BYTES = 2 << 20
+# Throttling, 5xx and lost connections are tried again, with growing pauses; what lasts longer is an outage.
+_RETRIES: "RetryConfig" = {
+    "max_retries": 8,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+}
+_REFUSED = ("403 Forbidden", "401 Unauthorized", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _FULL = ("os error 28", "os error 122", "No space left", "quota exceeded")
+
+
+class WrongStore(BackendUnreachable):
+    """The store answers, and will not take us: its name or our credentials are wrong. Waiting does not help."""
 
 
 class _Stopped(Exception):
@@ -72,7 +84,12 @@ class Objects:
             try:
                 answer = await obstore.get_async(self._store(), path)
                 return bytes(await answer.bytes_async())
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                # A missing bucket looks like a missing object; only the answer to a GET tells.
+                if "NoSuchBucket" in str(error):
+                    raise WrongStore(
+                        f"there is no bucket for {self._url}: make it, or correct CODEHUB_ARCHIVE_URL"
+                    ) from None
                 return None
 
     def download(self, path: str) -> Iterator[bytes] | None:
@@ -150,7 +167,7 @@ class Objects:
     def _store(self) -> "ObjectStore":
         if self._opened is None:
             if self.directory is None:
-                self._opened = from_url(self._url)
+                self._opened = from_url(self._url, client_options=_client_options(), retry_config=_RETRIES)
             else:
                 self._opened = LocalStore(self.directory, automatic_cleanup=True)
         return self._opened
@@ -161,6 +178,11 @@ class Objects:
             yield
         except (BaseError, OSError) as error:
             told = str(error).partition("\n")[0]
+            if any(sign in str(error) for sign in _REFUSED):
+                raise WrongStore(
+                    f"the archive store {self._url} refuses these credentials: check AWS_ACCESS_KEY_ID,"
+                    f" AWS_SECRET_ACCESS_KEY, and what they may do ({told[:300]})"
+                ) from None
             if any(sign in str(error) for sign in _FULL):
                 raise ActionFailed(f"no space left in the archive store {self._url} ({told})") from None
             raise BackendUnreachable(f"the archive store {self._url} can't be used: {told}") from None
@@ -192,6 +214,16 @@ class _Source:
             raise
         finally:
             stopped.cancel()
+
+
+def _client_options() -> "ClientConfig":
+    """A server of one's own often speaks plain HTTP, and is named as such."""
+    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    return {
+        "allow_http": is_plain,
+        "connect_timeout": timedelta(seconds=5),
+        "timeout": timedelta(seconds=120),
+    }
 
 
 def remove_empty(directory: Path, root: Path) -> None:

@@ -56,7 +56,11 @@ async def open_pool(
         "command_timeout": answer_s_max,
     }
     async with reaching():
-        return await asyncpg.create_pool(min_size=size_min, max_size=size_max, **with_role)
+        return await asyncpg.create_pool(min_size=size_min, max_size=size_max, reset=_as_it_is, **with_role)
+
+
+async def _as_it_is(_connection: object) -> None:
+    """Open transactions were rolled back; else nobody leaves anything in a session, and asking for that took a round trip each time."""
 
 
 async def connect(connect_args: ConnectArgs, role: Role) -> "Connection":

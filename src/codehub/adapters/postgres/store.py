@@ -66,7 +66,7 @@ class PostgresControllerStore:
             winners = [change for change in changes if change.workspace_id not in lost] if lost else changes
             if events := [(change.workspace_id, event) for change in winners for event in change.events]:
                 await connection.execute(self._sql["record_events"], *from_events(events))
-        await self._hints.send([change.workspace_id for change in winners])
+        await self._hints.send([change.workspace_id for change in winners if not change.is_quiet])
         return lost
 
     async def write_progress(

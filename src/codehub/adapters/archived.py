@@ -1,0 +1,57 @@
+"""What every kind of home shares: archives go in and out by their keys, whatever holds the home. Knows no volume."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from uuid import UUID
+
+from codehub.core.seen import Archive
+from codehub.ports.archives import Archives, archive_key
+from codehub.ports.storage import Home, StoredArchive, tell_nobody
+
+_EMPTY_TAR = bytes(10240)
+
+
+class ArchivedHomes:
+    """The half of a StorageProvider that asks the archive store alone."""
+
+    def __init__(self, archives: Archives) -> None:
+        self._archives = archives
+
+    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
+        key = archive_key(home.workspace_id, op_id)
+        if not await self._is_committed(key):
+            await self._archives.write(key, _nothing(), tell_nobody, _always)
+        return key
+
+    async def head_archive(self, archive_key: str) -> Archive | None:
+        return await self._archives.head(archive_key)
+
+    async def has_archives(self, workspace_id: UUID) -> bool:
+        return await self._archives.has_any(workspace_id)
+
+    async def list_archives(self) -> Sequence[StoredArchive]:
+        return await self._archives.list_all()
+
+    async def delete_archive(self, archive_key: str) -> None:
+        await self._archives.delete(archive_key)
+
+    async def purge(self, home: Home) -> None:
+        await self._archives.purge(home.workspace_id)
+
+    async def _is_committed(self, key: str) -> bool:
+        found = await self._archives.head(key)
+        return found is not None and found.committed
+
+    async def _read_through(self, key: str) -> None:
+        """Read the whole archive and find it good: before what it is to replace is touched."""
+        async with aclosing(self._archives.read(key, tell_nobody)) as parts:
+            async for _ in parts:
+                pass
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    yield _EMPTY_TAR
+
+
+async def _always() -> None:
+    return

@@ -1,0 +1,123 @@
+"""Questions go in, the Docker engine's answers come out. What it refuses is a DockerError; what it can't be asked is an outage."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import aiohttp
+from aiodocker import Docker, DockerError
+
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+
+NOT_FOUND, CONFLICT = 404, 409
+DEFAULT_URL = "unix:///var/run/docker.sock"
+
+INSTALL, WORKSPACE, ROLE = "codehub.install", "codehub.workspace", "codehub.role"
+
+_ANSWER_S_MAX = 60.0
+# aiodocker's own word for "can't connect".
+_NO_CONNECTION = 900
+# An engine that is being stopped says such things about whatever it was doing.
+_GOING_AWAY = (
+    *("context canceled", "transport is closing", "connection is closing", "shutting down"),
+    *("ttrpc: closed", "error reading from server: EOF"),
+)
+
+Json = Any
+Labels = Mapping[str, str]
+
+
+class Engine:
+    """One connection pool to one engine, for one installation. Opened when it is first used, within the event loop."""
+
+    def __init__(self, url: str = DEFAULT_URL, *, installation: str) -> None:
+        self.url = url
+        self.installation = installation
+        self._client: Docker | None = None
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def ask(
+        self, method: str, path: str, *, body: Json = None, wait: bool = False, **params: Json
+    ) -> Json:
+        """Ask for one thing and return the answer, or raise DockerError. `wait`: it may take as long as it takes."""
+        data = None if body is None else json.dumps(body)
+        timeout = aiohttp.ClientTimeout(total=None if wait else _ANSWER_S_MAX)
+        with self.reaching():
+            # Its own request and not its objects, which hide the answers.
+            return await self._docker()._query_json(  # noqa: SLF001
+                path, method, params=_words(params), data=data, timeout=timeout
+            )
+
+    async def find(self, path: str) -> Json | None:
+        """Return what is there, or None."""
+        try:
+            return await self.ask("GET", path)
+        except DockerError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise refusal(error) from None
+
+    async def listed(self, path: str, labels: Labels, **params: Json) -> Json:
+        """Return what has this installation's label, and these."""
+        wanted = [f"{name}={value}" for name, value in {INSTALL: self.installation, **labels}.items()]
+        try:
+            return await self.ask("GET", path, filters=json.dumps({"label": wanted}), **params)
+        except DockerError as error:
+            raise refusal(error) from None
+
+    @asynccontextmanager
+    async def stream(self, method: str, path: str, **params: Json) -> AsyncIterator[aiohttp.StreamReader]:
+        """Yield an answer as it comes."""
+        timeout = aiohttp.ClientTimeout(total=None)
+        with self.reaching():
+            async with self._docker()._query(  # noqa: SLF001
+                path, method, params=_words(params), timeout=timeout
+            ) as response:
+                try:
+                    yield response.content
+                finally:
+                    response.close()
+
+    def labels(self, workspace_id: object, role: str, **others: str) -> dict[str, str]:
+        return {INSTALL: self.installation, WORKSPACE: str(workspace_id), ROLE: role, **others}
+
+    def owns(self, labels: Labels | None, role: str) -> bool:
+        return labels is not None and (labels.get(INSTALL), labels.get(ROLE)) == (self.installation, role)
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Tell an outage from an answer."""
+        try:
+            yield
+        except DockerError as error:
+            if error.status == _NO_CONNECTION or any(sign in error.message for sign in _GOING_AWAY):
+                raise BackendUnreachable(
+                    f"the Docker engine {self.url} can't be asked: {error.message}"
+                ) from None
+            raise
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            told = str(error) or type(error).__name__
+            raise BackendUnreachable(f"the Docker engine {self.url} can't be asked: {told}") from None
+
+    def _docker(self) -> Docker:
+        if self._client is None:
+            # Archives are never asked for with gzip, and an engine's answers travel inside one machine.
+            session_timeout = aiohttp.ClientTimeout(total=_ANSWER_S_MAX)
+            self._client = Docker(self.url, timeout=session_timeout)
+        return self._client
+
+
+def refusal(error: DockerError) -> ActionFailed:
+    """Say that the engine has refused, in its own words."""
+    return ActionFailed(f"Docker refused ({error.status}): {error.message.strip()[:500]}")
+
+
+def _words(params: Mapping[str, Json]) -> dict[str, str]:
+    return {
+        name: str(int(value)) if isinstance(value, bool) else str(value) for name, value in params.items()
+    }

@@ -1,0 +1,95 @@
+"""An image's name goes in; when this returns the engine has it. A registry that refuses is an error for good, one that is away an outage."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from aiodocker import DockerError
+
+from codehub.adapters.docker.engine import Engine
+from codehub.core.errors import ErrorReason
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.storage import Amount, Report
+
+log = structlog.get_logger()
+
+_REFUSED = (
+    *(
+        "manifest unknown",
+        "not found",
+        "pull access denied",
+        "unauthorized",
+        "denied",
+        "no matching manifest",
+    ),
+    *("invalid reference format", "does not exist", "no basic auth credentials", "authentication required"),
+)
+_AWAY = (
+    *("connection refused", "no such host", "i/o timeout", "network is unreachable", "no route to host"),
+    *(
+        "TLS handshake timeout",
+        "connection reset",
+        "EOF",
+        "server misbehaving",
+        "Client.Timeout",
+        "Service Unavailable",
+    ),
+    *("Temporary failure in name resolution", "deadline exceeded", "Bad Gateway", "Gateway Timeout"),
+)
+
+
+async def pull(engine: Engine, image: str, report: Report) -> None:
+    """Fetch the image, and report the layers' bytes as they come."""
+    layers: dict[str, tuple[int, int]] = {}
+    log.info("image_pull_began", image=image)
+    try:
+        async with engine.stream("POST", "images/create", fromImage=image, **_tag(image)) as lines:
+            async for line in lines:
+                said = json.loads(line)
+                if "error" in said:
+                    raise _failure(image, str(said["error"]))
+                if _count(said, layers):
+                    done, total = (sum(column) for column in zip(*layers.values(), strict=True))
+                    report(Amount("pull", done, total))
+    except DockerError as error:
+        raise _failure(image, error.message) from None
+    log.info("image_pulled", image=image)
+
+
+def unusable(image: str, said: str) -> ActionFailed:
+    """Say that trying again makes no sense."""
+    return ActionFailed(
+        f"the image {image} can't be had: {said}",
+        reason=ErrorReason.IMAGE_PULL_FAILED,
+        context={"image": image},
+    )
+
+
+def _count(said: Mapping[str, Any], layers: dict[str, tuple[int, int]]) -> bool:
+    """Take one line into account. A layer that is there counts whole, so that nothing ever goes back."""
+    layer, status, detail = said.get("id"), said.get("status"), said.get("progressDetail") or {}
+    if layer is None:
+        return False
+    if status == "Downloading" and detail.get("total"):
+        before = layers.get(layer, (0, 0))[0]
+        layers[layer] = (max(before, detail["current"]), detail["total"])
+    elif status in ("Download complete", "Pull complete", "Verifying Checksum") and layer in layers:
+        layers[layer] = (layers[layer][1], layers[layer][1])
+    else:
+        return False
+    return True
+
+
+def _tag(image: str) -> dict[str, str]:
+    """Without a tag Docker would fetch every image of that name."""
+    last = image.rpartition("/")[2]
+    return {} if ":" in last or "@" in image else {"tag": "latest"}
+
+
+def _failure(image: str, said: str) -> Exception:
+    if any(sign in said for sign in _AWAY):
+        return BackendUnreachable(f"the registry of {image} can't be reached: {said}")
+    if any(sign in said for sign in _REFUSED):
+        return unusable(image, said)
+    return ActionFailed(f"the image {image} could not be fetched: {said}", context={"image": image})

@@ -1,0 +1,173 @@
+"""One helper container per workspace: a script and a home go in, the script's streams come out. A new one removes the old first."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from aiodocker import DockerError
+
+from codehub.adapters.docker.attach import Attached
+from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, Engine, refusal
+from codehub.adapters.docker.images import pull
+from codehub.adapters.docker.volumes import home_name
+from codehub.adapters.threads import begin, in_thread, settled
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.storage import tell_nobody
+
+HELPER = "helper"
+PLACE = "/home"
+_MEMORY = 1 << 30
+_PIDS = 64
+_TRIES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a helper is to do: a script, and what it may."""
+
+    script: str
+    capabilities: Sequence[str]
+    read_only: bool = False
+    volume_name: Callable[[UUID], str] = home_name
+
+
+@dataclass
+class Job:
+    """A running helper."""
+
+    engine: Engine
+    container_id: str
+    streams: Attached
+
+    async def parts(self) -> AsyncGenerator[bytes, None]:
+        """Yield its output, one part ahead of whoever takes it."""
+        following = begin(self.streams.read)
+        part = b"?"
+        try:
+            while part := await asyncio.shield(following):
+                following = begin(self.streams.read)
+                yield part
+        except OSError as error:
+            raise BackendUnreachable(f"Docker's stream broke off: {error}") from None
+        finally:
+            if part:
+                self.streams.hang_up()  # so that the thread which waits for its output ends
+            await settled(following)
+
+    async def write(self, part: memoryview) -> None:
+        """Give it input. Raises OSError if it has ended."""
+        try:
+            await in_thread(self.streams.write, part)
+        except asyncio.CancelledError:
+            self.streams.hang_up()
+            raise
+
+    async def exit_code(self) -> int:
+        """Return how it ended. One that somebody has removed was taken over."""
+        try:
+            ended = await self.engine.ask("POST", f"containers/{self.container_id}/wait", wait=True)
+        except DockerError as error:
+            if error.status == NOT_FOUND:
+                raise ActionFailed("a newer job took this one's place") from None
+            raise refusal(error) from None
+        return int(ended["StatusCode"])
+
+    @property
+    def told(self) -> bytes:
+        return bytes(self.streams.told)
+
+
+@asynccontextmanager
+async def job(engine: Engine, image: str, workspace_id: UUID, task: Task) -> AsyncIterator[Job]:
+    """Run a helper on this workspace's home. When the block is left it is gone, killed if need be."""
+    container_id = await _created(engine, image, workspace_id, task)
+    try:
+        streams = await in_thread(Attached, engine.url, container_id)
+        try:
+            try:
+                await engine.ask("POST", f"containers/{container_id}/start")
+            except DockerError as error:
+                raise refusal(error) from None
+            yield Job(engine, container_id, streams)
+        finally:
+            streams.hang_up()
+            streams.close()
+    finally:
+        await settled(asyncio.ensure_future(_remove(engine, container_id)))
+
+
+async def run_job(engine: Engine, image: str, workspace_id: UUID, task: Task) -> None:
+    """Run a helper to its end. Refuses to call done what it says has failed."""
+    async with job(engine, image, workspace_id, task) as running:
+        while await in_thread(running.streams.read):
+            pass
+        if code := await running.exit_code():
+            told = running.told.decode(errors="replace").strip()
+            raise ActionFailed(f"the helper for the home ended with {code}: {told}")
+
+
+async def end_job(engine: Engine, workspace_id: UUID) -> None:
+    """Remove the workspace's helper, if there is one of ours."""
+    name = job_name(workspace_id)
+    said = await engine.find(f"containers/{name}/json")
+    if said is not None:
+        if not engine.owns(said["Config"].get("Labels"), HELPER):
+            raise ActionFailed(f"the container {name} is not this installation's: it is not touched")
+        await _remove(engine, said["Id"])
+
+
+def job_name(workspace_id: UUID) -> str:
+    return f"codehub-job-{workspace_id}"
+
+
+async def _created(engine: Engine, image: str, workspace_id: UUID, task: Task) -> str:
+    mount = {
+        "Type": "volume",
+        "Source": task.volume_name(workspace_id),
+        "Target": PLACE,
+        "ReadOnly": task.read_only,
+    }
+    mount["VolumeOptions"] = {"NoCopy": True, "Labels": engine.labels(workspace_id, "home")}
+    config = {
+        "Image": image,
+        "User": "0:0",
+        "WorkingDir": PLACE,
+        "Env": ["LC_ALL=C"],
+        "Entrypoint": ["/bin/sh", "-c"],
+        "Cmd": [task.script],
+        "Labels": engine.labels(workspace_id, HELPER),
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "HostConfig": {
+            "Mounts": [mount],
+            "NetworkMode": "none",
+            "ReadonlyRootfs": True,
+            "Memory": _MEMORY,
+            "PidsLimit": _PIDS,
+            "CapDrop": ["ALL"],
+            "CapAdd": list(task.capabilities),
+            "SecurityOpt": ["no-new-privileges:true"],
+            "LogConfig": {"Type": "none"},  # its output is the home
+        },
+    }
+    for _ in range(_TRIES_MAX):
+        await end_job(engine, workspace_id)
+        try:
+            made = await engine.ask("POST", "containers/create", body=config, name=job_name(workspace_id))
+            return str(made["Id"])
+        except DockerError as error:
+            if error.status == NOT_FOUND and "No such image" in error.message:
+                await pull(engine, image, tell_nobody)
+            elif error.status != CONFLICT:
+                raise refusal(error) from None
+    raise ActionFailed(f"somebody else keeps making the container {job_name(workspace_id)}")
+
+
+async def _remove(engine: Engine, container_id: str) -> None:
+    try:
+        await engine.ask("DELETE", f"containers/{container_id}", wait=True, force=True, v=True)
+    except DockerError as error:
+        if error.status not in (NOT_FOUND, CONFLICT):
+            raise refusal(error) from None

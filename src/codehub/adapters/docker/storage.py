@@ -1,0 +1,218 @@
+"""Homes as Docker volumes, archived and restored by a helper container, streaming. Refuses a volume other than the one named."""
+
+import shlex
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import structlog
+
+from codehub.adapters.archived import ArchivedHomes
+from codehub.adapters.docker.containers import Mount
+from codehub.adapters.docker.engine import ROLE, Engine
+from codehub.adapters.docker.job import HELPER, PLACE, Task, end_job, job, run_job
+from codehub.adapters.docker.profiles import UID
+from codehub.adapters.docker.turns import Turns
+from codehub.adapters.docker.volumes import Volumes, home_name, trial_name
+from codehub.adapters.gnutar import CAPABILITIES, PACK, UNPACK, not_written, unreadable
+from codehub.adapters.threads import in_thread
+from codehub.core.seen import Volume
+from codehub.ports.archives import Archives, archive_key
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, tell_nobody
+from codehub.ports.system import Identity
+
+log = structlog.get_logger()
+
+_OWN = f"chown {UID}:{UID} {PLACE} && chmod 700 {PLACE}"
+_EMPTY = Task(f"{_OWN} && sync -f {PLACE}", CAPABILITIES)
+# First a line with the size, for showing progress; then the stream. Pipes and device nodes hold nothing and are named to tar one by
+# one, all in one call: with more of them than fit, xargs refuses.
+_SPECIAL = r"find . -xdev \( -type b -o -type c -o -type p \) -printf '--exclude=./%P\0'"
+_PACK = Task(
+    f"du -sxB1 . | cut -f1; {{ {_SPECIAL}; printf '.\\0'; }} | xargs -0 -x -n 100000 -s 1048576 {shlex.join(PACK)}",
+    ("DAC_OVERRIDE",),
+    read_only=True,
+)
+_UNPACK = Task(f"{_OWN} && {shlex.join(UNPACK)} && sync -f {PLACE}", CAPABILITIES)
+_TRY = replace(_UNPACK, volume_name=trial_name)
+_SIZE_BYTES_MAX = 32
+
+
+class DockerStorage(ArchivedHomes):
+    """Every step may be the last one: after a kill anywhere, the same call again does the rest."""
+
+    def __init__(self, engine: Engine, *, helper_image: str, archives: Archives, identity: Identity) -> None:
+        super().__init__(archives)
+        self._engine = engine
+        self._image = helper_image
+        self._volumes = Volumes(engine, identity)
+        self._turns = Turns()
+
+    async def prepare(self) -> None:
+        """Mark the engine as this installation's. For the first start alone: afterwards a missing mark is an outage."""
+        await self._volumes.prepare()
+
+    async def locate(self, workspace_id: UUID) -> tuple[Mount, str | None]:
+        """Return where the home is, and which volume that is: None if there is none that is complete."""
+        found = await self._volumes.look(workspace_id)
+        return Mount("volume", home_name(workspace_id)), found.volume_id
+
+    async def provision(self, home: Home) -> str:
+        async with self._turns.of(home.workspace_id):
+            found = await self._volumes.look(home.workspace_id)
+            if found.volume_id is not None:
+                return found.volume_id
+            volume_id = await self._make_anew(home)
+            await run_job(self._engine, self._image, home.workspace_id, _EMPTY)
+            await self._volumes.seal(home.workspace_id, volume_id, None)
+            return volume_id
+
+    async def restore(
+        self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
+    ) -> Restored:
+        async with self._turns.of(home.workspace_id):
+            found = await self._volumes.look(home.workspace_id)
+            if found.volume_id is not None:
+                # Dying after the restore and before it was recorded leaves the whole volume: what it holds is not thrown away.
+                if found.archive_key == archive_key:
+                    return Restored(found.volume_id, archive_key)
+                if found.volume_id != replaces:
+                    raise ActionFailed(f"the volume that is there is not {replaces}")
+                await self._try(home, archive_key)
+            async with aclosing(self._archives.read(archive_key, report)) as parts:
+                first = await anext(parts, memoryview(b""))  # what is not there at all takes nothing's place
+                volume_id = await self._make_anew(home)
+                await self._unpack(home, _UNPACK, first, parts)
+            await self._volumes.seal(home.workspace_id, volume_id, archive_key)
+            return Restored(volume_id, archive_key)
+
+    async def archive(
+        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
+    ) -> str:
+        key = archive_key(home.workspace_id, op_id)
+        if await self._is_committed(key):
+            return key
+        await self._volumes.require(home.workspace_id, volume_id)
+
+        async def check() -> None:
+            if not await may_commit():
+                raise ActionFailed("the operation was taken over: its archive is not committed")
+            await self._volumes.require(home.workspace_id, volume_id)
+
+        async with aclosing(self._packed(home, report)) as tar:
+            await self._archives.write(key, tar, report, check)
+        return key
+
+    async def delete_volume(self, home: Home, volume_id: str | None) -> None:
+        async with self._turns.of(home.workspace_id):
+            found = await self._volumes.look(home.workspace_id)
+            if found.exists and found.volume_id != volume_id:
+                raise ActionFailed(f"the volume that is there is not {volume_id}")
+            await end_job(self._engine, home.workspace_id)
+            await self._volumes.remove(home.workspace_id)
+
+    async def list_volumes(self) -> Mapping[UUID, Volume]:
+        found = await self._volumes.list_all()
+        return {key: each.volume for key, each in found.items() if each.volume is not None}
+
+    async def list_leftovers(self) -> Sequence[str]:
+        """Return what work that died has left: helpers, seals of homes that are gone, unfinished uploads."""
+        return [
+            *(f"helper {workspace_id}" for workspace_id, _ in await self._helpers()),
+            *(f"seal {workspace_id}" for workspace_id, _ in await self._seals()),
+            *await self._archives.list_leftovers(),
+        ]
+
+    async def remove_leftovers(self, older_than: datetime) -> int:
+        removed = await self._archives.remove_leftovers(older_than)
+        for workspace_id, made_at in await self._helpers():
+            if made_at < older_than:
+                await end_job(self._engine, workspace_id)
+                removed += 1
+        for workspace_id, made_at in await self._seals():
+            if made_at < older_than:
+                async with self._turns.of(workspace_id):
+                    if not (await self._volumes.look(workspace_id)).exists:
+                        await self._volumes.drop_seal(workspace_id)
+                        removed += 1
+        return removed
+
+    async def _make_anew(self, home: Home) -> str:
+        """Make a new volume in place of whatever is there. Refuses if that is in use."""
+        await end_job(self._engine, home.workspace_id)
+        await self._volumes.remove(home.workspace_id)
+        return await self._volumes.make(home.workspace_id)
+
+    async def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
+        """Yield the home as a tar stream."""
+        async with job(self._engine, self._image, home.workspace_id, _PACK) as packing:
+            async with aclosing(packing.parts()) as parts:
+                size, rest = _size(await anext(parts, b""))
+                done = 0
+                async for part in _after(rest, parts):
+                    done += len(part)
+                    report(Amount("archive", done, max(done, size)))
+                    yield part
+            if code := await packing.exit_code():
+                raise unreadable(code, packing.told)
+
+    async def _try(self, home: Home, archive_key: str) -> None:
+        """Unpack the archive beside a whole home that it is to replace: a restore that fails leaves what was there."""
+        async with aclosing(self._archives.read(archive_key, tell_nobody)) as parts:
+            first = await anext(parts, memoryview(b""))
+            await self._volumes.make_trial(home.workspace_id)
+            await self._unpack(home, _TRY, first, parts)
+
+    async def _unpack(
+        self, home: Home, task: Task, first: memoryview, parts: AsyncIterator[memoryview]
+    ) -> None:
+        """Unpack the stream into a new volume. What the stream raises comes before what tar says."""
+        async with job(self._engine, self._image, home.workspace_id, task) as unpacking:
+            with suppress(OSError):
+                await unpacking.write(first)
+                async for part in parts:
+                    await unpacking.write(part)
+            # tar may stop reading first, having failed; whether the archive is to blame, its other parts tell.
+            async for _ in parts:
+                pass
+            with suppress(OSError):
+                unpacking.streams.end_input()
+                while await in_thread(unpacking.streams.read):
+                    pass
+            if code := await unpacking.exit_code():
+                raise not_written(code, unpacking.told)
+
+    async def _helpers(self) -> list[tuple[UUID, datetime]]:
+        """Return helpers that have ended, or were never started: whoever made them is gone."""
+        listed = await self._engine.listed("containers/json", {ROLE: HELPER}, all=True)
+        return [
+            (UUID(each["Labels"]["codehub.workspace"]), datetime.fromtimestamp(each["Created"], UTC))
+            for each in listed
+            if each["State"] != "running"
+        ]
+
+    async def _seals(self) -> list[tuple[UUID, datetime]]:
+        found = await self._volumes.list_all()
+        return [
+            (workspace_id, each.sealed_at)
+            for workspace_id, each in found.items()
+            if each.sealed_at is not None and not each.exists
+        ]
+
+
+def _size(first: bytes) -> tuple[int, bytes]:
+    """Split the first part into the line with the size and what follows it."""
+    line, _, rest = first.partition(b"\n")
+    if len(line) > _SIZE_BYTES_MAX or not line.isdigit():
+        raise BackendUnreachable(f"the helper's output broke off: {line[:100]!r}")
+    return int(line), rest
+
+
+async def _after(first: bytes, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    async for part in parts:
+        yield part

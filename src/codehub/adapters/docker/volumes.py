@@ -1,0 +1,176 @@
+"""Homes as Docker volumes with an identity. Refuses an engine without this installation's mark, and a volume it was not asked about.
+
+codehub-{installation}   the mark: an engine without it is another one, or has lost its disk; an outage, not an empty list
+ws-{id}-home             the home; its label says which volume it is, from the moment it is made
+ws-{id}-trial            where an archive is tried that is to replace a whole home; counts for nobody
+ws-{id}-seal             an empty volume whose label names a home's volume_id: that one is complete. Made last, removed last
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from aiodocker import DockerError
+
+from codehub.adapters.docker.containers import VOLUME
+from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
+from codehub.adapters.threads import ended
+from codehub.core.seen import Volume
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.system import Identity
+
+_HOME, _SEAL, _TRIAL, _MARK = "home", "helper", "helper", "mark"
+ARCHIVE = "codehub.archive"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of one workspace: the home's identity, and what the seal says."""
+
+    home: str | None = None
+    """None with `exists`: a volume that Docker made of itself, and that was never ours."""
+    exists: bool = False
+    sealed: str | None = None
+    archive_key: str | None = None
+    sealed_at: datetime | None = None
+
+    @property
+    def volume(self) -> Volume | None:
+        if not self.exists:
+            return None
+        return Volume(self.home if self.home is not None and self.home == self.sealed else None)
+
+    @property
+    def volume_id(self) -> str | None:
+        return None if self.volume is None else self.volume.volume_id
+
+
+class Volumes:
+    def __init__(self, engine: Engine, identity: Identity) -> None:
+        self._engine = engine
+        self._identity = identity
+
+    async def prepare(self) -> None:
+        """Mark the engine as this installation's. For the first start alone: afterwards a missing mark is an outage."""
+        await self._make(self._mark, {ROLE: _MARK})
+        await self.list_all()
+
+    async def list_all(self) -> Mapping[UUID, Found]:
+        """Return what there is of every workspace, by one list. Raises BackendUnreachable rather than leave one out."""
+        said = await self._engine.listed("volumes", {})
+        volumes = said.get("Volumes") or []
+        if self._mark not in {each["Name"] for each in volumes}:
+            raise BackendUnreachable(
+                f"the Docker engine {self._engine.url} does not have the volume {self._mark}: is it the right engine,"
+                " and is its disk mounted?"
+            )
+        if said.get("Warnings"):
+            raise BackendUnreachable(f"Docker could not list all volumes: {said['Warnings']}")
+        return _found(volumes)
+
+    async def look(self, workspace_id: UUID) -> Found:
+        """Look at one workspace."""
+        said = await self._engine.listed("volumes", {WORKSPACE: str(workspace_id)})
+        found = _found(said.get("Volumes") or []).get(workspace_id, Found())
+        if not found.exists:
+            await self.list_all()  # is it gone, or are we blind?
+        return found
+
+    async def require(self, workspace_id: UUID, volume_id: str) -> None:
+        """Refuse unless this very volume is there and complete."""
+        if (await self.look(workspace_id)).volume_id != volume_id:
+            raise ActionFailed(f"there is no volume {volume_id} of workspace {workspace_id}")
+
+    async def make(self, workspace_id: UUID) -> str:
+        """Make a new volume, which does not count before it is sealed, and return its volume_id."""
+        volume_id = str(self._identity.new_id())
+        labels = self._engine.labels(workspace_id, _HOME) | {VOLUME: volume_id}
+        made = await self._make(home_name(workspace_id), labels)
+        if (made.get("Labels") or {}).get(VOLUME) != volume_id:
+            raise ActionFailed(f"a volume {home_name(workspace_id)} is there that was not made just now")
+        return volume_id
+
+    async def seal(self, workspace_id: UUID, volume_id: str, archive_key: str | None) -> None:
+        """Say that the volume is complete, once what it holds is on the disk. From here on it counts."""
+        await self._drop(seal_name(workspace_id), _SEAL)
+        labels = self._engine.labels(workspace_id, _SEAL) | {VOLUME: volume_id, ARCHIVE: archive_key or ""}
+        await self._make(seal_name(workspace_id), labels)
+        await self.require(workspace_id, volume_id)
+
+    async def remove(self, workspace_id: UUID) -> None:
+        """Remove the home, then its seal: a whole volume never looks like half of one."""
+        await self._drop(home_name(workspace_id), _HOME)
+        # Whoever sees that the home is gone may call the rest off; it is done all the same.
+        await ended(asyncio.ensure_future(self._drop_rest(workspace_id)))
+
+    async def _drop_rest(self, workspace_id: UUID) -> None:
+        await self._drop(seal_name(workspace_id), _SEAL)
+        await self._drop(trial_name(workspace_id), _TRIAL)
+
+    async def make_trial(self, workspace_id: UUID) -> None:
+        await self._drop(trial_name(workspace_id), _TRIAL)
+        await self._make(trial_name(workspace_id), self._engine.labels(workspace_id, _TRIAL))
+
+    async def drop_seal(self, workspace_id: UUID) -> None:
+        await self._drop(seal_name(workspace_id), _SEAL)
+
+    @property
+    def _mark(self) -> str:
+        return f"codehub-{self._engine.installation}"
+
+    async def _make(self, name: str, labels: Mapping[str, str]) -> Mapping[str, Any]:
+        body = {"Name": name, "Labels": {**labels, "codehub.install": self._engine.installation}}
+        try:
+            made: Mapping[str, Any] = await self._engine.ask("POST", "volumes/create", body=body)
+        except DockerError as error:
+            raise refusal(error) from None
+        return made
+
+    async def _drop(self, name: str, role: str) -> None:
+        said = await self._engine.find(f"volumes/{name}")
+        if said is None:
+            return
+        if not self._engine.owns(said.get("Labels"), role):
+            raise ActionFailed(f"the volume {name} is not this installation's: it is not touched")
+        try:
+            await self._engine.ask("DELETE", f"volumes/{name}")
+        except DockerError as error:
+            if error.status == CONFLICT:
+                raise ActionFailed(f"the home is in use, so it is not removed: {error.message}") from None
+            if error.status != NOT_FOUND:
+                raise refusal(error) from None
+
+
+def home_name(workspace_id: UUID) -> str:
+    return f"ws-{workspace_id}-home"
+
+
+def trial_name(workspace_id: UUID) -> str:
+    return f"ws-{workspace_id}-trial"
+
+
+def seal_name(workspace_id: UUID) -> str:
+    return f"ws-{workspace_id}-seal"
+
+
+def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
+    parts: dict[UUID, dict[str, Any]] = {}
+    for each in volumes:
+        labels = each.get("Labels") or {}
+        try:
+            workspace_id = UUID(labels.get(WORKSPACE, ""))
+        except ValueError:
+            continue
+        part = parts.setdefault(workspace_id, {})
+        if each["Name"] == home_name(workspace_id) and labels.get(ROLE) == _HOME:
+            part |= {"exists": True, "home": labels.get(VOLUME)}
+        elif each["Name"] == seal_name(workspace_id) and labels.get(ROLE) == _SEAL:
+            part |= {
+                "sealed": labels.get(VOLUME),
+                "archive_key": labels.get(ARCHIVE) or None,
+                "sealed_at": datetime.fromisoformat(each["CreatedAt"]),
+            }
+    return {workspace_id: Found(**part) for workspace_id, part in parts.items()}

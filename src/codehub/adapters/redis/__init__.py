@@ -1,0 +1,1 @@
+"""Redis: hints, and nothing that anybody needs to be there."""

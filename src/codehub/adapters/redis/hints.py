@@ -1,0 +1,142 @@
+"""Hints by Redis on channel `wc:wake`. Ids go in, and come out elsewhere; after a lost connection, "look at all" comes out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from uuid import UUID
+
+import structlog
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from codehub.ports.system import Clock
+
+log = structlog.get_logger()
+
+CHANNEL = "wc:wake"
+IDS_MAX = 100
+_RECONNECT_DELAY_S = 0.2
+_RECONNECT_DELAY_S_MAX = 5.0
+_HEARTBEAT_S = 30.0
+_ANSWER_S = 5.0
+_FAILURES = (RedisError, OSError, TimeoutError)
+_ALL: frozenset[UUID] = frozenset()
+
+
+class RedisHints:
+    """Redis down only costs time: what can't be sent is forgotten, and whoever listens is told to look at all."""
+
+    def __init__(self, url: str, *, clock: Clock) -> None:
+        self._url = url
+        self._clock = clock
+        self._sender = self._client()
+
+    async def close(self) -> None:
+        await self._sender.aclose()
+
+    async def send(self, workspace_ids: Collection[UUID]) -> None:
+        if not workspace_ids:
+            return
+        payload = ",".join(map(str, workspace_ids)) if len(workspace_ids) <= IDS_MAX else ""
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await self._sender.publish(CHANNEL, payload)
+        except _FAILURES as error:
+            log.warning("hint_not_sent", reason=str(error))
+
+    @asynccontextmanager
+    async def listen(self) -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
+        listener = _Listener(self._client(), self._clock)
+        try:
+            await listener.open()
+            yield listener
+        finally:
+            await listener.close()
+
+    def _client(self) -> Redis:
+        # It would connect anew by itself and say nothing of it, and what was missed meanwhile would be missed.
+        return Redis.from_url(self._url, retry=Retry(NoBackoff(), 0))
+
+
+class _Listener:
+    """Hints that came in since they were last asked for, as one set. Reconnects when asked, so that it needs no task."""
+
+    def __init__(self, client: Redis, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._channel: PubSub | None = None
+
+    def __aiter__(self) -> "_Listener":
+        return self
+
+    async def __anext__(self) -> frozenset[UUID]:
+        while True:
+            if self._channel is None:
+                await self._reconnect()
+                return _ALL
+            try:
+                if (found := await self._next(self._channel)) is not None:
+                    return found
+            except _FAILURES as error:
+                log.warning("hints_lost", reason=str(error))
+                await self._drop()
+
+    async def open(self) -> bool:
+        """Listen from now on. A server that can't be reached is asked again by whoever waits for the next hint."""
+        channel = self._client.pubsub()
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await channel.subscribe(CHANNEL)
+                while (await channel.get_message(timeout=_ANSWER_S) or {}).get("type") != "subscribe":
+                    pass
+        except _FAILURES as error:
+            log.warning("hints_unreachable", reason=str(error))
+            await _closed(channel)
+            return False
+        self._channel = channel
+        return True
+
+    async def close(self) -> None:
+        await self._drop()
+        await self._client.aclose()
+
+    async def _next(self, channel: PubSub) -> frozenset[UUID] | None:
+        """Return the next hint and all that are there with it. A peer that vanished without a word shows by not answering."""
+        message = await channel.get_message(ignore_subscribe_messages=True, timeout=_HEARTBEAT_S)
+        if message is None:
+            async with asyncio.timeout(_ANSWER_S):
+                await channel.ping()
+            return None
+        payloads = []
+        while message is not None:
+            if message["type"] == "message":
+                payloads.append(message["data"].decode(errors="replace"))
+            message = await channel.get_message(ignore_subscribe_messages=True, timeout=0)
+        return _ids(payloads) if payloads else None
+
+    async def _reconnect(self) -> None:
+        delay_s = _RECONNECT_DELAY_S
+        while not await self.open():
+            await self._clock.sleep(delay_s)
+            delay_s = min(2 * delay_s, _RECONNECT_DELAY_S_MAX)
+
+    async def _drop(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await _closed(channel)
+
+
+async def _closed(channel: PubSub) -> None:
+    with suppress(*_FAILURES):
+        await channel.aclose()  # type: ignore[no-untyped-call]
+
+
+def _ids(payloads: Collection[str]) -> frozenset[UUID]:
+    """Return whom the hints are about: everybody, if one of them is about everybody or is not ours."""
+    try:
+        return frozenset(UUID(word) for payload in payloads for word in payload.split(","))
+    except ValueError:
+        return _ALL

@@ -1,0 +1,54 @@
+"""The archive store that the settings name, and what may be marked as ours. Refuses a store that will not take us; one that is away is an outage."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from codehub.adapters.objectstore.store import Objects, WrongStore
+from codehub.app.database import Stores
+from codehub.app.errors import CannotStart
+from codehub.core.workspace import StorageBackend, Workspace
+from codehub.ports.backends import BackendUnreachable
+from codehub.settings import Settings
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Unmarked:
+    """Where nothing of any workspace lies yet. Anywhere else a missing mark is a disk that is not mounted, not a new one."""
+
+    archives: bool
+    homes: frozenset[StorageBackend]
+
+
+def unmarked(rows: Iterable[Workspace]) -> Unmarked:
+    """Say what may be marked, from what the workspaces have by now."""
+    rows = list(rows)
+    held = {
+        row.spec.storage_backend
+        for row in rows
+        if row.status.home_ctx.volume_id is not None or row.status.home_ctx.dirty
+    }
+    return Unmarked(
+        archives=all(row.status.archive_key is None for row in rows),
+        homes=frozenset(StorageBackend) - held,
+    )
+
+
+async def archive_store(settings: Settings, stores: Stores, *, is_new: bool) -> Objects:
+    """Return the store. `is_new`: no archive lies there yet, so it is marked as ours; later a missing mark is an outage."""
+    objects = Objects(settings.archives, installation=stores.installation)
+    try:
+        if is_new:
+            await objects.prepare()
+        else:
+            await objects.check()
+    except WrongStore as error:
+        raise CannotStart(str(error)) from None
+    except BackendUnreachable as error:
+        if is_new:
+            raise
+        log.warning("archives_unreachable", reason=str(error))
+    return objects

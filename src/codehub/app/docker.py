@@ -1,0 +1,77 @@
+"""Docker as the platform: workspaces as containers, homes as volumes or as directories of this machine, archives behind a URL."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from codehub.adapters.docker.containers import Mount
+from codehub.adapters.docker.engine import DEFAULT_URL, Engine
+from codehub.adapters.docker.instances import DockerInstances
+from codehub.adapters.docker.profiles import PROFILES, UID
+from codehub.adapters.docker.storage import DockerStorage
+from codehub.adapters.local.storage import LocalStorage
+from codehub.adapters.objectstore.archives import ObjectArchives
+from codehub.app.archives import Unmarked, archive_store
+from codehub.app.database import Stores
+from codehub.app.errors import CannotStart
+from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.engine.platforms import Platforms
+from codehub.engine.system import System
+from codehub.ports.backends import ActionFailed
+from codehub.ports.instances import InstanceSpec
+from codehub.ports.storage import Home
+from codehub.settings import Settings
+
+
+@asynccontextmanager
+async def docker_platform(
+    settings: Settings, stores: Stores, system: System, marks: Unmarked
+) -> AsyncIterator[tuple[Platforms, str]]:
+    """Yield the platform and its default IDE. `marks` says what may be marked as ours.
+
+    Containers outlive codehub: the next start finds them again.
+    """
+    engine = Engine(os.environ.get("DOCKER_HOST") or DEFAULT_URL, installation=stores.installation)
+    archives = ObjectArchives(await archive_store(settings, stores, is_new=marks.archives))
+    volumes = DockerStorage(
+        engine, helper_image=settings.helper_image, archives=archives, identity=system.identity
+    )
+
+    async def is_in_use(workspace_id: UUID) -> bool:
+        return await instances.status(workspace_id) is not None
+
+    directories = LocalStorage(
+        settings.data_dir,
+        installation=stores.installation,
+        archives=archives,
+        identity=system.identity,
+        is_in_use=is_in_use,
+        owner_of=lambda _workspace_id: (UID, UID),
+    )
+    in_directories = settings.homes is StorageBackend.LOCAL_DIR
+
+    async def home_of(spec: InstanceSpec) -> tuple[Mount, str | None]:
+        if not spec.home_store_key.startswith("users/"):
+            return await volumes.locate(spec.workspace_id)
+        path, volume_id = await directories.locate(Home(spec.workspace_id, spec.home_store_key))
+        return Mount("bind", str(path)), volume_id
+
+    instances = DockerInstances(engine, home_of, clock=system.clock)
+    homes = {StorageBackend.DOCKER_VOLUME: volumes, StorageBackend.OBJECT_STORE: volumes}
+    try:
+        if marks.homes.issuperset(homes):
+            await volumes.prepare()
+        if in_directories and StorageBackend.LOCAL_DIR in marks.homes:
+            await directories.prepare()
+        try:
+            await instances.open()
+        except ActionFailed as error:
+            raise CannotStart(str(error)) from None
+        platforms = Platforms(
+            {InstanceBackend.LOCAL_DOCKER: instances},
+            {**homes, **({StorageBackend.LOCAL_DIR: directories} if in_directories else {})},
+        )
+        yield platforms, settings.ide or next(iter(PROFILES))
+    finally:
+        await engine.close()

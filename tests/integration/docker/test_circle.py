@@ -1,0 +1,162 @@
+"""The whole circle on what people run: PostgreSQL, Docker, S3, Redis and a real code-server. The home comes back byte by byte."""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.support.docker import BASE, CODE_SERVER, DOCKER, LIGHT, NO_CODE_SERVER, Docker, TestEngine
+from tests.support.installation import BY, Installation, installed
+from tests.support.redis import REDIS, running_redis
+from tests.support.s3 import S3, running_s3, told
+from tests.support.stores import PASSWORD_HASH
+from tests.support.trees import picture
+from tests.support.workspaces import OWNER_ID, SPEC
+
+from codehub.adapters.docker.volumes import home_name
+from codehub.adapters.system.machine import SystemIdentity
+from codehub.app.control import garbage_collector
+from codehub.core.operations import DesiredState, Phase
+from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
+
+pytestmark = [*DOCKER, S3, REDIS]
+
+
+@pytest.fixture
+async def engine(docker: Docker) -> AsyncIterator[TestEngine]:
+    engine = await docker()
+    before = {each["Id"] for each in engine.ask("GET", "containers/json", all=1)}
+    yield engine
+    for each in engine.ask("GET", "containers/json", all=1):
+        if each["Id"] not in before and each["Labels"].get("codehub.install"):
+            engine.remove_labelled(each["Labels"]["codehub.install"])
+
+
+@pytest.fixture
+async def words(engine: TestEngine) -> AsyncIterator[Mapping[str, Any]]:
+    """Settings for Docker, S3 and Redis, all of them real."""
+    async with running_s3() as s3, running_redis() as redis:
+        bucket = await s3.new_bucket()
+        with told({"DOCKER_HOST": engine.url, **s3.environment()}):
+            yield {
+                "instance_backend": "local-docker",
+                "archive_url": f"s3://{bucket}/archives",
+                "redis_url": redis.url,
+                "helper_image": BASE,
+            }
+
+
+def spec(workspace_id: UUID, *, ide: str, image: str, storage: StorageBackend) -> Spec:
+    key = home_name(workspace_id)
+    if storage is StorageBackend.LOCAL_DIR:
+        key = f"users/{OWNER_ID}/workspaces/{workspace_id}/home"
+    return replace(
+        SPEC,
+        ide=ide,
+        image_ref=image,
+        home_store_key=key,
+        instance_backend=InstanceBackend.LOCAL_DOCKER,
+        storage_backend=storage,
+    )
+
+
+async def begin(installation: Installation, workspace_id: UUID, wanted: Spec) -> None:
+    await installation.stored.api.create_user(
+        OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
+    )
+    made = await installation.service.create(workspace_id, wanted, BY)
+    assert isinstance(made, Workspace)
+    await installation.arrives(workspace_id, Phase.RUNNING)
+
+
+async def purge(installation: Installation, workspace_id: UUID) -> None:
+    await installation.service.delete(workspace_id, BY, purge=True)
+    await installation.arrives(workspace_id, Phase.DELETED)
+    collector = garbage_collector(installation.settings, installation.stored, installation.platforms)
+    collected = await collector.collect(dry_run=True)
+    assert (collected.removed, collected.unknown, collected.unreachable) == ((), (), ())
+    assert collected.leftovers == ()
+
+
+@NO_CODE_SERVER
+async def test_a_workspace_goes_round_the_whole_circle_with_real_code_server(
+    tmp_path: Path, engine: TestEngine, words: Mapping[str, Any]
+) -> None:
+    engine.build_code_server()
+    workspace_id = SystemIdentity().new_id()
+    wanted = spec(workspace_id, ide="code-server", image=CODE_SERVER, storage=StorageBackend.DOCKER_VOLUME)
+    async with installed(tmp_path, **words) as installation:
+        await begin(installation, workspace_id, wanted)
+        assert await installation.answers(workspace_id, "/healthz") == 200
+        home = engine.path_of(home_name(workspace_id))
+        (home / "notes.txt").write_bytes(b"every byte")
+        (home / "notes.txt").chmod(0o640)
+        await installation.wish(workspace_id, DesiredState.STANDBY)
+        assert engine.find(f"containers/codehub-ws-{workspace_id}/json") is None
+        before = picture(os.fsencode(home))
+        archived = await installation.wish(workspace_id, DesiredState.ARCHIVED)
+        assert archived.status.archive_key is not None
+        assert engine.find(f"volumes/{home_name(workspace_id)}") is None
+        await installation.wish(workspace_id, DesiredState.STANDBY)
+        assert picture(os.fsencode(engine.path_of(home_name(workspace_id)))) == before
+        await installation.wish(workspace_id, DesiredState.RUNNING)
+        assert await installation.answers(workspace_id, "/healthz") == 200
+        container = engine.ask("GET", f"containers/codehub-ws-{workspace_id}/json")["Id"]
+    # Stopping codehub leaves the container, and the next start finds it again.
+    async with installed(tmp_path, **words) as installation:
+        await installation.arrives(workspace_id, Phase.RUNNING)
+        assert engine.ask("GET", f"containers/codehub-ws-{workspace_id}/json")["Id"] == container
+        assert (await installation.stored.api.get(workspace_id)).status.restarts == ()
+        await purge(installation, workspace_id)
+        assert engine.labelled(installation.stored.installation) == [
+            f"codehub-{installation.stored.installation}"
+        ]
+        engine.remove_labelled(installation.stored.installation)
+
+
+@pytest.mark.parametrize("storage", [StorageBackend.LOCAL_DIR, StorageBackend.OBJECT_STORE])
+async def test_other_homes_of_containers_go_round_too(
+    tmp_path: Path, engine: TestEngine, words: Mapping[str, Any], storage: StorageBackend
+) -> None:
+    workspace_id = SystemIdentity().new_id()
+    wanted = spec(workspace_id, ide="http", image=LIGHT, storage=storage)
+    async with installed(tmp_path, storage_backend=storage, **words) as installation:
+        await begin(installation, workspace_id, wanted)
+        home = (
+            tmp_path / wanted.home_store_key
+            if storage is StorageBackend.LOCAL_DIR
+            else engine.path_of(home_name(workspace_id))
+        )
+        (home / "notes").write_bytes(b"every byte")
+        if (
+            storage is StorageBackend.OBJECT_STORE
+        ):  # it never rests: a wish for STANDBY is recorded as ARCHIVED
+            await installation.service.set_wish(workspace_id, DesiredState.STANDBY, BY)
+            await installation.arrives(workspace_id, Phase.ARCHIVED)
+            assert not home.exists()
+        else:
+            await installation.wish(workspace_id, DesiredState.ARCHIVED)
+        await installation.wish(workspace_id, DesiredState.RUNNING)
+        assert (home / "notes").read_bytes() == b"every byte"
+        assert await installation.answers(workspace_id, "/healthz") == 200
+        await purge(installation, workspace_id)
+        engine.remove_labelled(installation.stored.installation)
+
+
+async def test_an_image_that_can_not_be_had_is_an_error_that_people_see(
+    tmp_path: Path, engine: TestEngine, words: Mapping[str, Any]
+) -> None:
+    workspace_id = SystemIdentity().new_id()
+    wanted = spec(workspace_id, ide="http", image="Not A Name", storage=StorageBackend.DOCKER_VOLUME)
+    async with installed(tmp_path, **words) as installation:
+        await installation.stored.api.create_user(
+            OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
+        )
+        await installation.service.create(workspace_id, wanted, BY)
+        row = await installation.fails(workspace_id)
+        assert row.status.error_info is not None
+        assert row.status.error_info.reason == "ImagePullFailed"
+        engine.remove_labelled(installation.stored.installation)

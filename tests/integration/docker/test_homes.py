@@ -1,0 +1,270 @@
+"""Homes in Docker volumes: each comes back bit by bit, hostile archives write nowhere, and what dies half way never counts."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from tests.integration.archives.test_hostile import HOSTILE
+from tests.integration.archives.test_mishaps import FILES
+from tests.support.docker import BASE, DOCKER, Docker
+from tests.support.instances import eventually
+from tests.support.storages import OnDocker, OnThisMachine, docker_storage, granted, new_home, unheard
+from tests.support.tars import store
+from tests.support.trees import Node, Picture, picture, plant, trees
+
+from codehub.adapters.docker.job import Task, job, job_name, run_job
+from codehub.adapters.docker.volumes import home_name, seal_name
+from codehub.core.errors import ErrorReason
+from codehub.core.seen import Volume
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.storage import Amount, Home
+
+pytestmark = DOCKER
+
+EXAMPLES = 10
+# The scan is the same as for a directory; what differs is tar, and where it runs.
+HOSTILE_HERE = (
+    "an absolute path",
+    "a path that climbs",
+    "a symlink out",
+    "a hard link to nothing",
+    "a device",
+    "a pipe",
+)
+
+
+async def there_and_back(storage: OnDocker, home: Home, volume_id: str) -> tuple[Picture, Picture]:
+    """Archive a home, restore it as another one, and return pictures of both."""
+    path = os.fsencode(storage.path(home))
+    before = picture(path)
+    key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    other = new_home()
+    restored = await storage.provider.restore(other, key, unheard)
+    after = picture(os.fsencode(storage.path(other)))
+    assert picture(path) == before
+    await storage.provider.delete_volume(other, restored.volume_id)
+    await storage.provider.delete_volume(home, volume_id)
+    return before, after
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.generate),
+    print_blob=True,
+    database=None,
+)
+@given(tree=trees)
+async def test_any_home_comes_back_as_it_was(tree: list[tuple[bytes, Node, int]], docker: Docker) -> None:
+    with tempfile.TemporaryDirectory(prefix="codehub-trees-") as directory:
+        async with docker_storage(await docker(), Path(directory)) as storage:
+            home = new_home()
+            volume_id = await storage.provider.provision(home)
+            plant(os.fsencode(storage.path(home)), tree)
+            before, after = await there_and_back(storage, home, volume_id)
+            assert after == before
+
+
+async def test_a_home_moves_from_a_directory_to_a_volume_and_back(storage: OnDocker, tmp_path: Path) -> None:
+    machine = OnThisMachine(tmp_path / "local", owner=(1000, 1000))
+    machine.archives, machine.local._archives = storage.archives, storage.archives
+    await machine.local.prepare()
+    home = new_home()
+    volume_id = await machine.provider.provision(home)
+    machine.write(home, FILES)
+    before = picture(os.fsencode(machine.path(home)))
+    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    moved = await storage.provider.restore(home, key, unheard)
+    assert picture(os.fsencode(storage.path(home))) == before
+    back = await storage.provider.archive(home, moved.volume_id, uuid4(), unheard, granted)
+    other = new_home()
+    await machine.provider.restore(other, back, unheard)
+    assert picture(os.fsencode(machine.path(other))) == before
+
+
+async def test_pipes_sockets_and_devices_are_left_out_and_nothing_else_is(storage: OnDocker) -> None:
+    home = new_home()
+    volume_id = await storage.provider.provision(home)
+    path = storage.path(home)
+    (path / "d").mkdir()
+    for name in ("pipe", "pi*", "pi[p]e", "back\\slash", "new\nline", "-C", "d/pipe", "\udcff"):
+        os.mkfifo(path / name)
+    os.mknod(path / "null", 0o600 | 0o020000, os.makedev(1, 3))
+    for name in ("pipes", "pi-", "pip", "d/pipe2", "newXline"):
+        (path / name).write_text(name)
+    _, after = await there_and_back(storage, home, volume_id)
+    assert set(after) == {b"", b"/d", b"/d/pipe2", b"/pipes", b"/pi-", b"/pip", b"/newXline"}
+
+
+async def test_a_home_that_changes_while_it_is_archived_is_not_committed(storage: OnDocker) -> None:
+    home, op_id = new_home(), uuid4()
+    volume_id = await storage.provider.provision(home)
+    storage.write(home, {f"{number}": b"x" * 4_000_000 for number in range(6)})
+    path = storage.path(home)
+
+    def grow(_amount: object) -> None:
+        for number in range(6):
+            with (path / f"{number}").open("ab") as file:
+                file.write(b"more")
+
+    with pytest.raises(ActionFailed, match="changed while it was archived"):
+        await storage.provider.archive(home, volume_id, op_id, grow, granted)
+    assert not await storage.provider.has_archives(home.workspace_id)
+
+
+async def test_hostile_archives_write_nothing_and_leave_no_volume_that_counts(storage: OnDocker) -> None:
+    kept = new_home()
+    volume_id = await storage.provider.provision(kept)
+    storage.write(kept, {"kept": b"kept"})
+    for what in HOSTILE_HERE:
+        tar, files = HOSTILE[what]
+        home = new_home()
+        key = store(storage.store, home, tar, files=files)
+        with pytest.raises(ActionFailed) as failed:
+            await storage.provider.restore(home, key, unheard)
+        assert failed.value.reason is ErrorReason.ARCHIVE_CORRUPTED, what
+        found = (await storage.provider.list_volumes()).get(home.workspace_id)
+        assert found in (None, Volume(None)), what
+        # In the way of a whole volume it takes nothing's place.
+        with pytest.raises(ActionFailed):
+            await storage.provider.restore(kept, key, unheard)
+        assert storage.files(kept) == {"kept": b"kept"}, what
+        await storage.provider.delete_volume(home, None)
+    await storage.provider.delete_volume(new_home(), None)
+    assert await storage.provider.list_volumes() == {kept.workspace_id: Volume(volume_id)}
+
+
+async def test_a_cancelled_restore_does_not_count_and_is_done_again(storage: OnDocker) -> None:
+    home = new_home()
+    volume_id = await storage.provider.provision(home)
+    storage.write(home, FILES)
+    before = picture(os.fsencode(storage.path(home)))
+    key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    other = new_home()
+    restoring: list[asyncio.Task[object]] = []
+    heard = 0
+
+    def stop(_amount: Amount) -> None:
+        nonlocal heard
+        heard += 1
+        if heard == 5:
+            restoring[0].cancel()
+
+    restoring.append(asyncio.ensure_future(storage.provider.restore(other, key, stop)))
+    with pytest.raises(asyncio.CancelledError):
+        await restoring[0]
+    assert (await storage.provider.list_volumes())[other.workspace_id] == Volume(None)
+    assert storage.engine.find(f"containers/{job_name(other.workspace_id)}/json") is None
+    await storage.provider.restore(other, key, unheard)
+    assert picture(os.fsencode(storage.path(other))) == before
+
+
+async def test_a_newer_job_takes_the_place_of_the_older_one(storage: OnDocker) -> None:
+    home = new_home()
+    await storage.provider.provision(home)
+    waits = Task("cat", ())
+    async with job(storage.connection, BASE, home.workspace_id, waits) as older:
+        await run_job(storage.connection, BASE, home.workspace_id, Task("true", ()))
+        with pytest.raises(ActionFailed, match="newer job"):
+            await older.exit_code()
+
+
+async def test_a_helper_may_do_nothing_but_its_work(storage: OnDocker) -> None:
+    home = new_home()
+    await storage.provider.provision(home)
+    async with job(storage.connection, BASE, home.workspace_id, Task("cat", ())):
+        found = storage.engine.ask("GET", f"containers/{job_name(home.workspace_id)}/json")
+        assert found["Config"]["Labels"]["codehub.role"] == "helper"
+        host = found["HostConfig"]
+        assert (host["NetworkMode"], host["ReadonlyRootfs"], host["CapDrop"]) == ("none", True, ["ALL"])
+        assert host["SecurityOpt"] == ["no-new-privileges:true"]
+        assert host["LogConfig"]["Type"] == "none"
+    assert storage.engine.find(f"containers/{job_name(home.workspace_id)}/json") is None
+
+
+async def test_a_helper_whose_codehub_is_gone_ends_by_itself_and_is_a_leftover(storage: OnDocker) -> None:
+    home = new_home()
+    await storage.provider.provision(home)
+    async with job(storage.connection, BASE, home.workspace_id, Task("cat", ())) as running:
+        running.streams.hang_up()  # as a kill -9 would
+
+        async def has_ended() -> bool:
+            found = storage.engine.ask("GET", f"containers/{job_name(home.workspace_id)}/json")
+            return bool(found["State"]["Status"] == "exited")
+
+        await eventually(has_ended)
+        assert await storage.provider.list_leftovers() == [f"helper {home.workspace_id}"]
+        now = datetime.now(UTC)
+        assert await storage.provider.remove_leftovers(now - timedelta(hours=2)) == 0
+        assert await storage.provider.remove_leftovers(now + timedelta(hours=2)) == 1
+    assert await storage.provider.list_leftovers() == []
+
+
+async def test_a_seal_whose_home_is_gone_counts_for_nothing(storage: OnDocker) -> None:
+    home = new_home()
+    first = await storage.provider.provision(home)
+    storage.engine.ask("DELETE", f"volumes/{home_name(home.workspace_id)}")
+    assert await storage.provider.list_volumes() == {}
+    storage.leave_half_a_volume(home)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(None)}
+    assert await storage.provider.provision(home) != first
+    storage.engine.ask("DELETE", f"volumes/{home_name(home.workspace_id)}")
+    assert await storage.provider.list_leftovers() == [f"seal {home.workspace_id}"]
+    assert await storage.provider.remove_leftovers(datetime.now(UTC) + timedelta(hours=2)) == 1
+    assert storage.engine.find(f"volumes/{seal_name(home.workspace_id)}") is None
+
+
+async def test_a_home_in_use_is_neither_deleted_nor_replaced(storage: OnDocker) -> None:
+    home = new_home()
+    volume_id = await storage.provider.provision(home)
+    storage.write(home, {"kept": b"kept"})
+    key = await storage.provider.create_empty_archive(home, uuid4())
+    mounted = {
+        "Image": BASE,
+        "Cmd": ["true"],
+        "HostConfig": {"Binds": [f"{home_name(home.workspace_id)}:/x"]},
+    }
+    user = storage.engine.ask("POST", "containers/create", body=mounted)
+    for call in (
+        storage.provider.delete_volume(home, volume_id),
+        storage.provider.restore(home, key, unheard),
+    ):
+        with pytest.raises(ActionFailed, match="in use"):
+            await call
+    assert storage.files(home) == {"kept": b"kept"}
+    storage.engine.ask("DELETE", f"containers/{user['Id']}")
+    await storage.provider.delete_volume(home, volume_id)
+
+
+async def test_an_archive_store_that_goes_away_is_an_outage_and_leaves_the_home(storage: OnDocker) -> None:
+    home = new_home()
+    volume_id = await storage.provider.provision(home)
+    storage.write(home, {"kept": b"kept"})
+    shutil.rmtree(storage.store)
+    with pytest.raises(BackendUnreachable):
+        await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    assert storage.files(home) == {"kept": b"kept"}
+
+
+async def test_another_installations_volume_of_that_name_is_not_touched(storage: OnDocker) -> None:
+    home = new_home()
+    name = home_name(home.workspace_id)
+    storage.engine.ask(
+        "POST", "volumes/create", body={"Name": name, "Labels": {"codehub.install": "another"}}
+    )
+    try:
+        assert await storage.provider.list_volumes() == {}
+        with pytest.raises(ActionFailed, match="not this installation's"):
+            await storage.provider.provision(home)
+        with pytest.raises(ActionFailed, match="not this installation's"):
+            await storage.provider.delete_volume(home, None)
+        assert storage.engine.find(f"volumes/{name}") is not None
+    finally:
+        storage.engine.ask("DELETE", f"volumes/{name}")

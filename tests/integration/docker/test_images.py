@@ -1,0 +1,99 @@
+"""Images from a registry: fetched with progress when they are missing; a refusal is for good, an outage is none."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.docker import DOCKER
+from tests.support.instances import DockerWorld, new_spec
+from tests.support.registry import free_port, running_registry
+
+from codehub.core.errors import ErrorReason
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+
+if TYPE_CHECKING:
+    from codehub.ports.storage import Amount
+
+pytestmark = [
+    *DOCKER,
+    pytest.mark.skipif(shutil.which("docker-registry") is None, reason="docker-registry is not installed"),
+]
+
+
+@pytest.fixture
+async def registry(tmp_path: Path) -> AsyncIterator[str]:
+    async with running_registry(tmp_path) as address:
+        yield address
+
+
+def push(world: DockerWorld, image: str) -> None:
+    """Put a small image, with a layer that nobody has, into the registry, and forget it here."""
+    # A program that needs no library and ends at once.
+    files = {"init": Path("/usr/bin/tini-static").read_bytes(), "ballast": os.urandom(3_000_000)}
+    dockerfile = 'FROM scratch\nCOPY init /init\nCOPY ballast /ballast\nENTRYPOINT ["/init", "-h"]'
+    world.engine.build(image, dockerfile, files)
+    repository, _, tag = image.rpartition(":")
+    words = {"X-Registry-Auth": "e30="}
+    told = world.engine._client.post(f"/images/{repository}/push", params={"tag": tag}, headers=words)
+    assert '"error"' not in told.text, told.text[-500:]
+    world.engine.ask("DELETE", f"images/{image}", force=1)
+
+
+async def test_a_missing_image_is_fetched_and_says_how_far_it_is(world: DockerWorld, registry: str) -> None:
+    image = f"{registry}/team/light:1"
+    push(world, image)
+    spec = new_spec(image_ref=image)
+    heard: list[Amount] = []
+    await world.instances.start(spec, await world.make_volume(spec), heard.append)
+    assert world.inspect(spec.workspace_id)["Config"]["Image"] == image
+    assert {amount.stage for amount in heard} == {"pull"}
+    assert [amount.done for amount in heard] == sorted(amount.done for amount in heard)
+    assert heard[-1].done == heard[-1].total
+    assert heard[-1].done > 3_000_000
+    await world.instances.delete(spec.workspace_id)
+    world.engine.ask("DELETE", f"images/{image}", force=1)
+
+
+async def test_an_image_that_the_registry_does_not_have_fails_for_good(
+    world: DockerWorld, registry: str
+) -> None:
+    spec = new_spec(image_ref=f"{registry}/team/nothing:1")
+    volume_id = await world.make_volume(spec)
+    with pytest.raises(ActionFailed, match="can't be had") as failed:
+        await world.instances.start(spec, volume_id)
+    assert failed.value.reason is ErrorReason.IMAGE_PULL_FAILED
+    assert await world.instances.list_all() == {}
+
+
+async def test_a_registry_that_lets_us_not_in_fails_for_good(world: DockerWorld, tmp_path: Path) -> None:
+    async with running_registry(tmp_path, closed=True) as address:
+        spec = new_spec(image_ref=f"{address}/team/light:1")
+        volume_id = await world.make_volume(spec)
+        with pytest.raises(ActionFailed) as failed:
+            await world.instances.start(spec, volume_id)
+    assert failed.value.reason is ErrorReason.IMAGE_PULL_FAILED
+
+
+async def test_a_name_that_is_none_fails_for_good(world: DockerWorld) -> None:
+    spec = new_spec(image_ref="Not A Name!")
+    volume_id = await world.make_volume(spec)
+    with pytest.raises(ActionFailed) as failed:
+        await world.instances.start(spec, volume_id)
+    assert failed.value.reason is ErrorReason.IMAGE_PULL_FAILED
+
+
+async def test_a_registry_that_is_away_is_an_outage(world: DockerWorld) -> None:
+    spec = new_spec(image_ref=f"127.0.0.1:{free_port()}/team/light:1")
+    volume_id = await world.make_volume(spec)
+    with pytest.raises(BackendUnreachable, match="registry"):
+        await world.instances.start(spec, volume_id)
+
+
+async def test_a_helper_image_that_can_not_be_had_is_told_as_such(world: DockerWorld, registry: str) -> None:
+    world.storage._image = f"{registry}/team/helper:1"
+    with pytest.raises(ActionFailed, match="team/helper:1 can't be had") as failed:
+        await world.make_volume(new_spec())
+    assert failed.value.reason is ErrorReason.IMAGE_PULL_FAILED

@@ -1,0 +1,158 @@
+"""What a container may and what it may not: limits, rights, neighbours, ports, and whose objects are touched."""
+
+import asyncio
+
+import pytest
+from tests.support.docker import DOCKER, LIGHT
+from tests.support.instances import DockerWorld, become_healthy, new_spec
+
+from codehub.adapters.docker.network import ensure_network
+from codehub.core.workspace import Resources
+from codehub.ports.backends import ActionFailed
+from codehub.ports.instances import TcpUpstream
+
+pytestmark = DOCKER
+
+
+async def test_a_container_is_made_as_the_wire_contract_says(world: DockerWorld) -> None:
+    spec = new_spec(resources=Resources(memory_mb=300, cpus=0.5, pids=77))
+    workspace_id = await world.run(spec)
+    found = world.inspect(workspace_id)
+    assert found["Name"] == f"/codehub-ws-{workspace_id}"
+    labels = found["Config"]["Labels"]
+    assert labels["codehub.install"] == world.install_id
+    assert labels["codehub.workspace"] == str(workspace_id)
+    assert labels["codehub.role"] == "instance"
+    host = found["HostConfig"]
+    assert (host["Memory"], host["NanoCpus"], host["PidsLimit"]) == (300 << 20, 500_000_000, 77)
+    assert host["CapDrop"] == ["ALL"]
+    assert not host["CapAdd"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["Init"] is True
+    assert host["Privileged"] is False
+    assert host["NetworkMode"] == "codehub"
+    (mount,) = found["Mounts"]
+    assert (mount["Type"], mount["Name"], mount["Destination"]) == (
+        "volume",
+        f"ws-{workspace_id}-home",
+        "/home/coder",
+    )
+    assert {each["HostIp"] for each in found["NetworkSettings"]["Ports"]["8080/tcp"]} == {"127.0.0.1"}
+
+
+async def test_inside_it_is_an_ordinary_user_in_a_home_of_its_own(world: DockerWorld) -> None:
+    workspace_id = await world.run()
+    assert (await world.inside(workspace_id, "id -u; id -g; pwd; echo $HOME")).split() == [
+        *("1000", "1000", "/home/coder", "/home/coder")
+    ]
+    assert await world.inside(workspace_id, "echo kept > ~/notes && cat ~/notes") == "kept\n"
+    status = await world.inside(workspace_id, "cat /proc/self/status")
+    assert "CapEff:\t0000000000000000" in status
+    assert "NoNewPrivs:\t1" in status
+    assert (await world.inside(workspace_id, "ls /var/run/docker.sock 2>&1 | tail -1")).count(
+        "No such file"
+    ) == 1
+    assert "docker-init" in await world.inside(workspace_id, "cat /proc/1/cmdline")
+
+
+async def test_an_orphan_inside_is_reaped(world: DockerWorld) -> None:
+    workspace_id = await world.run()
+    await world.inside(workspace_id, "setsid sh -c 'sleep 0 & exec true' & wait")
+    defunct = await world.inside(workspace_id, "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z '")
+    assert defunct.strip() == "0"
+
+
+async def test_more_processes_than_allowed_are_refused(world: DockerWorld) -> None:
+    workspace_id = await world.run(new_spec(resources=Resources(memory_mb=256, cpus=1.0, pids=20)))
+    told = await world.inside(
+        workspace_id, "for i in $(seq 40); do sleep 2 & done 2>&1; kill $(jobs -p) 2>/dev/null"
+    )
+    assert "Cannot fork" in told or "Resource temporarily unavailable" in told
+
+
+async def test_one_workspace_can_not_reach_another(world: DockerWorld) -> None:
+    one, other = await asyncio.gather(world.run(), world.run())
+    network = world.inspect(other)["NetworkSettings"]["Networks"]["codehub"]
+    upstream = await world.instances.resolve_upstream(other)
+    assert isinstance(upstream, TcpUpstream)
+
+    async def reaches(host: str, port: int) -> bool:
+        script = f"import socket; socket.create_connection(('{host}', {port}), 2); print('reached')"
+        return "reached" in await world.inside(one, f'python3 -S -c "{script}" 2>&1')
+
+    assert await reaches("127.0.0.1", 8080)  # the probe itself works
+    assert not await reaches(network["IPAddress"], 8080)
+    assert not await reaches(network["Gateway"], upstream.port)
+    assert not await reaches(f"codehub-ws-{other}", 8080)
+
+
+async def test_a_network_that_lets_containers_talk_is_refused(
+    world: DockerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"codehub-test-{world.install_id[:8]}"
+    monkeypatch.setattr("codehub.adapters.docker.network.NETWORK", name)
+    world.engine.ask("POST", "networks/create", body={"Name": name})
+    try:
+        with pytest.raises(ActionFailed, match="reach each other"):
+            await ensure_network(world.connection)
+    finally:
+        world.engine.ask("DELETE", f"networks/{name}")
+
+
+@pytest.mark.parametrize("labels", [{}, {"codehub.install": "another", "codehub.role": "instance"}])
+async def test_what_is_not_ours_is_neither_seen_nor_touched(
+    world: DockerWorld, labels: dict[str, str]
+) -> None:
+    spec = new_spec()
+    labels = {**labels, "codehub.workspace": str(spec.workspace_id)}
+    name = f"codehub-ws-{spec.workspace_id}"
+    foreign = world.engine.ask(
+        "POST", "containers/create", body={"Image": LIGHT, "Labels": labels}, name=name
+    )
+    try:
+        assert await world.instances.status(spec.workspace_id) is None
+        assert await world.instances.list_all() == {}
+        volume_id = await world.make_volume(spec)
+        with pytest.raises(ActionFailed, match="not this installation's"):
+            await world.instances.start(spec, volume_id)
+        await world.instances.delete(spec.workspace_id)
+        await world.instances.stop_all()
+        assert world.engine.find(f"containers/{foreign['Id']}/json") is not None
+    finally:
+        world.engine.ask("DELETE", f"containers/{foreign['Id']}", force=1)
+
+
+async def test_a_start_whose_home_goes_meanwhile_leaves_no_volume(world: DockerWorld) -> None:
+    spec = new_spec()
+    volume_id = await world.make_volume(spec)
+    instances = world.controller()
+    locate, looked = instances._home_of, 0
+
+    async def loses_it(asked: object) -> object:
+        nonlocal looked
+        looked += 1
+        found = await locate(asked)  # type: ignore[arg-type]
+        if looked == 1:
+            world.engine.ask("DELETE", f"volumes/ws-{spec.workspace_id}-home")
+        return found
+
+    instances._home_of = loses_it  # type: ignore[assignment]
+    with pytest.raises(ActionFailed, match="no volume"):
+        await instances.start(spec, volume_id)
+    assert await instances.list_all() == {}
+    assert world.engine.find(f"volumes/ws-{spec.workspace_id}-home") is None
+
+
+async def test_two_installations_on_one_engine_do_not_know_each_other(world: DockerWorld) -> None:
+    other = DockerWorld(world.engine)
+    await other.storage.prepare()
+    try:
+        ours, theirs = await world.run(), await other.run()
+        assert list(await world.instances.list_all()) == [ours]
+        assert list(await other.instances.list_all()) == [theirs]
+        assert list(await world.storage.list_volumes()) == [ours]
+        await world.instances.stop_all()
+        await become_healthy(other.instances, theirs)
+    finally:
+        world.engine.remove_labelled(other.install_id)
+        await other.connection.close()

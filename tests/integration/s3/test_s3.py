@@ -1,0 +1,205 @@
+"""Archives in a real S3 server: large ones in parts, cancelled ones without a trace, through throttling and outages, and clear refusals."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from tests.support.flaky_proxy import Mood, flaky_proxy
+from tests.support.s3 import S3, S3Server, running_s3, told
+from tests.support.storages import OnThisMachine, granted, new_home, unheard
+from tests.support.trees import picture
+
+from codehub.adapters.objectstore.archives import ObjectArchives
+from codehub.adapters.objectstore.store import Objects, WrongStore
+from codehub.core.seen import Archive
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.storage import Amount, Home
+
+pytestmark = S3
+
+# Bytes that don't compress, so that an archive has several parts of 8 MB.
+LARGE = {f"d{number}/f": random.Random(number).randbytes(3_000_000) for number in range(12)}
+SMALL = {"notes": b"hello\n"}
+
+At = Callable[..., AbstractAsyncContextManager[OnThisMachine]]
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncIterator[S3Server]:
+    async with running_s3() as running:
+        yield running
+
+
+@pytest.fixture
+async def bucket(server: S3Server) -> str:
+    return await server.new_bucket()
+
+
+@pytest.fixture
+def at(server: S3Server, bucket: str, tmp_path: Path) -> At:
+    """Return how to have local homes with their archives in a prefix of the bucket."""
+
+    @asynccontextmanager
+    async def opened(*, prepared: bool = True, **environment: str) -> AsyncIterator[OnThisMachine]:
+        with told(server.environment(**environment)):
+            machine = OnThisMachine(tmp_path)
+            machine.objects = Objects(f"s3://{bucket}/some/prefix", installation="i")
+            machine.archives = machine.local._archives = ObjectArchives(machine.objects)
+            if prepared:
+                await machine.objects.prepare()
+                await machine.local.prepare()
+            yield machine
+
+    return opened
+
+
+async def filled(machine: OnThisMachine, files: dict[str, bytes]) -> tuple[Home, str]:
+    home = new_home()
+    volume_id = await machine.provider.provision(home)
+    machine.write(home, files)
+    return home, volume_id
+
+
+async def comes_back(machine: OnThisMachine, home: Home, volume_id: str) -> str:
+    """Archive it, restore it as another, and compare."""
+    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    other = new_home()
+    await machine.provider.restore(other, key, unheard)
+    assert picture(os.fsencode(machine.path(other))) == picture(os.fsencode(machine.path(home)))
+    return key
+
+
+async def test_an_archive_of_many_parts_comes_back(at: At, server: S3Server, bucket: str) -> None:
+    async with at() as machine:
+        key = await comes_back(machine, *await filled(machine, LARGE))
+        (listed,) = await machine.provider.list_archives()
+        assert (listed.key, listed.committed) == (key, True)
+        assert listed.size > 30_000_000
+        assert await server.unfinished_uploads(bucket) == []
+
+
+async def test_archives_are_found_listed_and_deleted_under_their_prefix(at: At) -> None:
+    async with at() as machine:
+        home, volume_id = await filled(machine, SMALL)
+        key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        empty = await machine.provider.create_empty_archive(home, uuid4())
+        assert await machine.provider.head_archive(key) == Archive(committed=True)
+        assert await machine.provider.head_archive(f"{home.workspace_id}/{uuid4()}/home.tar.zst") is None
+        assert {found.key for found in await machine.provider.list_archives()} == {key, empty}
+        for _ in range(2):
+            await machine.provider.delete_archive(key)
+        assert await machine.provider.head_archive(key) is None
+        for _ in range(2):
+            await machine.provider.purge(home)
+        assert not await machine.provider.has_archives(home.workspace_id)
+
+
+@pytest.mark.parametrize("after", [1, 12, 25])
+async def test_a_cancelled_upload_leaves_no_parts(at: At, server: S3Server, bucket: str, after: int) -> None:
+    async with at() as machine:
+        home, volume_id = await filled(machine, LARGE)
+        heard = 0
+
+        def stop(_amount: Amount) -> None:
+            nonlocal heard
+            heard += 1
+            if heard == after:
+                archiving.cancel()
+
+        archiving = asyncio.ensure_future(machine.provider.archive(home, volume_id, uuid4(), stop, granted))
+        with pytest.raises(asyncio.CancelledError):
+            await archiving
+        assert await server.unfinished_uploads(bucket) == []
+        assert not await machine.provider.has_archives(home.workspace_id)
+        await comes_back(machine, home, volume_id)
+
+
+@pytest.mark.parametrize("status", [503, 500, 429])
+async def test_throttling_and_errors_of_the_server_are_tried_again(
+    at: At, server: S3Server, status: int
+) -> None:
+    dice = random.Random(status)
+    refused = 0
+
+    def moody() -> int | None:
+        nonlocal refused
+        if dice.random() < 0.3:
+            refused += 1
+            return status
+        return None
+
+    async with flaky(server, moody) as address, at(AWS_ENDPOINT_URL=address) as machine:
+        await comes_back(machine, *await filled(machine, LARGE))
+        assert refused > 3
+
+
+async def test_an_outage_is_an_outage_and_over_when_it_is_over(
+    at: At, server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codehub.adapters.objectstore.store._RETRIES", {"max_retries": 1})
+    is_away = False
+
+    def moody() -> int | None:
+        return 503 if is_away else None
+
+    async with flaky(server, moody) as address, at(AWS_ENDPOINT_URL=address) as machine:
+        home, volume_id = await filled(machine, SMALL)
+        key = await comes_back(machine, home, volume_id)
+        is_away = True
+        for call in (
+            machine.provider.list_archives(),
+            machine.provider.head_archive(key),
+            machine.provider.has_archives(home.workspace_id),
+            machine.provider.archive(home, volume_id, uuid4(), unheard, granted),
+            machine.provider.restore(new_home(), key, unheard),
+            machine.provider.delete_archive(key),
+        ):
+            with pytest.raises(BackendUnreachable) as failed:
+                await call
+            assert not isinstance(failed.value, WrongStore)
+        is_away = False
+        assert await machine.provider.head_archive(key) == Archive(committed=True)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"AWS_ACCESS_KEY_ID": "nobody"}, {"AWS_SECRET_ACCESS_KEY": "guessed"}], ids=["key", "secret"]
+)
+async def test_wrong_credentials_are_told_as_such(at: At, wrong: dict[str, str]) -> None:
+    async with at(prepared=False, **wrong) as machine:
+        for call in (machine.objects.prepare(), machine.objects.check()):
+            with pytest.raises(WrongStore, match="refuses these credentials: check AWS_ACCESS_KEY_ID"):
+                await call
+
+
+async def test_a_missing_bucket_is_told_as_such_and_not_made(server: S3Server) -> None:
+    with told(server.environment()):
+        objects = Objects("s3://codehub-no-such-bucket/x", installation="i")
+        for call in (objects.prepare(), objects.check()):
+            with pytest.raises(
+                WrongStore, match="there is no bucket for s3://codehub-no-such-bucket/x: make it"
+            ):
+                await call
+
+
+async def test_a_bucket_without_our_mark_is_an_outage_and_not_an_empty_one(at: At) -> None:
+    async with at(prepared=False) as machine:
+        with pytest.raises(BackendUnreachable, match="does not have the file"):
+            await machine.provider.list_archives()
+        await machine.objects.prepare()
+        assert await machine.provider.list_archives() == []
+
+
+async def test_a_bucket_of_another_installation_is_not_touched(at: At, bucket: str) -> None:
+    async with at():
+        other = Objects(f"s3://{bucket}/some/prefix", installation="another")
+        with pytest.raises(BackendUnreachable, match="another installation"):
+            await other.prepare()
+
+
+def flaky(server: S3Server, mood: Mood) -> AbstractAsyncContextManager[str]:
+    return flaky_proxy(server.endpoint, mood)

@@ -1,0 +1,309 @@
+"""A Docker engine for tests, with the images they need: the one that runs, or one of our own that ends with us.
+
+As root: dockerd with its own socket and its data in the cache, so that images are made once. CODEHUB_TEST_DOCKER=unix://… takes
+another. The base image is made by debootstrap, since no registry may be in reach.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+BASE, LIGHT, CODE_SERVER = "codehub-test/base", "codehub-test/light", "codehub-test/code-server"
+_IMAGES = Path(__file__).with_name("images")
+_PACKAGES = "python3-minimal,tini,zstd,attr,git,ca-certificates"
+_HASH = "codehub.test.hash"
+_SYSTEM_SOCKET = Path("/var/run/docker.sock")
+
+
+def cache() -> Path:
+    default = Path("/var/cache/codehub") if os.geteuid() == 0 else Path.home() / ".cache/codehub"
+    return Path(os.environ.get("CODEHUB_CACHE") or default)
+
+
+def _answers(socket: Path) -> bool:
+    if not socket.exists():
+        return False
+    transport = httpx.HTTPTransport(uds=str(socket))
+    try:
+        with httpx.Client(transport=transport, base_url="http://docker", timeout=5) as client:
+            return client.get("/_ping").status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def why_no_docker() -> str | None:
+    """Say why there can be no engine here, if so."""
+    if os.environ.get("CODEHUB_TEST_DOCKER") or _answers(_SYSTEM_SOCKET):
+        return None
+    if os.geteuid() != 0:
+        return "no Docker engine runs, and only root may start one"
+    missing = [name for name in ("dockerd", "iptables", "debootstrap") if shutil.which(name) is None]
+    return f"not installed: {', '.join(missing)} (scripts/engines)" if missing else None
+
+
+NO_DOCKER = why_no_docker()
+DOCKER = [pytest.mark.docker, pytest.mark.skipif(NO_DOCKER is not None, reason=str(NO_DOCKER))]
+
+
+class TestEngine:
+    """A running engine, asked by plain calls that wait: for what tests do behind an adapter's back."""
+
+    __test__ = False  # not a test, whatever its name begins with
+
+    def __init__(self, socket: Path, process: subprocess.Popen[bytes] | None = None) -> None:
+        self.socket = socket
+        self.url = f"unix://{socket}"
+        self.process = process
+        transport = httpx.HTTPTransport(uds=str(socket))
+        self._client = httpx.Client(transport=transport, base_url="http://docker", timeout=120)
+
+    def ask(self, method: str, path: str, *, body: Any = None, content: Any = None, **params: Any) -> Any:
+        answer = self._client.request(method, f"/{path}", params=params, json=body, content=content)
+        answer.raise_for_status()
+        is_json = answer.headers.get("content-type", "").startswith("application/json")
+        return answer.json() if is_json and answer.content and path != "build" else answer.text
+
+    def find(self, path: str) -> Any | None:
+        answer = self._client.get(f"/{path}")
+        return None if answer.status_code == httpx.codes.NOT_FOUND else answer.json()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def path_of(self, volume: str) -> Path:
+        """Return where a volume's files are: the engine is of this machine."""
+        return Path(self.ask("GET", f"volumes/{volume}")["Mountpoint"])
+
+    def labelled(self, install: str) -> list[str]:
+        """Return every container and volume that has this installation's label."""
+        filters = json.dumps({"label": [f"codehub.install={install}"]})
+        containers = self.ask("GET", "containers/json", all=1, filters=filters)
+        volumes = self.ask("GET", "volumes", filters=filters)["Volumes"] or []
+        return sorted(
+            [each["Names"][0].lstrip("/") for each in containers] + [each["Name"] for each in volumes]
+        )
+
+    def remove_labelled(self, install: str) -> None:
+        filters = json.dumps({"label": [f"codehub.install={install}"]})
+        for each in self.ask("GET", "containers/json", all=1, filters=filters):
+            self.ask("DELETE", f"containers/{each['Id']}", force=1, v=1)
+        for each in self.ask("GET", "volumes", filters=filters)["Volumes"] or []:
+            self.ask("DELETE", f"volumes/{each['Name']}")
+
+    def build(self, image: str, dockerfile: str, files: Mapping[str, bytes]) -> None:
+        """Build an image once, and again when what it is made of has changed."""
+        digest = hashlib.sha256(repr((dockerfile, sorted(files.items()))).encode()).hexdigest()[:16]
+        found = self.find(f"images/{image}/json")
+        if found is not None and (found["Config"].get("Labels") or {}).get(_HASH) == digest:
+            return
+        context = io.BytesIO()
+        with tarfile.open(fileobj=context, mode="w") as tar:
+            for name, content in {"Dockerfile": dockerfile.encode(), **files}.items():
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode = len(content), 0o755
+                tar.addfile(entry, io.BytesIO(content))
+        labels = json.dumps({_HASH: digest})
+        told = self.ask("POST", "build", content=context.getvalue(), t=image, labels=labels)
+        assert "errorDetail" not in told, told
+
+    def build_code_server(self) -> None:
+        """Build the image with a real IDE, from what scripts/code-server has made in the cache. Once: 400 MB go in."""
+        if self.find(f"images/{CODE_SERVER}/json") is not None:
+            return
+        entry = code_server()
+        place, node = entry.parents[4], Path(shutil.which("node") or "/usr/bin/node").resolve()
+        dockerfile = _IMAGES / "code-server.Dockerfile"
+        command = ("tar", "-c", "-C", dockerfile.parent, dockerfile.name, "-C", node.parent, node.name)
+        with _output((*command, "-C", place, "node_modules")) as packed:
+            told = self.ask("POST", "build", content=packed, t=CODE_SERVER, dockerfile=dockerfile.name)
+        assert "errorDetail" not in told, told
+
+
+def code_server() -> Path:
+    """Return code-server's entry, built once in the cache."""
+    script = Path(__file__).parents[2] / "scripts" / "code-server"
+    done = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True)
+    return Path(done.stdout.strip())
+
+
+NO_CODE_SERVER = pytest.mark.skipif(
+    any(shutil.which(name) is None for name in ("node", "npm", "g++", "rg")),
+    reason="code-server can't be built here: node 20, npm, g++ and ripgrep are needed",
+)
+
+
+# Lends the engine of this test process.
+Docker = Callable[[], Awaitable[TestEngine]]
+
+
+@asynccontextmanager
+async def lent_engine() -> AsyncIterator[TestEngine]:
+    """Lend an engine with the light images. One at a time on this machine: two would take each other's network rules."""
+    given = os.environ.get("CODEHUB_TEST_DOCKER", "").removeprefix("unix://")
+    socket = Path(given) if given else _SYSTEM_SOCKET
+    if given or _answers(socket):
+        engine = TestEngine(socket)
+        try:
+            await asyncio.to_thread(make_images, engine)
+            yield engine
+        finally:
+            engine.close()
+        return
+    with alone():
+        daemon = Dockerd()
+        try:
+            engine = await asyncio.to_thread(daemon.start)
+            await asyncio.to_thread(clear, engine)
+            await asyncio.to_thread(make_images, engine)
+            yield engine
+        finally:
+            await asyncio.to_thread(daemon.stop)
+
+
+class Dockerd:
+    """A dockerd of our own. It can be stopped and started again, as an engine's update would do."""
+
+    def __init__(self) -> None:
+        # Short: a socket's address has room for 107 bytes.
+        self._run = Path(tempfile.mkdtemp(prefix="chd-", dir="/run"))
+        self.engine: TestEngine | None = None
+
+    def start(self) -> TestEngine:
+        data = cache() / "test-docker"
+        data.mkdir(parents=True, exist_ok=True)
+        # Not --pdeathsig: it would be sent when the thread that started it ends.
+        command = (
+            *(
+                "dockerd",
+                "--data-root",
+                data,
+                "--exec-root",
+                self._run / "exec",
+                "--pidfile",
+                self._run / "pid",
+            ),
+            *("--host", f"unix://{self._run}/sock", "--bridge", "none", "--log-level", "warn"),
+        )
+        with (self._run / "log").open("ab") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self.engine = TestEngine(self._run / "sock", process)
+        _wait(lambda: _answers(self._run / "sock") or process.poll() is not None)
+        if process.poll() is not None:
+            raise RuntimeError(f"dockerd ended: {(self._run / 'log').read_text()[-2000:]}")
+        return self.engine
+
+    def halt(self, number: int = signal.SIGTERM) -> None:
+        """Stop the daemon, and keep what it holds."""
+        assert self.engine is not None
+        assert self.engine.process is not None
+        self.engine.process.send_signal(number)
+        self.engine.process.wait(30)
+        self.engine.close()
+
+    def stop(self) -> None:
+        if self.engine is not None and self.engine.process is not None and self.engine.process.poll() is None:
+            clear(self.engine)
+            self.halt()
+        shutil.rmtree(self._run, ignore_errors=True)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "test-docker.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def clear(engine: TestEngine) -> None:
+    """Remove what a run that was killed has left: this engine's containers and volumes are all tests'."""
+    for each in engine.ask("GET", "containers/json", all=1):
+        engine.ask("DELETE", f"containers/{each['Id']}", force=1, v=1)
+    for each in engine.ask("GET", "volumes")["Volumes"] or []:
+        engine.ask("DELETE", f"volumes/{each['Name']}", force=1)
+
+
+def make_images(engine: TestEngine) -> None:
+    if engine.find(f"images/{BASE}/json") is None:
+        _import_base(engine)
+    files = {"light.py": (_IMAGES / "light.py").read_bytes()}
+    dockerfile = "\n".join(
+        (
+            f"FROM {BASE}",
+            "RUN useradd --uid 1000 --create-home --home-dir /home/coder --shell /bin/bash coder",
+            "COPY light.py /opt/light.py",
+            "USER 1000:1000",
+            'ENTRYPOINT ["/usr/bin/tini", "-s", "--", "/usr/bin/python3", "-I", "-S", "/opt/light.py"]',
+        )
+    )
+    engine.build(LIGHT, dockerfile, files)
+    for variant, words in {
+        "another": "LIGHT_NAME=another",
+        "slow": "LIGHT_DELAY_S=2",
+        "crashes": "LIGHT_CRASH=1",
+        "hangs": "LIGHT_HANG=1",
+    }.items():
+        engine.build(
+            f"{LIGHT}:{variant}", f"FROM {LIGHT}\nENV {words}", {**files, "base": dockerfile.encode()}
+        )
+
+
+def _import_base(engine: TestEngine) -> None:
+    """Make the base image. It takes the better part of a minute, once."""
+    with tempfile.TemporaryDirectory(prefix="base-", dir=cache()) as place:
+        command = ("debootstrap", "--variant=minbase", f"--include={_PACKAGES}", "bookworm", place)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-2000:]
+        shutil.rmtree(Path(place) / "var/cache/apt/archives", ignore_errors=True)
+        with _output(("tar", "--numeric-owner", "-c", "-C", place, ".")) as packed:
+            engine.ask("POST", "images/create", content=packed, fromSrc="-", repo=BASE, tag="latest")
+
+
+@contextmanager
+def _output(command: Sequence[str | Path]) -> Iterator[Iterator[bytes]]:
+    """Yield what a program says, in parts."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        read = program.stdout.read
+        yield iter(lambda: read(1 << 20), b"")
+
+
+def _wait(question: Any, within_s: float = 30) -> None:
+    deadline = time.monotonic() + within_s
+    while not question():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the Docker engine did not start")
+        time.sleep(0.05)
+
+
+async def _beside_an_engine(command: Sequence[str]) -> int:
+    async with lent_engine() as engine:
+        environment = {**os.environ, "CODEHUB_TEST_DOCKER": engine.url}
+        process = await asyncio.create_subprocess_exec(*command, env=environment)
+        return await process.wait()
+
+
+if __name__ == "__main__":
+    # One engine for all of a command's processes: `python -m tests.support.docker pytest -n 2 …`.
+    if NO_DOCKER is not None:
+        sys.exit(subprocess.run(sys.argv[1:], check=False).returncode)
+    sys.exit(asyncio.run(_beside_an_engine(sys.argv[1:])))

@@ -1,0 +1,46 @@
+"""A reverse proxy that answers some requests with an error of its own and passes the others on as they are, one per connection."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+# Called for each request; says which status to answer with, or None to pass it on.
+Mood = Callable[[], int | None]
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+
+
+@asynccontextmanager
+async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
+    """Yield its address."""
+    where = urlsplit(upstream)
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            found = _LENGTH.search(head)
+            body = await reader.readexactly(int(found[1]) if found else 0)
+            if (status := mood()) is not None:
+                told = b"<Error><Code>SlowDown</Code></Error>"
+                words = f"HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {len(told)}\r\n\r\n"
+                writer.write(words.encode() + told)
+                return
+            there_reader, there = await asyncio.open_connection(where.hostname, where.port)
+            there.write(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + body)
+            while part := await there_reader.read(1 << 16):
+                writer.write(part)
+                await writer.drain()
+            there.close()
+        except (OSError, asyncio.IncompleteReadError):
+            return  # one of them has gone
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, limit=1 << 20)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        await server.wait_closed()

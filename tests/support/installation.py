@@ -1,0 +1,82 @@
+"""A whole installation in this process: everything that `codehub up` runs but the web server, on whatever the settings name."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
+from codehub.app.control import control, make_service
+from codehub.app.database import Stores, database, stores
+from codehub.app.local import local_platform
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.workspace import Workspace
+from codehub.engine.platforms import Platforms
+from codehub.engine.system import System
+from codehub.ports.instances import UnixUpstream
+from codehub.service.workspaces import By, WorkspaceService
+from codehub.settings import Settings, load_settings
+
+BY = By("ann", "the test")
+ARRIVES_S_MAX = 60.0
+
+
+@dataclass
+class Installation:
+    settings: Settings
+    stored: Stores
+    platforms: Platforms
+    service: WorkspaceService
+
+    async def arrives(self, workspace_id: UUID, phase: Phase) -> Workspace:
+        async with asyncio.timeout(ARRIVES_S_MAX):
+            while True:
+                row = await self.stored.api.get(workspace_id)
+                assert row.status.error_info is None or not row.status.error_info.is_terminal, (
+                    row.status.error_info
+                )
+                if row.status.phase is phase and row.status.operation is Operation.NONE:
+                    return row
+                await asyncio.sleep(0.05)
+
+    async def fails(self, workspace_id: UUID) -> Workspace:
+        async with asyncio.timeout(ARRIVES_S_MAX):
+            while True:
+                row = await self.stored.api.get(workspace_id)
+                if row.status.phase is Phase.ERROR:
+                    return row
+                await asyncio.sleep(0.05)
+
+    async def wish(self, workspace_id: UUID, wanted: DesiredState) -> Workspace:
+        await self.service.set_wish(workspace_id, wanted, BY)
+        return await self.arrives(workspace_id, Phase(wanted.value))
+
+    async def answers(self, workspace_id: UUID, path: str) -> int:
+        """Ask the IDE, as the proxy would, and return the status of its answer."""
+        instances = next(iter(self.platforms.instances.values()))
+        upstream = await instances.resolve_upstream(workspace_id)
+        assert upstream is not None
+        uds = str(upstream.path) if isinstance(upstream, UnixUpstream) else None
+        base = (
+            "http://ide" if isinstance(upstream, UnixUpstream) else f"http://{upstream.host}:{upstream.port}"
+        )
+        transport = httpx.AsyncHTTPTransport(uds=uds)
+        async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+            return (await client.get(path)).status_code
+
+
+@asynccontextmanager
+async def installed(data_dir: Path, **changes: Any) -> AsyncIterator[Installation]:
+    settings = load_settings(data_dir=data_dir, idle_period_seconds=1, **changes)
+    system = System(SystemClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+    async with AsyncExitStack() as stack:
+        connect_args = await stack.enter_async_context(database(settings, system))
+        stored = await stack.enter_async_context(stores(connect_args, system, settings.redis_url))
+        local = await stack.enter_async_context(local_platform(settings, stored, system, stops=True))
+        await stack.enter_async_context(control(settings, stored, local.platforms, system))
+        yield Installation(settings, stored, local.platforms, make_service(settings, stored))
