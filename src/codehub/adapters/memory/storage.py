@@ -156,7 +156,7 @@ class MemoryStorage:
     async def purge(self, home: Home) -> None:
         await self._faults("storage.purge.before_effect")
         for key in [key for key in self._objects if key.startswith(f"{home.workspace_id}/")]:
-            del self._objects[key]
+            self._objects.pop(key, None)  # another purge may have been faster
             await self._faults("storage.purge.between_effects")
         await self._faults("storage.purge.after_effect")
 
