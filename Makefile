@@ -40,7 +40,7 @@ test-docker: $(DEV) engines ## Docker: containers, volumes, isolation, images, o
 	@scripts/suite test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) --ignore $(CIRCLE)
 
 test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
-	@scripts/suite test-s3 60 $(PYTEST) tests/integration/s3
+	@scripts/suite test-s3 90 $(PYTEST) tests/integration/s3
 
 test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL
 	@scripts/suite test-circle 120 $(PYTEST) $(CIRCLE)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 from tests.support.docker import DOCKER, Docker
+from tests.support.docker_world import docker_world
 from tests.support.instances import (
     PATIENCE_S,
     InstanceWorld,
     MemoryWorld,
     become_healthy,
-    docker_world,
     eventually,
     local_world,
     new_spec,

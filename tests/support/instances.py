@@ -8,25 +8,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
-import httpx
-from tests.support.docker import BASE, TestEngine
-
-from codehub.adapters.docker.containers import Mount
-from codehub.adapters.docker.engine import Engine
-from codehub.adapters.docker.instances import DockerInstances
-from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.profiles import Profile, http_profile, python_installation
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
-from codehub.adapters.objectstore.archives import ObjectArchives
-from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.workspace import Resources
-from codehub.ports.instances import InstanceController, InstanceSpec, TcpUpstream, UnixUpstream
+from codehub.ports.instances import InstanceController, InstanceSpec, UnixUpstream
 from codehub.ports.storage import Home
 
 PATIENCE_S = 20.0
@@ -177,76 +168,6 @@ class LocalWorld:
             answer = await reader.read()
             writer.close()
             return answer
-
-
-class DockerWorld:
-    """An installation on a Docker engine: homes are volumes, instances are containers."""
-
-    def __init__(self, engine: TestEngine, install_id: str = "") -> None:
-        self.engine = engine
-        self.install_id = install_id or str(SystemIdentity().new_id())
-        self.connection = Engine(engine.url, installation=self.install_id)
-        # Its archives are never asked for here.
-        archives = ObjectArchives(Objects("file:///nowhere", installation=self.install_id))
-        self.storage = DockerStorage(
-            self.connection, helper_image=BASE, archives=archives, identity=SystemIdentity()
-        )
-        self.instances = self.controller()
-
-    def controller(self, **changes: float) -> DockerInstances:
-        """Return another controller of the same instances, as another process would have."""
-        return DockerInstances(self.connection, self.home_of, clock=SystemClock(), **changes)
-
-    async def home_of(self, spec: InstanceSpec) -> tuple[Mount, str | None]:
-        return await self.storage.locate(spec.workspace_id)
-
-    async def make_volume(self, spec: InstanceSpec) -> str:
-        return await self.storage.provision(Home(spec.workspace_id, spec.home_store_key))
-
-    async def run(self, spec: InstanceSpec | None = None) -> UUID:
-        """Bring a workspace up on a volume of its own."""
-        spec = spec or new_spec()
-        await self.instances.start(spec, await self.make_volume(spec))
-        await become_healthy(self.instances, spec.workspace_id)
-        return spec.workspace_id
-
-    def inspect(self, workspace_id: UUID) -> Any:
-        return self.engine.find(f"containers/codehub-ws-{workspace_id}/json")
-
-    async def identity(self, workspace_id: UUID) -> object:
-        return self.inspect(workspace_id)["Id"]
-
-    async def fall_ill(self, workspace_id: UUID) -> None:
-        await self.post(workspace_id, "/ill")
-
-    async def die(self, workspace_id: UUID) -> None:
-        await self.post(workspace_id, "/die")
-
-    async def inside(self, workspace_id: UUID, command: str) -> str:
-        """Run a command as a person in the workspace's terminal would, and return what it says."""
-        return await self.post(workspace_id, "/run", command)
-
-    async def post(self, workspace_id: UUID, target: str, body: str = "") -> str:
-        upstream = await self.instances.resolve_upstream(workspace_id)
-        assert isinstance(upstream, TcpUpstream)
-        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
-            try:
-                answer = await client.post(f"http://{upstream.host}:{upstream.port}{target}", content=body)
-            except httpx.RemoteProtocolError:
-                return ""  # it died
-            return answer.text
-
-
-@asynccontextmanager
-async def docker_world(engine: TestEngine) -> AsyncIterator[DockerWorld]:
-    world = DockerWorld(engine)
-    await world.storage.prepare()
-    await world.instances.open()
-    try:
-        yield world
-    finally:
-        engine.remove_labelled(world.install_id)
-        await world.connection.close()
 
 
 @asynccontextmanager

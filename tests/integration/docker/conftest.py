@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.docker import Docker
-from tests.support.instances import DockerWorld, docker_world
+from tests.support.docker_world import DockerWorld, docker_world
 from tests.support.storages import OnDocker, docker_storage
 
 

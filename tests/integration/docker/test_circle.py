@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -78,7 +79,10 @@ async def purge(installation: Installation, workspace_id: UUID) -> None:
     collector = garbage_collector(installation.settings, installation.stored, installation.platforms)
     collected = await collector.collect(dry_run=True)
     assert (collected.removed, collected.unknown, collected.unreachable) == ((), (), ())
-    assert collected.leftovers == ()
+    # What was being thrown away when the workspace was seen gone is garbage, and is collected as such.
+    for storage in installation.platforms.storage.values():
+        await storage.remove_leftovers(datetime.now(UTC) + timedelta(hours=1))
+        assert await storage.list_leftovers() == []
 
 
 @NO_CODE_SERVER

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.docker import DOCKER
-from tests.support.instances import DockerWorld, new_spec
+from tests.support.docker_world import DockerWorld
+from tests.support.instances import new_spec
 from tests.support.registry import free_port, running_registry
 
 from codehub.core.errors import ErrorReason

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 from tests.support.docker import DOCKER, LIGHT
-from tests.support.instances import DockerWorld, become_healthy, new_spec
+from tests.support.docker_world import DockerWorld
+from tests.support.instances import become_healthy, new_spec
 
 from codehub.adapters.docker.network import ensure_network
 from codehub.core.workspace import Resources

@@ -5,7 +5,8 @@ from contextlib import suppress
 
 import pytest
 from tests.support.docker import DOCKER, LIGHT
-from tests.support.instances import DockerWorld, become_healthy, eventually, new_spec
+from tests.support.docker_world import DockerWorld
+from tests.support.instances import become_healthy, eventually, new_spec
 from tests.support.storages import unheard
 
 from codehub.adapters.docker.engine import Engine
