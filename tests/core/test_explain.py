@@ -20,7 +20,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import explain
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_change
-from codehub.core.workspace import InstanceBackend, Workspace, home_key
+from codehub.core.workspace import InstanceBackend, Workspace, home_key, is_deleted
 
 RUNNING = conditions(volume=READY, container=READY)
 DELETED = {"deleted_at": ago(10), "purge_at": NOW + timedelta(days=1)}
@@ -143,3 +143,9 @@ def test_a_home_lies_in_a_directory_or_has_a_volume_s_name() -> None:
     local = home_key(InstanceBackend.LOCAL_PROCESS, OWNER_ID, WORKSPACE_ID)
     assert local == f"users/{OWNER_ID}/workspaces/{WORKSPACE_ID}/home"
     assert home_key(InstanceBackend.K8S, OWNER_ID, WORKSPACE_ID) == f"ws-{WORKSPACE_ID}-home"
+
+
+def test_what_was_undeleted_is_there_at_once() -> None:
+    assert is_deleted(workspace(Phase.DELETED, DesiredState.PENDING, spec=DELETED))
+    assert not is_deleted(workspace(Phase.DELETED, DesiredState.PENDING))
+    assert not is_deleted(workspace(Phase.STANDBY, DesiredState.PENDING, spec=DELETED))
