@@ -23,7 +23,7 @@ Handler = Callable[["Talk"], Awaitable[None]]
 async def until(holds: Callable[[], bool]) -> None:
     """Wait for a condition, with a deadline."""
     async with asyncio.timeout(WAIT_S_MAX):
-        while not holds():
+        while not holds():  # noqa: ASYNC110  # whatever it is, it does not tell
             await asyncio.sleep(0.005)
 
 
@@ -109,9 +109,11 @@ async def server(handler: Handler, path: Path | None = None) -> AsyncIterator[Se
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             talk = Talk(reader, writer)
             made.talks.append(talk)
-            with suppress(ConnectionError, asyncio.IncompleteReadError, TimeoutError):
-                await handler(talk)
-            writer.close()
+            try:
+                with suppress(ConnectionError, asyncio.IncompleteReadError, TimeoutError):
+                    await handler(talk)
+            finally:
+                writer.close()
 
         def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.create_task(serve(reader, writer))
@@ -133,6 +135,8 @@ async def server(handler: Handler, path: Path | None = None) -> AsyncIterator[Se
         for task in list(live):
             task.cancel()
         await asyncio.gather(*live, return_exceptions=True)
+        for talk in made.talks:
+            talk.writer.transport.abort()
 
 
 class OpenGate:
