@@ -11,7 +11,7 @@ from codehub.proxy.answers import bad_gateway, malformed, timed_out, unavailable
 from codehub.proxy.framing import Malformed
 from codehub.proxy.requests import Refused, RequestHead, Sender
 from codehub.proxy.targets import Answer, Ear, Target
-from codehub.proxy.upstream import UpstreamConnection
+from codehub.proxy.upstream import Idle, UpstreamConnection
 
 if TYPE_CHECKING:
     from codehub.ports.system import Task
@@ -46,6 +46,7 @@ class ClientConnection(asyncio.Protocol):
         "head",
         "request_id",
         "target",
+        "write",
     )
 
     def __init__(self, edge: "Edge") -> None:
@@ -66,7 +67,7 @@ class ClientConnection(asyncio.Protocol):
         self._held = False  # the upstream takes nothing more for now
         self._stuck = False  # the client takes nothing more for now
         self.deadline = math.inf
-        self.head = RequestHead()
+        self.head = RequestHead(edge.blocks)
         self.request_id = b""
         self.target: Target | None = None
 
@@ -93,6 +94,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self.write = self._transport.write
         self._sender = self._edge.sender(transport.get_extra_info("peername"))
         self._edge.connections.add(self)
         self.deadline = self._edge.now + self._edge.limits.head_s_max
@@ -177,10 +179,10 @@ class ClientConnection(asyncio.Protocol):
             return
         self._part = data[end:stop]
         self._buffer = data[stop:]
-        self._closes = not head.keeps_alive
+        self._closes = not head.block.keeps_alive
         self._responds = False
         self.deadline = math.inf
-        self.request_id = head.request_id or self._edge.new_request_id()
+        self.request_id = head.block.request_id or self._edge.new_request_id()
         word = self._edge.gate.admit(head)
         if type(word) is Target:
             self._go(word)
@@ -219,28 +221,29 @@ class ClientConnection(asyncio.Protocol):
         head = self.head
         self.target = target
         prefix = target.prefix
-        if prefix is None:
-            self._raw = head.to_api(self._sender, self.request_id)
-        else:
-            path = head.target[len(prefix) :] if target.strips else head.target
-            # Without compression the frames of a WebSocket can be read (docs/adr/0018).
-            self._raw = head.to_workspace_at(
-                path, self._sender, self.request_id, prefix, extensions=target.watch is None
-            )
+        path, lines = head.target, head.block.to_api
+        if prefix is not None:
+            lines = head.block.to_workspace
+            if target.strips:
+                path = path[len(prefix) :]
             if target.watch is not None:
                 target.watch.requested(head)
-        upstream = None
-        if head.is_repeatable and head.upgrade is None:
-            upstream = self._edge.pool.take(target.upstream)
-        if upstream is not None:
-            self._send(upstream)
-        else:
-            self._state = _GATE
-            self._task = self._edge.tasks.spawn(self._connect(target), name="connect")
+        self._raw = head.to_upstream(path, lines, target.mounted, self._sender, self.request_id)
+        idle = target.idle
+        if idle is None:
+            idle = target.idle = self._edge.pool.idle(target.upstream)
+        if idle and head.is_repeatable:
+            while idle:
+                upstream = idle.pop()
+                if upstream.is_open:
+                    self._send(upstream)
+                    return
+        self._state = _GATE
+        self._task = self._edge.tasks.spawn(self._connect(target, idle), name="connect")
 
-    async def _connect(self, target: Target) -> None:
+    async def _connect(self, target: Target, idle: Idle) -> None:
         try:
-            upstream = await self._connected(target)
+            upstream = await self._connected(target, idle)
         except Exception:
             log.exception("connect_failed")
             upstream = bad_gateway("The workspace can't be reached.")
@@ -250,17 +253,18 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._send(upstream)
 
-    async def _connected(self, target: Target) -> UpstreamConnection | Answer:
+    async def _connected(self, target: Target, idle: Idle) -> UpstreamConnection | Answer:
         """Connect; what can't be reached is looked for once more, for it may have moved."""
+        pool = self._edge.pool
         try:
-            return await self._edge.pool.connect(target.upstream)
+            return await pool.connect(target.upstream, idle)
         except OSError:
             found = await self._edge.gate.find_again(self.head, target)
         if isinstance(found, Answer):
             return found
         self.target = found
         try:
-            return await self._edge.pool.connect(found.upstream)
+            return await pool.connect(found.upstream, pool.idle(found.upstream))
         except OSError:
             return bad_gateway("It is said to run, but nothing answers where it should.")
 
@@ -307,11 +311,6 @@ class ClientConnection(asyncio.Protocol):
 
     # What the upstream connection tells.
 
-    def write(self, data: bytes | memoryview) -> None:
-        assert self._transport is not None
-        if data:
-            self._transport.write(data)
-
     def response_begins(self, *, ends_with_connection: bool) -> bool:
         """Note it, and return whether the connection is closed after it: an answer to half a request ends the talk."""
         self._responds = True
@@ -325,7 +324,7 @@ class ClientConnection(asyncio.Protocol):
         if self._stuck:
             upstream.resume()
         if reusable and self._state == _RESPONSE:
-            self._edge.pool.release(upstream)
+            upstream.release()
         else:
             upstream.close()
         self._end_exchange()
@@ -337,7 +336,8 @@ class ClientConnection(asyncio.Protocol):
             self.abort()
         elif may_retry and self.head.is_repeatable and self.target is not None:
             self._state = _GATE
-            self._task = self._edge.tasks.spawn(self._connect(self.target), name="connect")
+            idle = self._edge.pool.idle(self.target.upstream)
+            self._task = self._edge.tasks.spawn(self._connect(self.target, idle), name="connect")
         else:
             self._answer(bad_gateway("It closed the connection without an answer."))
 

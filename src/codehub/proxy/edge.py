@@ -12,7 +12,7 @@ import structlog
 
 from codehub.ports.system import Clock, Randomness, Tasks
 from codehub.proxy.client import ClientConnection
-from codehub.proxy.requests import RequestHead, Sender
+from codehub.proxy.requests import HeaderBlock, RequestHead, Sender
 from codehub.proxy.targets import Answer, Target
 from codehub.proxy.upstream import Pool
 
@@ -69,7 +69,8 @@ class Edge:
         self.clock = clock
         self.tasks = tasks
         self.limits = limits
-        self.pool = Pool(clock)
+        self.pool = Pool()
+        self.blocks: dict[bytes, HeaderBlock] = {}
         self.connections: set[ClientConnection] = set()
         self.now = clock.monotonic()
         """The time of the last tick: what is late is late by at most one of them."""
@@ -116,7 +117,7 @@ class Edge:
                 connection.expire()
             elif connection.target is not None and not connection.target.alive:
                 connection.revoke()
-        self.pool.sweep(now)
+        self.pool.sweep()
 
     async def _tick(self) -> None:
         while True:

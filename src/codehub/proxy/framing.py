@@ -53,6 +53,9 @@ class Sized:
         return len(data)
 
 
+NO_BODY = Sized(0)
+
+
 class UntilClose:
     """A body that ends with its connection."""
 

@@ -4,7 +4,7 @@ import re
 
 import httptools
 
-from codehub.proxy.framing import Body, Chunked, Malformed, Sized, UntilClose
+from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, Sized, UntilClose
 
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?")
@@ -19,29 +19,39 @@ _OURS = frozenset(
     | {b"alt-svc", b"public-key-pins", b"x-request-id"}
 )
 _LOOKED_AT = frozenset({b"set-cookie", b"location"})
-_KINDS = dict.fromkeys(_HOP_BY_HOP, 0) | dict.fromkeys(_OURS, 1) | dict.fromkeys(_LOOKED_AT, 2)
+_KINDS = dict.fromkeys(_HOP_BY_HOP, 0) | dict.fromkeys(_OURS | _LOOKED_AT, 1)
 _NO_BODY = frozenset({204, 304})
 
 
 class ResponseHead:
-    """One response. `prefix` is where the workspace is mounted; None if it is the API's."""
+    """One response's head. It depends on its bytes alone, so equal bytes are read once."""
 
-    __slots__ = ("_fields", "_lines", "_prefix", "_strips", "body", "keeps_alive", "status", "status_line")
+    __slots__ = (
+        "_fields",
+        "_lines",
+        "_prefix",
+        "_strips",
+        "chunked",
+        "is_interim",
+        "keeps_alive",
+        "length",
+        "start",
+        "status",
+        "upgrade",
+    )
 
     def __init__(self, raw: bytes, prefix: bytes | None, *, strips: bool = False) -> None:
-        """Read a head, up to the empty line that ends it. Raises Malformed."""
+        """Read a head, up to the empty line that ends it. `prefix`: where its workspace is mounted, None if it is the API's.
+
+        Raises Malformed.
+        """
         self._lines: list[bytes] = []
         self._fields: dict[bytes, bytes] = {}
         self._prefix = prefix
         self._strips = strips
-        self.body: Body = Sized(0)
-        self.status_line = raw[: raw.find(b"\r\n")]
+        line = raw[: raw.find(b"\r\n")]
         breaks = raw.count(b"\r\n")
-        if (
-            not _STATUS_LINE.fullmatch(self.status_line)
-            or raw.count(b"\n") != breaks
-            or raw.count(b"\r") != breaks
-        ):
+        if not _STATUS_LINE.fullmatch(line) or raw.count(b"\n") != breaks or raw.count(b"\r") != breaks:
             raise Malformed("no response")
         parser = httptools.HttpResponseParser(self)
         try:
@@ -51,23 +61,23 @@ class ResponseHead:
         except httptools.HttpParserError as error:
             raise Malformed("no response") from error
         self.status = parser.get_status_code()
-        named = self._fields.get(b"connection")
-        self.keeps_alive = self.status_line.startswith(b"HTTP/1.1") and (
-            named is None or b"close" not in named.lower()
-        )
-        if named is not None:
-            self._end_nominated(named)
+        self.is_interim = self.status < 200 and self.status != 101  # noqa: PLR2004  # all of 1xx but the switch
+        self.upgrade = self._fields.get(b"upgrade", b"")
+        named = self._fields.get(b"connection", b"").lower()
+        self.keeps_alive = line.startswith(b"HTTP/1.1") and b"close" not in named
+        self.length, self.chunked = self._read_framing()
+        self._end_nominated(named)
+        self.start = b"".join((b"HTTP/1.1", line[8:], b"\r\n", *self._lines))
+        self._lines = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
         lower = name.lower()
         kind = _KINDS.get(lower)
-        if kind is None:
-            self._lines += (name, b": ", value, b"\r\n")
-        elif kind == 0:
+        if kind == 0:
             if lower in self._fields:
                 value = self._fields[lower] + b", " + value
             self._fields[lower] = value
-        elif self._prefix is None:
+        elif kind is None or self._prefix is None:
             self._lines += (name, b": ", value, b"\r\n")
         elif lower == b"set-cookie":
             if not value.strip().lower().startswith(_OUR_COOKIES):
@@ -75,55 +85,41 @@ class ResponseHead:
         elif lower == b"location":
             self._lines += (name, b": ", self._mounted(value), b"\r\n")
         elif lower == b"service-worker-allowed":
-            self._lines += (name, b": ", self._prefix, b"/\r\n")
+            self._lines += (name, b": ", self._prefix, b"/", b"\r\n")
 
-    @property
-    def is_interim(self) -> bool:
-        return self.status < 200 and self.status != 101  # noqa: PLR2004  # 1xx, but for the switch of protocols
+    def body(self, *, to_head: bool, decodes: bool) -> Body:
+        """Return where its body ends."""
+        if to_head or self.status in _NO_BODY or self.is_interim:
+            return NO_BODY
+        if self.chunked:
+            return Chunked(decodes=decodes)
+        return UntilClose() if self.length is None else Sized(self.length)
 
-    @property
-    def upgrade(self) -> bytes:
-        return self._fields.get(b"upgrade", b"")
+    def to_client(self, request_id: bytes | None, *, closes: bool, decodes: bool = False) -> bytes:
+        """Return the head as the client is given it."""
+        end = b"\r\n"
+        if request_id is not None:
+            end = b"X-Request-Id: " + request_id + b"\r\n\r\n"
+        if self.status == 101:  # noqa: PLR2004
+            return self.start + b"Connection: Upgrade\r\nUpgrade: " + self.upgrade + b"\r\n" + end
+        if closes:
+            end = b"Connection: close\r\n" + end
+        if self.length is not None and self.status != 204:  # noqa: PLR2004
+            return b"%bContent-Length: %d\r\n%b" % (self.start, self.length, end)
+        if self.chunked and not decodes and self.status not in _NO_BODY:
+            return self.start + b"Transfer-Encoding: chunked\r\n" + end
+        return self.start + end
 
-    def frame(self, *, to_head: bool, decodes: bool) -> None:
-        """Say where its body ends. Raises Malformed if that can't be said in one way."""
+    def _read_framing(self) -> tuple[int | None, bool]:
         length = self._fields.get(b"content-length")
         coding = self._fields.get(b"transfer-encoding")
-        if (length is not None and coding is not None) or (
-            length is not None and not _LENGTH.fullmatch(length)
-        ):
-            raise Malformed("a response with two framings, or a length that is no number")
-        if to_head or self.status in _NO_BODY or self.is_interim:
-            self.body = Sized(0)
-        elif coding is not None:
-            if coding.lower() != b"chunked":
-                raise Malformed("a transfer coding that is not known here")
-            self.body = Chunked(decodes=decodes)
-        elif length is not None:
-            self.body = Sized(int(length))
-        else:
-            self.body = UntilClose()
-            self.keeps_alive = False
-
-    def to_client(self, request_id: bytes | None, *, closes: bool) -> bytes:
-        """Return the head as the client is given it."""
-        framing = b""
-        body = self.body
-        length = self._fields.get(b"content-length")
-        if type(body) is Chunked:
-            if body.content is None:
-                framing = b"Transfer-Encoding: chunked\r\n"
-        elif length is not None and self.status != 204 and not self.is_interim:  # noqa: PLR2004
-            framing = b"Content-Length: " + length + b"\r\n"
-        elif b"transfer-encoding" in self._fields and self.status not in _NO_BODY:
-            framing = b"Transfer-Encoding: chunked\r\n"  # of a HEAD: what a GET would have
-        if self.status == 101:  # noqa: PLR2004
-            framing = b"Connection: Upgrade\r\nUpgrade: " + self.upgrade + b"\r\n"
-        elif closes:
-            framing += b"Connection: close\r\n"
-        if request_id is not None:
-            framing += b"X-Request-Id: " + request_id + b"\r\n"
-        return b"".join((b"HTTP/1.1", self.status_line[8:], b"\r\n", *self._lines, framing, b"\r\n"))
+        if coding is not None:
+            if length is not None or coding.lower() != b"chunked":
+                raise Malformed("two framings, or one that is not known here")
+            return None, True
+        if length is not None and not _LENGTH.fullmatch(length):
+            raise Malformed("a length that is no number")
+        return (None if length is None else int(length)), False
 
     def _mounted(self, location: bytes) -> bytes:
         """Bring a path of the workspace's own back under where it is mounted."""
@@ -134,10 +130,14 @@ class ResponseHead:
         return self._prefix + location if self._strips and is_its_own else location
 
     def _end_nominated(self, named: bytes) -> None:
-        nominated = {option.strip().lower() for option in named.split(b",")} - {b"close", b"keep-alive"}
-        if nominated:
-            kept: list[bytes] = []
-            for at in range(0, len(self._lines), 4):
-                if self._lines[at].lower() not in nominated:
-                    kept += self._lines[at : at + 4]
-            self._lines = kept
+        nominated = {option.strip() for option in named.split(b",")} - {b"close", b"keep-alive", b""}
+        if not nominated:
+            return
+        kept: list[bytes] = []
+        line: list[bytes] = []
+        for part in self._lines:
+            line.append(part)
+            if part == b"\r\n":
+                kept += line if line[0].lower() not in nominated else ()
+                line = []
+        self._lines = kept

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from codehub.ports.instances import Upstream
 from codehub.proxy.requests import RequestHead
+from codehub.proxy.responses import ResponseHead
+from codehub.proxy.upstream import Idle
 
 
 class Ear(Protocol):
@@ -30,7 +32,7 @@ class Watch(Protocol):
 class Target:
     """A server that this request may reach. `alive` turns False when its connections must end."""
 
-    __slots__ = ("alive", "prefix", "strips", "upstream", "watch")
+    __slots__ = ("alive", "heads", "idle", "mounted", "prefix", "strips", "upstream", "watch")
 
     def __init__(
         self,
@@ -43,9 +45,13 @@ class Target:
         self.upstream = upstream
         self.prefix = prefix
         """Where the workspace is mounted, without the slash; None for the API."""
+        self.mounted = b"" if prefix is None else b"X-Forwarded-Prefix: %b\r\n" % prefix
         self.strips = strips
         self.watch = watch
         self.alive = True
+        self.idle: Idle | None = None
+        self.heads: dict[bytes, ResponseHead] = {}
+        """The heads that it answered with lately, as they were read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,81 +2,70 @@
 
 import asyncio
 from typing import TYPE_CHECKING, cast
+from weakref import WeakValueDictionary
 
 from codehub.ports.instances import TcpUpstream, Upstream
-from codehub.ports.system import Clock
-from codehub.proxy.framing import Body, Chunked, Malformed, Sized, UntilClose
+from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, UntilClose
 from codehub.proxy.responses import ResponseHead
 
 if TYPE_CHECKING:
     from codehub.proxy.client import ClientConnection
 
-_IDLE_PER_UPSTREAM_MAX = 64
-_IDLE_S_MAX = 4.0  # Node and uvicorn close theirs after 5
+_IDLE_MAX = 64
+_IDLE_SWEEPS_MAX = 7  # of half a second: Node and uvicorn close theirs after 5 s
 _CONNECT_S_MAX = 5.0
 _HEAD_BYTES_MAX = 65_536
 _JOIN_BYTES_MAX = 16_384
-_IDLE, _HEAD, _BODY, _TUNNEL = range(4)
+_HEADS_MAX = 64
+_WAITS, _HEAD, _BODY, _TUNNEL = range(4)
+
+
+class Idle(list["UpstreamConnection"]):
+    """The connections to one upstream that wait, the last used at the end."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Pool:
-    """Idle connections by upstream."""
+    """Idle connections by upstream, as long as somebody knows the upstream."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._idle: dict[Upstream, list[UpstreamConnection]] = {}
+    def __init__(self) -> None:
+        self._idle: WeakValueDictionary[Upstream, Idle] = WeakValueDictionary()
 
-    def take(self, upstream: Upstream) -> "UpstreamConnection | None":
-        """Return a connection that was used just now, if there is one."""
+    def idle(self, upstream: Upstream) -> Idle:
         idle = self._idle.get(upstream)
-        while idle:
-            connection = idle.pop()
-            if connection.is_open:
-                return connection
-        return None
+        if idle is None:
+            idle = self._idle[upstream] = Idle()
+        return idle
 
-    async def connect(self, upstream: Upstream) -> "UpstreamConnection":
+    async def connect(self, upstream: Upstream, idle: Idle) -> "UpstreamConnection":
         """Return a new connection. Raises OSError, TimeoutError included."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT_S_MAX):
             if isinstance(upstream, TcpUpstream):
                 _, protocol = await loop.create_connection(
-                    lambda: UpstreamConnection(self, upstream), upstream.host, upstream.port
+                    lambda: UpstreamConnection(idle), upstream.host, upstream.port
                 )
             else:
                 _, protocol = await loop.create_unix_connection(
-                    lambda: UpstreamConnection(self, upstream), str(upstream.path)
+                    lambda: UpstreamConnection(idle), str(upstream.path)
                 )
         return protocol
 
-    def release(self, connection: "UpstreamConnection") -> None:
-        """Keep a connection for the next request, or close it."""
-        idle = self._idle.setdefault(connection.upstream, [])
-        if len(idle) >= _IDLE_PER_UPSTREAM_MAX or not connection.is_open:
-            connection.close()
-            return
-        connection.idle_since = self._clock.monotonic()
-        idle.append(connection)
-
-    def forget(self, connection: "UpstreamConnection") -> None:
-        idle = self._idle.get(connection.upstream)
-        if idle is not None and connection in idle:
-            idle.remove(connection)
-
-    def sweep(self, now: float) -> None:
+    def sweep(self) -> None:
         """Close what has waited for longer than servers do."""
-        for upstream, idle in list(self._idle.items()):
-            for connection in [one for one in idle if now - one.idle_since > _IDLE_S_MAX]:
-                idle.remove(connection)
-                connection.close()
-            if not idle:
-                del self._idle[upstream]
+        for idle in list(self._idle.values()):
+            for connection in list(idle):
+                connection.sweeps += 1
+                if connection.sweeps > _IDLE_SWEEPS_MAX:
+                    idle.remove(connection)
+                    connection.close()
 
     def close(self) -> None:
-        for idle in self._idle.values():
+        for idle in list(self._idle.values()):
             for connection in idle:
                 connection.close()
-        self._idle.clear()
+            idle.clear()
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -85,33 +74,31 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_body",
         "_buffer",
-        "_head",
-        "_pool",
+        "_idle",
+        "_keeps_alive",
         "_saw_bytes",
         "_state",
         "_transport",
+        "_was_used",
         "client",
-        "idle_since",
-        "upstream",
-        "was_used",
+        "sweeps",
+        "write",
     )
 
-    def __init__(self, pool: Pool, upstream: Upstream) -> None:
-        self._pool = pool
-        self._transport: asyncio.Transport | None = None
-        self._state = _IDLE
+    def __init__(self, idle: Idle) -> None:
+        self._idle = idle
+        self._state = _WAITS
         self._buffer = b""
-        self._head: ResponseHead | None = None
-        self._body: Body = Sized(0)
+        self._body: Body = NO_BODY
+        self._keeps_alive = True
         self._saw_bytes = False
-        self.upstream = upstream
+        self._was_used = False
         self.client: ClientConnection | None = None
-        self.was_used = False
-        self.idle_since = 0.0
+        self.sweeps = 0
 
     @property
     def is_open(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
+        return not self._transport.is_closing()
 
     def begin(self, client: "ClientConnection", raw: bytes) -> None:
         """Send a request's head, and as much of its body as is there, for this client."""
@@ -120,62 +107,61 @@ class UpstreamConnection(asyncio.Protocol):
         self._saw_bytes = False
         self.write(raw)
 
-    def write(self, data: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(data)
-
     def write_eof(self) -> None:
         if self.is_open:
-            assert self._transport is not None
             self._transport.write_eof()
 
     def pause(self) -> None:
         if self.is_open:
-            assert self._transport is not None
             self._transport.pause_reading()
 
     def resume(self) -> None:
         if self.is_open:
-            assert self._transport is not None
             self._transport.resume_reading()
+
+    def release(self) -> None:
+        """Wait for the next request, or end."""
+        if len(self._idle) < _IDLE_MAX and self.is_open:
+            self.sweeps = 0
+            self._idle.append(self)
+        else:
+            self.close()
 
     def close(self) -> None:
         """End it: nothing that is still under way on it counts any more."""
         self.client = None
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self.write = self._transport.write
 
     def data_received(self, data: bytes) -> None:
         client = self.client
         if client is None:  # a server that speaks unasked
-            self._pool.forget(self)
+            self._forget()
             self.close()
-            return
-        if self._state == _TUNNEL:
+        elif self._state == _TUNNEL:
             client.tunnel_down(data)
         else:
             try:
                 if self._state == _BODY:
-                    self._relay(client, b"", data, 0, self._body.take(data, 0))
+                    self._relay(client, data)
                 else:
                     self._saw_bytes = True
                     self._read_head(client, self._buffer + data if self._buffer else data)
             except Malformed as error:
-                self._fail(client, str(error))
+                self.close()
+                client.upstream_failed(str(error))
 
     def eof_received(self) -> bool:
         client = self.client
-        if client is None:
-            return False
-        if self._state == _TUNNEL:
+        if client is not None and self._state == _TUNNEL:
             client.tunnel_eof()
             return True
-        if self._state == _BODY and type(self._body) is UntilClose:
+        if client is not None and self._state == _BODY and type(self._body) is UntilClose:
             self.client = None
             client.response_done(self, reusable=False)
         return False
@@ -183,11 +169,11 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         client, self.client = self.client, None
         if client is None:
-            self._pool.forget(self)
+            self._forget()
         elif self._state == _TUNNEL:
             client.tunnel_closed()
         else:
-            client.upstream_lost(may_retry=self.was_used and not self._saw_bytes)
+            client.upstream_lost(may_retry=self._was_used and not self._saw_bytes)
 
     def pause_writing(self) -> None:
         if self.client is not None:
@@ -209,10 +195,16 @@ class UpstreamConnection(asyncio.Protocol):
                     raise Malformed("a head without an end")
                 self._buffer = data
                 return
-            head = ResponseHead(data[:end], target.prefix, strips=target.strips)
+            raw = data[:end]
+            head = target.heads.get(raw)
+            if head is None:
+                head = ResponseHead(raw, target.prefix, strips=target.strips)
+                if len(target.heads) >= _HEADS_MAX:
+                    target.heads.clear()
+                target.heads[raw] = head
             if not head.is_interim:
                 break
-            if not request.is_http_1_0:
+            if not request.block.is_http_1_0:
                 client.write(head.to_client(None, closes=False))
             data = data[end:]
             if not data:
@@ -222,37 +214,42 @@ class UpstreamConnection(asyncio.Protocol):
         if head.status == 101:  # noqa: PLR2004
             self._switch(client, head, data[end:])
             return
-        head.frame(to_head=request.method == b"HEAD", decodes=request.is_http_1_0)
-        self._head, self._body = head, head.body
-        stop = head.body.take(data, end)
+        decodes = request.block.is_http_1_0
+        body = self._body = head.body(to_head=request.method == b"HEAD", decodes=decodes)
         self._state = _BODY
-        closes = client.response_begins(ends_with_connection=type(head.body) is UntilClose)
-        raw = head.to_client(None if target.prefix is None else client.request_id, closes=closes)
-        if len(data) > _JOIN_BYTES_MAX:
-            client.write(raw)
-            raw = b""
-        self._relay(client, raw, data, end, stop)
-
-    def _relay(self, client: "ClientConnection", head: bytes, data: bytes, start: int, stop: int) -> None:
-        """Send the client a head, if there is one, and what of `data` belongs to the body."""
-        body = self._body
+        self._keeps_alive = head.keeps_alive
+        stop = body.take(data, end)
+        closes = client.response_begins(ends_with_connection=type(body) is UntilClose)
+        shown = head.to_client(
+            None if target.prefix is None else client.request_id, closes=closes, decodes=decodes
+        )
         if type(body) is Chunked and body.content is not None:
-            client.write(head + b"".join(body.content))
+            client.write(shown + b"".join(body.content))
             body.content.clear()
-        elif start == 0 and stop == len(data):
-            client.write(data)
-        elif head:
-            client.write(head + data[start:stop])
+        elif stop <= _JOIN_BYTES_MAX:
+            client.write(shown + data[end:stop])
         else:
-            client.write(memoryview(data)[start:stop])
+            client.write(shown)
+            client.write(memoryview(data)[end:stop])
         if body.done:
-            assert self._head is not None
-            reusable = self._head.keeps_alive and stop == len(data)
-            self.client = None
-            self._state = _IDLE
-            self._head = None
-            self.was_used = True
-            client.response_done(self, reusable=reusable)
+            self._end(client, has_more=stop < len(data))
+
+    def _relay(self, client: "ClientConnection", data: bytes) -> None:
+        body = self._body
+        stop = body.take(data, 0)
+        if type(body) is Chunked and body.content is not None:
+            client.write(b"".join(body.content))
+            body.content.clear()
+        else:
+            client.write(data if stop == len(data) else data[:stop])
+        if body.done:
+            self._end(client, has_more=stop < len(data))
+
+    def _end(self, client: "ClientConnection", *, has_more: bool) -> None:
+        self.client = None
+        self._state = _WAITS
+        self._was_used = True
+        client.response_done(self, reusable=self._keeps_alive and not has_more)
 
     def _switch(self, client: "ClientConnection", head: ResponseHead, rest: bytes) -> None:
         wanted = client.head.upgrade
@@ -263,6 +260,6 @@ class UpstreamConnection(asyncio.Protocol):
         if rest:
             client.tunnel_down(rest)
 
-    def _fail(self, client: "ClientConnection", why: str) -> None:
-        self.close()
-        client.upstream_failed(why)
+    def _forget(self) -> None:
+        if self in self._idle:
+            self._idle.remove(self)
