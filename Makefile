@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-api check format bench docs lock engines clean
+.PHONY: help up test test-core test-store test-sim test-local test-api test-proxy check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-api ## set up, then run all suites
+test: test-core test-store test-sim test-local test-api test-proxy ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -38,6 +38,9 @@ test-sim: $(DEV) ## the engine on the memory platform: the whole circle, and a c
 
 test-api: $(DEV) ## the program from outside: settings, commands, `codehub up` and what it serves
 	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api
+
+test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity
+	@scripts/suite test-proxy 60 $(PYTEST) -n 2 tests/proxy
 
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines

@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import SupportsIndex
 
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
@@ -91,7 +92,7 @@ class _Recorder(asyncio.StreamReader):
 
     notes: list[bytes]
 
-    def feed_data(self, data: bytes) -> None:
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
         self.notes.append(bytes(data))
         super().feed_data(data)
 

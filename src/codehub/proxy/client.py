@@ -184,15 +184,13 @@ class ClientConnection(asyncio.Protocol):
         self.deadline = math.inf
         self.request_id = head.block.request_id or self._edge.new_request_id()
         word = self._edge.gate.admit(head)
-        if type(word) is Target:
+        if isinstance(word, Target):
             self._go(word)
-        elif type(word) is Answer:
+        elif isinstance(word, Answer):
             self._answer(word)
         else:
             self._state = _GATE
-            self._task = self._edge.tasks.spawn(
-                self._wait_for(cast("Awaitable[Target | Answer]", word)), name="gate"
-            )
+            self._task = self._edge.tasks.spawn(self._wait_for(word), name="gate")
 
     def _wait_for_more(self, data: bytes) -> None:
         limits = self._edge.limits

@@ -119,6 +119,10 @@ class Edge:
                 connection.revoke()
         self.pool.sweep()
 
+    def targets_in_use(self) -> set[Target]:
+        """Return where connections lead right now."""
+        return {one.target for one in self.connections if one.target is not None}
+
     async def _tick(self) -> None:
         while True:
             await self.clock.sleep(_TICK_S)

@@ -7,6 +7,7 @@ import re
 
 import httptools
 
+from codehub.ports.access import Credential
 from codehub.proxy.framing import NO_BODY, Body, Chunked, Sized
 
 SESSION_COOKIE = b"codehub_session"
@@ -133,8 +134,8 @@ class HeaderBlock:
         "_lines",
         "_repeated",
         "_to_workspace",
-        "bearer",
         "chunked",
+        "credential",
         "fields",
         "host",
         "is_http_1_0",
@@ -142,7 +143,6 @@ class HeaderBlock:
         "length",
         "method",
         "request_id",
-        "session",
         "target",
         "to_api",
         "to_workspace",
@@ -173,8 +173,7 @@ class HeaderBlock:
         self.host = self._read_host()
         self.length, self.chunked = self._read_framing()
         nominated = self._read_connection()
-        self.session = self._read_session()
-        self.bearer = self._read_bearer()
+        self.credential = self._read_bearer() or self._read_session()
         given = self.fields.get(b"x-request-id")
         self.request_id = given if given is not None and _PLAIN_ID.fullmatch(given) else None
         if (expected := self.fields.get(b"expect")) is not None and expected.lower() != b"100-continue":
@@ -237,18 +236,18 @@ class HeaderBlock:
             self.upgrade = wanted
         return options - {b"close", b"keep-alive", b"upgrade", b""}
 
-    def _read_session(self) -> bytes | None:
+    def _read_session(self) -> Credential | None:
         """Return the last session cookie: one that was tossed in for a longer path comes before ours."""
-        found = None
+        found = b""
         for pair in self.fields.get(b"cookie", b"").split(b";"):
             name, _, value = pair.partition(b"=")
             if name.strip() == SESSION_COOKIE:
                 found = value.strip()
-        return found
+        return Credential("session", found) if found else None
 
-    def _read_bearer(self) -> bytes | None:
+    def _read_bearer(self) -> Credential | None:
         scheme, _, token = self.fields.get(b"authorization", b"").partition(b" ")
-        return token.strip() if scheme.lower() == b"bearer" else None
+        return Credential("token", token.strip()) if scheme.lower() == b"bearer" else None
 
     def _write(self, nominated: frozenset[bytes]) -> None:
         """Make the lines for the next server. A workspace gets nothing that says who asks; to the API that is its business."""

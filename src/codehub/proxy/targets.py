@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from codehub.ports.instances import Upstream
 from codehub.proxy.requests import RequestHead
-from codehub.proxy.responses import ResponseHead
-from codehub.proxy.upstream import Idle
+
+if TYPE_CHECKING:
+    from codehub.proxy.responses import ResponseHead
+    from codehub.proxy.upstream import Idle
 
 
 class Ear(Protocol):

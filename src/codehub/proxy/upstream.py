@@ -10,6 +10,7 @@ from codehub.proxy.responses import ResponseHead
 
 if TYPE_CHECKING:
     from codehub.proxy.client import ClientConnection
+    from codehub.proxy.targets import Target
 
 _IDLE_MAX = 64
 _IDLE_SWEEPS_MAX = 7  # of half a second: Node and uvicorn close theirs after 5 s
@@ -196,12 +197,7 @@ class UpstreamConnection(asyncio.Protocol):
                 self._buffer = data
                 return
             raw = data[:end]
-            head = target.heads.get(raw)
-            if head is None:
-                head = ResponseHead(raw, target.prefix, strips=target.strips)
-                if len(target.heads) >= _HEADS_MAX:
-                    target.heads.clear()
-                target.heads[raw] = head
+            head = target.heads.get(raw) or _read_new(target, raw)
             if not head.is_interim:
                 break
             if not request.block.is_http_1_0:
@@ -214,23 +210,27 @@ class UpstreamConnection(asyncio.Protocol):
         if head.status == 101:  # noqa: PLR2004
             self._switch(client, head, data[end:])
             return
+        self._begin_body(client, head, data, end)
+
+    def _begin_body(self, client: "ClientConnection", head: ResponseHead, data: bytes, start: int) -> None:
+        request, target = client.head, client.target
+        assert target is not None
         decodes = request.block.is_http_1_0
         body = self._body = head.body(to_head=request.method == b"HEAD", decodes=decodes)
         self._state = _BODY
         self._keeps_alive = head.keeps_alive
-        stop = body.take(data, end)
+        stop = body.take(data, start)
         closes = client.response_begins(ends_with_connection=type(body) is UntilClose)
-        shown = head.to_client(
-            None if target.prefix is None else client.request_id, closes=closes, decodes=decodes
-        )
+        request_id = None if target.prefix is None else client.request_id
+        shown = head.to_client(request_id, closes=closes, decodes=decodes)
         if type(body) is Chunked and body.content is not None:
             client.write(shown + b"".join(body.content))
             body.content.clear()
         elif stop <= _JOIN_BYTES_MAX:
-            client.write(shown + data[end:stop])
+            client.write(shown + data[start:stop])
         else:
             client.write(shown)
-            client.write(memoryview(data)[end:stop])
+            client.write(memoryview(data)[start:stop])
         if body.done:
             self._end(client, has_more=stop < len(data))
 
@@ -263,3 +263,11 @@ class UpstreamConnection(asyncio.Protocol):
     def _forget(self) -> None:
         if self in self._idle:
             self._idle.remove(self)
+
+
+def _read_new(target: "Target", raw: bytes) -> ResponseHead:
+    head = ResponseHead(raw, target.prefix, strips=target.strips)
+    if len(target.heads) >= _HEADS_MAX:
+        target.heads.clear()
+    target.heads[raw] = head
+    return head
