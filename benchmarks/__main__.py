@@ -2,7 +2,7 @@
 
 import importlib
 
-SUITES = ("imports", "persist", "due_work", "engine", "archives")
+SUITES = ("imports", "persist", "due_work", "engine", "archives", "proxy")
 
 
 def main() -> None:

@@ -2,13 +2,14 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
 import structlog
 
 from codehub.proxy.answers import bad_gateway, malformed, timed_out, unavailable
 from codehub.proxy.framing import Malformed
+from codehub.proxy.pipes import Pipe, down, up
 from codehub.proxy.requests import Refused, RequestHead, Sender
 from codehub.proxy.targets import Answer, Ear, Target
 from codehub.proxy.upstream import Idle, UpstreamConnection
@@ -110,12 +111,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         state = self._state
-        if state == _TUNNEL:
-            assert self._upstream is not None
-            self._upstream.write(data)
-            if self._ear is not None:
-                self._ear.up(data)
-        elif state == _HEAD:
+        if state == _HEAD:
             self._next(self._buffer + data if self._buffer else data)
         elif state == _BODY:
             self._send_body(data)
@@ -356,23 +352,27 @@ class ClientConnection(asyncio.Protocol):
         self.deadline = self._patience()
         self._resume_reading()
 
-    def tunnel_begins(self, head: bytes) -> None:
+    def tunnel_begins(self, head: bytes, rest: bytes) -> Callable[[bytes], None]:
+        """Answer the upgrade and turn into an end of a tunnel. Returns what takes the other end's bytes."""
+        upstream = self._upstream
+        assert upstream is not None
+        assert self._transport is not None
         self._responds = True
         self._state = _TUNNEL
         self._raw = b""
-        self.write(head)
         if self.target is not None and self.target.watch is not None:
             self._ear = self.target.watch.opened(self.head)
         self.head = _NO_HEAD  # an idle tunnel holds no more than it must
+        going_up, going_down = up(upstream.write, self._ear), down(self.write, self._ear)
+        self.write(head)
+        if rest:
+            going_down(rest)
         waiting, self._buffer = self._buffer, b""
         if waiting:
-            self.data_received(waiting)
+            going_up(waiting)
+        self._transport.set_protocol(Pipe(self, going_up))
         self._resume_reading()
-
-    def tunnel_down(self, data: bytes) -> None:
-        self.write(data)
-        if self._ear is not None:
-            self._ear.down(data)
+        return going_down
 
     def tunnel_eof(self) -> None:
         if self._transport is not None and not self._transport.is_closing():

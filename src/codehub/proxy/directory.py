@@ -94,11 +94,8 @@ class Directory:
         self.places: dict[bytes, Place] = {}
         """By the id as it stands in a path."""
         self.in_use: Callable[[], set[Target]] = set
-
-    @property
-    def is_current(self) -> bool:
+        self.is_current = True
         """Whether what is here may still be believed: after an outage of a minute it may not."""
-        return self._clock.monotonic() - self._seen_at < _STALE_S_MAX
 
     async def run(self) -> None:
         """Keep everything here current, until cancelled."""
@@ -113,6 +110,7 @@ class Directory:
                     log.warning("directory_blind", reason=str(error))
                 except Exception:
                     log.exception("directory_failed")
+                self.is_current = self._clock.monotonic() - self._seen_at < _STALE_S_MAX
         finally:
             listening.cancel()
 

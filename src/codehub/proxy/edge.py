@@ -76,12 +76,12 @@ class Edge:
         """The time of the last tick: what is late is late by at most one of them."""
         self._proto = proto
         self._trusted = trusted_proxies
-        self._ids = randomness.token()[:12].replace("-", "x").replace("_", "y").encode()
+        self._ids = randomness.token()[:12].replace("-", "x").replace("_", "y").encode() + b"-"
         self._requests = 0
 
     def new_request_id(self) -> bytes:
         self._requests += 1
-        return b"%b-%x" % (self._ids, self._requests)
+        return self._ids + str(self._requests).encode()
 
     def sender(self, peer: object) -> Sender:
         """Return who that is."""

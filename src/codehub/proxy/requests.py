@@ -22,6 +22,7 @@ _PLAIN_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _LINE = re.compile(rb"([A-Z]{3,16}) (/[!-\"$-\[\]-~]*) HTTP/1\.1\r\n")
 _TARGET = re.compile(rb"/[!-\"$-\[\]-~]*")
 _BLOCKS_MAX = 512
+_END = b"\r\n\r\n"
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE PATCH OPTIONS PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
 )
@@ -361,13 +362,19 @@ class RequestHead:
         said = sender.lines(self.block)
         if self.upgrade is not None:
             prefix += b"Connection: Upgrade\r\nUpgrade: %b\r\n" % self.upgrade
-        return b"%b %b HTTP/1.1\r\n%b%b%bX-Request-Id: %b\r\n\r\n" % (
-            self.method,
-            path,
-            lines,
-            prefix,
-            said,
-            request_id,
+        return b"".join(
+            (
+                self.method,
+                b" ",
+                path,
+                b" HTTP/1.1\r\n",
+                lines,
+                prefix,
+                said,
+                b"X-Request-Id: ",
+                request_id,
+                _END,
+            )
         )
 
 

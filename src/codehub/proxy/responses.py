@@ -28,14 +28,15 @@ class ResponseHead:
 
     __slots__ = (
         "_fields",
+        "_framed",
         "_lines",
         "_prefix",
+        "_start",
         "_strips",
         "chunked",
         "is_interim",
         "keeps_alive",
         "length",
-        "start",
         "status",
         "upgrade",
     )
@@ -67,7 +68,9 @@ class ResponseHead:
         self.keeps_alive = line.startswith(b"HTTP/1.1") and b"close" not in named
         self.length, self.chunked = self._read_framing()
         self._end_nominated(named)
-        self.start = b"".join((b"HTTP/1.1", line[8:], b"\r\n", *self._lines))
+        start = b"".join((b"HTTP/1.1", line[8:], b"\r\n", *self._lines))
+        self._framed = start + self._framing()
+        self._start = start if self.chunked else self._framed
         self._lines = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -97,18 +100,21 @@ class ResponseHead:
 
     def to_client(self, request_id: bytes | None, *, closes: bool, decodes: bool = False) -> bytes:
         """Return the head as the client is given it."""
-        end = b"\r\n"
-        if request_id is not None:
-            end = b"X-Request-Id: " + request_id + b"\r\n\r\n"
-        if self.status == 101:  # noqa: PLR2004
-            return self.start + b"Connection: Upgrade\r\nUpgrade: " + self.upgrade + b"\r\n" + end
+        start = self._start if decodes else self._framed
         if closes:
-            end = b"Connection: close\r\n" + end
+            start += b"Connection: close\r\n"
+        if request_id is None:
+            return start + b"\r\n"
+        return start + b"X-Request-Id: " + request_id + b"\r\n\r\n"
+
+    def _framing(self) -> bytes:
+        if self.status == 101:  # noqa: PLR2004
+            return b"Connection: Upgrade\r\nUpgrade: " + self.upgrade + b"\r\n"
         if self.length is not None and self.status != 204:  # noqa: PLR2004
-            return b"%bContent-Length: %d\r\n%b" % (self.start, self.length, end)
-        if self.chunked and not decodes and self.status not in _NO_BODY:
-            return self.start + b"Transfer-Encoding: chunked\r\n" + end
-        return self.start + end
+            return b"Content-Length: %d\r\n" % self.length
+        if self.chunked and self.status not in _NO_BODY:
+            return b"Transfer-Encoding: chunked\r\n"
+        return b""
 
     def _read_framing(self) -> tuple[int | None, bool]:
         length = self._fields.get(b"content-length")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class Ear(Protocol):
     """What is told of the bytes of one WebSocket."""
 
+    hears_down: bool
+    """Whether it wants to hear what the workspace sends."""
+
     def up(self, data: bytes) -> None: ...
 
     def down(self, data: bytes) -> None: ...

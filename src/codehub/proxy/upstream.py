@@ -6,6 +6,7 @@ from weakref import WeakValueDictionary
 
 from codehub.ports.instances import TcpUpstream, Upstream
 from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, UntilClose
+from codehub.proxy.pipes import Pipe
 from codehub.proxy.responses import ResponseHead
 
 if TYPE_CHECKING:
@@ -144,8 +145,6 @@ class UpstreamConnection(asyncio.Protocol):
         if client is None:  # a server that speaks unasked
             self._forget()
             self.close()
-        elif self._state == _TUNNEL:
-            client.tunnel_down(data)
         else:
             try:
                 if self._state == _BODY:
@@ -256,9 +255,8 @@ class UpstreamConnection(asyncio.Protocol):
         if wanted is None or head.upgrade.lower() != wanted.lower():
             raise Malformed("a switch of protocols that was not asked for")
         self._state = _TUNNEL
-        client.tunnel_begins(head.to_client(client.request_id, closes=False))
-        if rest:
-            client.tunnel_down(rest)
+        going_down = client.tunnel_begins(head.to_client(client.request_id, closes=False), rest)
+        self._transport.set_protocol(Pipe(self, going_down))
 
     def _forget(self) -> None:
         if self in self._idle:
