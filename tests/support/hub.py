@@ -72,10 +72,12 @@ class Hub:
     ide: Server
     api: Server
 
-    async def workspace(self, phase: Phase = Phase.RUNNING, name: str = "demo") -> Workspace:
+    async def workspace(
+        self, phase: Phase = Phase.RUNNING, name: str = "demo", *, ide: str = "code-server"
+    ) -> Workspace:
         """Make a workspace and let the engine bring it there."""
         wish = DesiredState.RUNNING if phase is Phase.RUNNING else DesiredState.PENDING
-        spec = replace(SPEC, name=name, desired_state=wish)
+        spec = replace(SPEC, name=name, desired_state=wish, ide=ide)
         made = await self.store.create_workspace(SystemIdentity().new_id(), spec, [])
         if phase in (Phase.STANDBY, Phase.ARCHIVED):
             await self.service.set_wish(made.id, DesiredState(phase.value), By("test", "test"))

@@ -5,6 +5,7 @@ A logout, a deletion or a stop is known here within a second, or at once if a hi
 
 import asyncio
 from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -88,6 +89,7 @@ class Directory:
         self._people: dict[Credential, Person] = {}
         self._nobodies: set[Credential] = set()
         self._seen_at = clock.monotonic()
+        self._epoch: tuple[datetime, float] | None = None
         self._hinted: set[UUID] = set()
         self._hint = asyncio.Event()
         self._loading: dict[UUID, asyncio.Future[Place | None]] = {}
@@ -113,6 +115,13 @@ class Directory:
                 self.is_current = self._clock.monotonic() - self._seen_at < _STALE_S_MAX
         finally:
             listening.cancel()
+
+    def at(self, monotonic_s: float) -> datetime | None:
+        """Return what the database's clock showed at that moment of ours; None before the first look."""
+        if self._epoch is None:
+            return None
+        now, then = self._epoch
+        return now + timedelta(seconds=monotonic_s - then)
 
     async def person(self, credential: Credential) -> Person | None:
         """Return who shows this. Raises StoreUnavailable."""
@@ -226,6 +235,7 @@ class Directory:
         if not ids:
             return
         loaded = await self._looked_at.look(ids)
+        self._epoch = (loaded.now, self._clock.monotonic())
         found = {row.id: row for row in loaded.workspaces}
         for workspace_id in ids:
             await self._note(workspace_id, found.get(workspace_id), always=always)
@@ -246,6 +256,8 @@ class Directory:
             place.upstream = await self._resolve(row)
             return
         before, place.workspace = place.workspace, row
+        if before.spec.revision != row.spec.revision:
+            self._watch_of(row)  # the same one, told of its new time to live
         if (before.status.version, before.spec.revision) == (row.status.version, row.spec.revision):
             return
         person = Person(row.spec.owner_user_id, "")

@@ -41,6 +41,7 @@ from codehub.proxy.directory import Directory, Place
 from codehub.proxy.pages import ACTIONS, language_of, limit_page, resting_page, told_progress, waking_page
 from codehub.proxy.requests import RequestHead
 from codehub.proxy.targets import Answer, Target
+from codehub.proxy.visits import visit_of
 from codehub.service.workspaces import By, WorkspaceService
 
 log = structlog.get_logger()
@@ -291,25 +292,6 @@ class WorkspaceGate:
         then = parse_qs(query.removeprefix("?")).get("then", [""])[0]
         back = UUID(then) if re.fullmatch(r"[0-9a-f-]{36}", then) else workspace_id
         return redirect(303, f"/w/{back}/")
-
-
-def visit_of(head: RequestHead) -> Visit:
-    """Return what a request says of itself."""
-
-    def text(name: bytes) -> str:
-        return head.field(name).decode("latin-1")
-
-    return Visit(
-        method=head.method.decode("ascii"),
-        is_upgrade=head.upgrade is not None,
-        fetch_mode=text(b"sec-fetch-mode"),
-        fetch_dest=text(b"sec-fetch-dest"),
-        fetch_site=text(b"sec-fetch-site"),
-        purpose=text(b"sec-purpose") or text(b"purpose"),
-        agent=text(b"user-agent"),
-        accept=text(b"accept"),
-        origin=text(b"origin"),
-    )
 
 
 def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Visit) -> Answer:

@@ -4,11 +4,15 @@ httptools (llhttp) reads it; what llhttp lets pass and another server might read
 """
 
 import re
+from typing import TYPE_CHECKING
 
 import httptools
 
 from codehub.ports.access import Credential
 from codehub.proxy.framing import NO_BODY, Body, Chunked, Sized
+
+if TYPE_CHECKING:
+    from codehub.core.visit import Visit
 
 SESSION_COOKIE = b"codehub_session"
 _OUR_COOKIES = b"codehub_"
@@ -148,6 +152,7 @@ class HeaderBlock:
         "to_api",
         "to_workspace",
         "upgrade",
+        "visits",
     )
 
     def __init__(self, raw: bytes, *, is_http_1_0: bool) -> None:
@@ -156,6 +161,8 @@ class HeaderBlock:
         self._to_workspace: list[bytes] = []
         self._repeated: bytes | None = None
         self.fields: dict[bytes, bytes] = {}
+        self.visits: dict[bytes, Visit] = {}
+        """What kind of visit it is, by method, once somebody has asked."""
         self.is_http_1_0 = is_http_1_0
         self.target = b""
         breaks = raw.count(b"\r\n")
