@@ -1,6 +1,7 @@
 """The settings: `CODEHUB_…` variables in, one frozen object out. A wrong one is refused in a line that names it and says what to do."""
 
 import difflib
+import ipaddress
 import os
 from collections.abc import Mapping
 from enum import StrEnum
@@ -105,6 +106,29 @@ class Settings(BaseSettings):
     active_period_seconds: float = Field(
         2.0, gt=0, description="How often the controller looks while something moves, in seconds."
     )
+
+    activity_flush_seconds: float = Field(
+        30.0,
+        gt=0,
+        description="How late the use of a workspace may be recorded, in seconds; a quarter of a shorter time to live.",
+    )
+    wake_archived: bool = Field(False, description="Whether a visit restores a workspace from the archive.")
+    wake_wait_seconds: float = Field(
+        60.0,
+        ge=0,
+        description="How long a program that visits a sleeping workspace waits for it, in seconds.",
+    )
+    trusted_proxies: tuple[str, ...] = Field(
+        (),
+        description='Networks of proxies before codehub whose `X-Forwarded-*` counts, as JSON: `["10.0.0.0/8"]`. Default: nobody\'s.',
+    )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            ipaddress.ip_network(one)
+        return value
 
     @field_validator("data_dir")
     @classmethod

@@ -13,15 +13,17 @@ from codehub.adapters.postgres.embedded import EmbeddedPostgresError
 from codehub.adapters.postgres.migrate import MigrationRefused
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.api.app import create_app
-from codehub.app.control import control, garbage_collector
+from codehub.app.control import control, garbage_collector, make_service
 from codehub.app.database import database, database_beside, stores
+from codehub.app.edge import StoredPlaces, edge
 from codehub.app.errors import CannotStart
 from codehub.app.local import local_platform
-from codehub.app.web import bound, serving
+from codehub.app.web import bound, inner_socket, serving
 from codehub.engine.gc import Collected
 from codehub.engine.system import System
 from codehub.logs import configure_logs
 from codehub.ports.backends import BackendUnreachable
+from codehub.ports.instances import UnixUpstream
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings, unknown_settings
 
@@ -47,7 +49,7 @@ def run_gc(settings: Settings, tell: Callable[[Collected], None], *, dry_run: bo
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Start everything, say so, and run until cancelled. Whatever was started is stopped again, in reverse."""
     system = _system()
-    with bound(settings) as listener:
+    with bound(settings) as listener, inner_socket() as (inner, inner_path):
         async with (
             database(settings, system) as connect_args,
             stores(connect_args, system) as stored,
@@ -55,9 +57,19 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
             control(settings, stored, local.platforms, system),
             serving(
                 create_app({"database": stored.check}, identity=system.identity, clock=system.clock),
-                listener,
+                inner,
                 system,
             ) as served,
+            edge(
+                settings,
+                listener,
+                UnixUpstream(inner_path),
+                places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
+                access=stored.access,
+                service=make_service(settings, stored),
+                hints=stored.hints,
+                system=system,
+            ),
         ):
             for warning in local.warnings:
                 print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running
@@ -25,6 +26,7 @@ class Stores:
     """What the two writers write through, how hints travel, and whose installation this is."""
 
     api: PostgresApiStore
+    access: PostgresAccess
     controller: PostgresControllerStore
     hints: PostgresHints
     installation: str
@@ -80,6 +82,7 @@ async def stores(connect_args: dict[str, Any], system: System) -> AsyncIterator[
         installation = str(await api_pool.fetchval("SELECT id FROM installation"))
         yield Stores(
             PostgresApiStore(api_pool, api_hints),
+            PostgresAccess(api_pool),
             PostgresControllerStore(pool, hints),
             hints,
             installation,

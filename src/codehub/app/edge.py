@@ -1,12 +1,31 @@
-"""The edge in `codehub up`: where workspaces are, from the stores and the platforms, for the proxy to ask."""
+"""The edge in `codehub up`: the proxy on the public port, with what it asks wired to the stores and the platforms."""
 
-from collections.abc import Collection, Mapping
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from urllib.parse import urlsplit
 from uuid import UUID
 
+from codehub.adapters.system.machine import SystemTasks
+from codehub.core.activity import profile_of
 from codehub.core.progress import Progress
 from codehub.core.workspace import InstanceBackend, Workspace
+from codehub.engine.system import System
+from codehub.ports.access import Access
+from codehub.ports.hints import Hints
 from codehub.ports.instances import InstanceController, Upstream
 from codehub.ports.store import ApiStore, ControllerStore, Loaded
+from codehub.proxy.activity import Activity
+from codehub.proxy.directory import Directory
+from codehub.proxy.edge import Edge
+from codehub.proxy.gate import GateRules, WorkspaceGate
+from codehub.proxy.targets import Target
+from codehub.service.workspaces import WorkspaceService
+from codehub.settings import Settings
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class StoredPlaces:
@@ -31,3 +50,61 @@ class StoredPlaces:
 
     async def progress(self, workspace_id: UUID) -> Progress | None:
         return (await self._api.progress([workspace_id])).get(workspace_id)
+
+
+@asynccontextmanager
+async def edge(
+    settings: Settings,
+    listener: socket.socket,
+    api: Upstream,
+    *,
+    places: StoredPlaces,
+    access: Access,
+    service: WorkspaceService,
+    hints: Hints,
+    system: System,
+) -> AsyncIterator[Edge]:
+    """Serve the public port until the end; then what was used is recorded, and every connection is closed."""
+    system = replace(system, tasks=SystemTasks())
+    clock, tasks = system.clock, system.tasks
+    activity = Activity(service, clock=clock, flush_s=settings.activity_flush_seconds)
+    directory = Directory(
+        access,
+        places,
+        hints,
+        clock=clock,
+        tasks=tasks,
+        keeps_prefix=lambda ide: profile_of(ide).keeps_prefix,
+        watch_of=activity.watch,
+    )
+    activity.time = directory
+    rules = GateRules(
+        own_origins(settings, listener.getsockname()[1]),
+        wake_archived=settings.wake_archived,
+        wake_wait_s=settings.wake_wait_seconds,
+    )
+    gate = WorkspaceGate(directory, places, service, Target(api), rules, clock=clock, tasks=tasks)
+    made = Edge(
+        gate,
+        clock=clock,
+        tasks=tasks,
+        randomness=system.randomness,
+        proto=urlsplit(settings.base_url).scheme.encode(),
+        trusted_proxies=[ipaddress.ip_network(one) for one in settings.trusted_proxies],
+    )
+    directory.in_use = made.targets_in_use
+    try:
+        async with made.serving(listener):
+            tasks.spawn(directory.run(), name="directory")
+            tasks.spawn(activity.run(), name="activity")
+            yield made
+    finally:
+        await tasks.settle()
+
+
+def own_origins(settings: Settings, port: int) -> frozenset[str]:
+    """Return the origins that are ours: the public one, or, where none is set, this port under this machine's own names."""
+    if settings.public_base_url is not None:
+        return frozenset({settings.public_base_url})
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return frozenset(f"http://{name}:{port}" for name in (host, *_LOOPBACK))

@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -33,6 +35,7 @@ async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIte
             access_log=False,
             lifespan="off",
             server_header=False,
+            forwarded_allow_ips="*",  # only the edge reaches it, and says who asks
             timeout_graceful_shutdown=_REQUESTS_END_S_MAX,
         )
     )
@@ -46,6 +49,16 @@ async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIte
     finally:
         server.should_exit = True
         await ended.wait()
+
+
+@contextmanager
+def inner_socket() -> Iterator[tuple[socket.socket, Path]]:
+    """Yield a socket that only codehub itself reaches, for the API behind the edge. Its path is short: there is a limit."""
+    with tempfile.TemporaryDirectory(prefix="codehub-") as directory:
+        path = Path(directory) / "api.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(path))
+            yield listener, path
 
 
 @contextmanager

@@ -208,3 +208,13 @@ WHERE p.workspace_id = ANY ($1::uuid[]) AND w.operation <> 'NONE';
 -- Events past their retention. Readers that are older than that get everything anew.
 WITH forgotten AS (DELETE FROM workspace_events WHERE at < clock_timestamp() - $1::interval RETURNING 1)
 SELECT count(*) FROM forgotten;
+
+-- name: people
+-- Whom sessions ($1) and tokens ($2) belong to, by the hashes they are stored under: those that are valid now, of people who are not disabled.
+SELECT 'session' AS kind, s.id_sha256 AS sha256, u.id, u.username, 'write' AS scope
+FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.id_sha256 = ANY ($1::bytea[]) AND s.expires_at > clock_timestamp() AND NOT u.disabled
+UNION ALL
+SELECT 'token', t.token_sha256, u.id, u.username, t.scope
+FROM api_tokens t JOIN users u ON u.id = t.user_id
+WHERE t.token_sha256 = ANY ($2::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()) AND NOT u.disabled;
