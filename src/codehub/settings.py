@@ -118,6 +118,12 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a program that visits a sleeping workspace waits for it, in seconds.",
     )
+    proxy_workers: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="How many processes serve the port. 0: none of their own, it is served beside everything else.",
+    )
     trusted_proxies: tuple[str, ...] = Field(
         (),
         description='Networks of proxies before codehub whose `X-Forwarded-*` counts, as JSON: `["10.0.0.0/8"]`. Default: nobody\'s.',

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 import structlog
@@ -18,7 +19,8 @@ from codehub.app.database import database, database_beside, stores
 from codehub.app.edge import StoredPlaces, edge
 from codehub.app.errors import CannotStart
 from codehub.app.local import local_platform
-from codehub.app.web import bound, inner_socket, serving
+from codehub.app.web import inner_socket, serving
+from codehub.app.workers import edge_workers, shared_port
 from codehub.engine.gc import Collected
 from codehub.engine.system import System
 from codehub.logs import configure_logs
@@ -49,31 +51,33 @@ def run_gc(settings: Settings, tell: Callable[[Collected], None], *, dry_run: bo
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Start everything, say so, and run until cancelled. Whatever was started is stopped again, in reverse."""
     system = _system()
-    with bound(settings) as listener, inner_socket() as (inner, inner_path):
-        async with (
-            database(settings, system) as connect_args,
-            stores(connect_args, system) as stored,
-            local_platform(settings, stored, system, stops=True) as local,
-            control(settings, stored, local.platforms, system),
-            serving(
-                create_app({"database": stored.check}, identity=system.identity, clock=system.clock),
-                inner,
-                system,
-            ) as served,
-            edge(
-                settings,
-                listener,
-                UnixUpstream(inner_path),
-                places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
-                access=stored.access,
-                service=make_service(settings, stored),
-                hints=stored.hints,
-                system=system,
-            ),
-        ):
+    workers = settings.proxy_workers
+    with shared_port(settings, workers) as listeners, inner_socket() as (inner, inner_path):
+        async with AsyncExitStack() as stack:
+            connect_args = await stack.enter_async_context(database(settings, system))
+            stored = await stack.enter_async_context(stores(connect_args, system))
+            local = await stack.enter_async_context(local_platform(settings, stored, system, stops=True))
+            await stack.enter_async_context(control(settings, stored, local.platforms, system))
+            app = create_app({"database": stored.check}, identity=system.identity, clock=system.clock)
+            served = await stack.enter_async_context(serving(app, inner, system))
+            at_the_edge: AbstractAsyncContextManager[object] = (
+                edge_workers(listeners, connect_args, inner_path, system)
+                if workers
+                else edge(
+                    settings,
+                    listeners[0],
+                    UnixUpstream(inner_path),
+                    places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
+                    access=stored.access,
+                    service=make_service(settings, stored),
+                    hints=stored.hints,
+                    system=system,
+                )
+            )
+            await stack.enter_async_context(at_the_edge)
             for warning in local.warnings:
                 print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
-            port = listener.getsockname()[1]
+            port = listeners[0].getsockname()[1]
             announce(f"address: {settings.model_copy(update={'port': port}).base_url}")
             announce(f"data: {settings.data_dir}")
             announce(f"backend: {settings.instance_backend}")

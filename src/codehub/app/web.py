@@ -62,12 +62,14 @@ def inner_socket() -> Iterator[tuple[socket.socket, Path]]:
 
 
 @contextmanager
-def bound(settings: Settings) -> Iterator[socket.socket]:
-    """Take the port before anything else is started: that it is taken should be known at once."""
+def bound(settings: Settings, *, is_shared: bool = False) -> Iterator[socket.socket]:
+    """Take the port before anything else is started: that it is taken should be known at once. Shared: by several sockets of ours."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
             listener.bind((settings.host, settings.port))
         except OSError as error:
