@@ -2,7 +2,7 @@
 
 import importlib
 
-SUITES = ("imports", "persist", "due_work", "engine", "archives", "proxy")
+SUITES = ("imports", "persist", "due_work", "engine", "archives", "proxy", "wake")
 
 
 def main() -> None:
