@@ -21,9 +21,9 @@ WAIT_S_MAX = 10.0
 Handler = Callable[["Talk"], Awaitable[None]]
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def until(holds: Callable[[], bool], *, seconds: float = WAIT_S_MAX) -> None:
     """Wait for a condition, with a deadline."""
-    async with asyncio.timeout(WAIT_S_MAX):
+    async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110  # whatever it is, it does not tell
             await asyncio.sleep(0.005)
 
