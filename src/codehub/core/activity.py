@@ -30,16 +30,16 @@ class IdeProfile:
 
 
 PROFILES: Mapping[str, IdeProfile] = {
-    "code-server": IdeProfile(busy_bytes_per_minute=1_500),
+    "code-server": IdeProfile(busy_bytes_per_minute=2_000),
     "jupyterlab": IdeProfile(
         keeps_prefix=True,
         counts_frames_up=True,
         busy_frames_down_per_minute=12,
         writes_under=("/api/contents", "/api/sessions", "/api/kernels", "/api/terminals"),
     ),
-    "http": IdeProfile(busy_bytes_per_minute=1_500),
+    "http": IdeProfile(busy_bytes_per_minute=2_000),
 }
-_OTHER = IdeProfile(busy_bytes_per_minute=1_500)
+_OTHER = IdeProfile(busy_bytes_per_minute=2_000)
 
 
 def profile_of(ide: str) -> IdeProfile:
