@@ -40,7 +40,7 @@ test-api: $(DEV) ## the program from outside: settings, commands, `codehub up` a
 	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api
 
 test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity
-	@scripts/suite test-proxy 60 $(PYTEST) -n 2 tests/proxy
+	@scripts/suite test-proxy 100 $(PYTEST) -n 2 tests/proxy
 
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines

@@ -1,17 +1,20 @@
 """Access, route, waking and pages, through a real edge: spec §8, wire.md "Proxy", security.md 2, 3, 4, 6, 7 and 9."""
 
 import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
-from tests.support.edge import Talk, server
+from tests.support.edge import Talk, server, until
 from tests.support.hub import ANN, BOBS, COOKIE, NAVIGATION, ORIGIN, READS, SESSION, WRITES, Hub, hub
 
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
+from codehub.core.visit import Person
 from codehub.core.workspace import Workspace
 from codehub.ports.access import Credential
-from codehub.ports.store import StoreUnavailable
+from codehub.ports.store import Loaded, StoreUnavailable
 from codehub.proxy.gate import GateRules
 from codehub.service.workspaces import By
 
@@ -403,3 +406,52 @@ async def test_a_person_whose_rights_shrink_is_turned_out() -> None:
             assert await talk.is_closed()
         await talk.close()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 403
+
+
+async def test_who_comes_while_the_round_asks_for_others_stays() -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        first = await tunnel(made, row)
+        people, asked, go_on = made.access.people, asyncio.Event(), asyncio.Event()
+
+        async def slow(credentials: Collection[Credential]) -> Mapping[Credential, Person]:
+            if WRITES in credentials:
+                return await people(credentials)
+            found = await people(credentials)
+            asked.set()
+            await go_on.wait()
+            return found
+
+        made.access.people = slow  # type: ignore[method-assign]
+        await asked.wait()
+        second = await made.connect()
+        lines = ("Host: hub.test", f"Authorization: Bearer {WRITES.secret.decode()}", *UPGRADE)
+        await second.send("\r\n".join((f"GET /w/{row.id}/ws HTTP/1.1", *lines, "", "")).encode())
+        assert (await second.head()).startswith(b"HTTP/1.1 101 ")
+        go_on.set()
+        for talk in (first, second):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1.3):
+                    await talk.reader.read(1)
+            await talk.close()
+
+
+async def test_a_visitor_who_leaves_while_it_is_looked_for_takes_nobody_along() -> None:
+    async with hub() as made:
+        row = await made.workspace()
+        load, asked, go_on = made.store.load, asyncio.Event(), asyncio.Event()
+
+        async def slow(ids: Sequence[UUID]) -> Loaded:
+            asked.set()
+            await go_on.wait()
+            return await load(ids)
+
+        made.store.load = slow  # type: ignore[method-assign,assignment]
+        leaves = await made.connect()
+        await leaves.send(f"GET /w/{row.id}/ HTTP/1.1\r\nHost: hub.test\r\n{COOKIE}\r\n\r\n".encode())
+        await asked.wait()
+        stays = asyncio.create_task(made.ask(f"/w/{row.id}/x", COOKIE))
+        leaves.reset()
+        await until(lambda: len(made.edge.connections) == 1)
+        go_on.set()
+        assert (await stays)[0] == 200

@@ -76,6 +76,7 @@ async def edge(
         tasks=tasks,
         keeps_prefix=lambda ide: profile_of(ide).keeps_prefix,
         watch_of=activity.watch,
+        unwatch=activity.forget,
     )
     activity.time = directory
     rules = GateRules(

@@ -33,13 +33,16 @@ WatchOf = Callable[[Workspace], Watch | None]
 class Grant(Target):
     """One person's way into one workspace, as long as both are as they were."""
 
-    __slots__ = ("credential", "idle_rounds")
+    __slots__ = ("credential", "idle_rounds", "person")
 
-    def __init__(self, credential: Credential, place: "Place", upstream: Upstream, *, strips: bool) -> None:
+    def __init__(
+        self, credential: Credential, person: Person, place: "Place", upstream: Upstream, *, strips: bool
+    ) -> None:
         super().__init__(
             upstream, prefix=f"/w/{place.workspace.id}".encode(), strips=strips, watch=place.watch
         )
         self.credential = credential
+        self.person = person
         self.idle_rounds = 0
 
 
@@ -78,6 +81,7 @@ class Directory:
         tasks: Tasks,
         keeps_prefix: Callable[[str], bool],
         watch_of: WatchOf = lambda _workspace: None,
+        unwatch: Callable[[UUID], None] = lambda _workspace_id: None,
     ) -> None:
         self._access = access
         self._looked_at = places
@@ -86,6 +90,7 @@ class Directory:
         self._tasks = tasks
         self._keeps_prefix = keeps_prefix
         self._watch_of = watch_of
+        self._unwatch = unwatch
         self._people: dict[Credential, Person] = {}
         self._nobodies: set[Credential] = set()
         self._seen_at = clock.monotonic()
@@ -149,26 +154,29 @@ class Directory:
         if loading is None:
             loading = asyncio.get_running_loop().create_future()
             self._loading[workspace_id] = loading
-            try:
-                await self._look_again([workspace_id], always=True)
-            except BaseException as error:
-                loading.set_exception(error)
-                loading.exception()  # it is raised below; nobody else need have waited
-                raise
-            else:
-                loading.set_result(self.places.get(str(workspace_id).encode()))
-            finally:
-                del self._loading[workspace_id]
+            # A task of its own: whoever asked first may go away, and the others still wait.
+            self._tasks.spawn(self._load(workspace_id, loading), name="look")
         return await asyncio.shield(loading)
 
-    def grant(self, credential: Credential, place: Place) -> Grant | None:
+    async def _load(self, workspace_id: UUID, loading: "asyncio.Future[Place | None]") -> None:
+        try:
+            await self._look_again([workspace_id], always=True)
+        except Exception as error:  # noqa: BLE001  # whoever waits for it is told
+            loading.set_exception(error)
+            loading.exception()
+        else:
+            loading.set_result(self.places.get(str(workspace_id).encode()))
+        finally:
+            del self._loading[workspace_id]
+
+    def grant(self, credential: Credential, person: Person, place: Place) -> Grant | None:
         """Return the way in, None if nobody knows where it listens. Whoever asks has decided that this person may enter."""
         if place.upstream is None:
             return None
         made = place.grants.get(credential)
         if made is None:
             strips = not self._keeps_prefix(place.workspace.spec.ide)
-            made = place.grants[credential] = Grant(credential, place, place.upstream, strips=strips)
+            made = place.grants[credential] = Grant(credential, person, place, place.upstream, strips=strips)
         return made
 
     async def find_again(self, place: Place) -> None:
@@ -203,18 +211,14 @@ class Directory:
         self._forget_unused()
         self._nobodies.clear()
         wanted = {grant.credential for place in self.places.values() for grant in place.grants.values()}
-        if wanted:
-            people = dict(await self._access.people(wanted))
-            for place in self.places.values():
-                changed = [
-                    grant
-                    for credential, grant in place.grants.items()
-                    if people.get(credential) != self._people.get(credential)
-                ]
-                place.end(changed)
-            self._people = people
-        else:
-            self._people = {}
+        before = set(self._people)
+        people = dict(await self._access.people(wanted)) if wanted else {}
+        for place in self.places.values():
+            # Who came while we asked was asked for on their own, later than this.
+            asked = [grant for grant in place.grants.values() if grant.credential in wanted]
+            place.end([grant for grant in asked if people.get(grant.credential) != grant.person])
+        came = {one: person for one, person in self._people.items() if one not in before}
+        self._people = people | came
         await self._look_again([place.workspace.id for place in self.places.values()])
         self._seen_at = self._clock.monotonic()
 
@@ -230,6 +234,7 @@ class Directory:
                     del place.grants[credential]
             if place.idle_rounds > _IDLE_ROUNDS_MAX:
                 del self.places[key]
+                self._unwatch(place.workspace.id)
 
     async def _look_again(self, ids: Collection[UUID], *, always: bool = False) -> None:
         if not ids:
@@ -246,6 +251,7 @@ class Directory:
         if row is None:
             if place is not None:
                 del self.places[key]
+                self._unwatch(workspace_id)
                 place.end(place.grants.values())
                 place.tell()
             return

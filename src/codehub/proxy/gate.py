@@ -37,7 +37,7 @@ from codehub.ports.access import Places
 from codehub.ports.store import Ruled, StoreUnavailable, UnknownWorkspace
 from codehub.ports.system import Clock, Tasks
 from codehub.proxy.answers import RETRY_S, bad_gateway, error, redirect, unavailable
-from codehub.proxy.directory import Directory, Place
+from codehub.proxy.directory import Directory, Grant, Place
 from codehub.proxy.pages import ACTIONS, language_of, limit_page, resting_page, told_progress, waking_page
 from codehub.proxy.requests import RequestHead
 from codehub.proxy.targets import Answer, Target
@@ -109,10 +109,12 @@ class WorkspaceGate:
             return unavailable("codehub's API does not answer right now.")
         place = self._directory.places.get(head.target[3:_ID_END])
         credential = head.block.credential
-        if place is None or credential is None:
+        if place is None or credential is None or not isinstance(target, Grant) or not target.alive:
             return bad_gateway("The workspace is gone.")
         await self._directory.find_again(place)
-        return self._directory.grant(credential, place) or bad_gateway("The workspace does not listen.")
+        return self._directory.grant(credential, target.person, place) or bad_gateway(
+            "The workspace does not listen."
+        )
 
     def _look(self, head: RequestHead) -> Answer | Awaitable[Target | Answer]:
         match = _WORKSPACE_PATH.fullmatch(head.target)
@@ -159,7 +161,8 @@ class WorkspaceGate:
                 return _refused(decision, head, visit)
             case Connect():
                 assert place is not None
-                return await self._connect(head, place)
+                assert person is not None
+                return await self._connect(head, person, place)
             case Later():
                 return unavailable("The workspace sleeps. Open it in a browser to wake it.")
             case Show(page):
@@ -178,13 +181,13 @@ class WorkspaceGate:
                     return waking_page(place.workspace, progress, language)
                 return await self._wait(head, visit, place.workspace.id, language)
 
-    async def _connect(self, head: RequestHead, place: Place) -> Target | Answer:
+    async def _connect(self, head: RequestHead, person: Person, place: Place) -> Target | Answer:
         credential = head.block.credential
         assert credential is not None
-        grant = self._directory.grant(credential, place)
+        grant = self._directory.grant(credential, person, place)
         if grant is None:
             await self._directory.find_again(place)
-            grant = self._directory.grant(credential, place)
+            grant = self._directory.grant(credential, person, place)
         return grant or bad_gateway("The workspace runs, but nobody knows where it listens.")
 
     async def _wake(self, place: Place, person: Person) -> Ruled:
