@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -83,8 +84,8 @@ class Observer:
         """Look at everything, all backends side by side."""
         instances, volumes = self._platforms.instances, self._platforms.storage
         seen_instances, seen_volumes = await asyncio.gather(
-            _each({backend: _look("instances", one.list_all) for backend, one in instances.items()}),
-            _each({backend: _look("volumes", one.list_volumes) for backend, one in volumes.items()}),
+            _each({backend: partial(_look, "instances", one.list_all) for backend, one in instances.items()}),
+            _each({backend: partial(_look, "volumes", one.list_volumes) for backend, one in volumes.items()}),
         )
         return Looks(
             {
@@ -127,7 +128,9 @@ class Observer:
                 return listed
             return {found.key: Archive(found.committed) for found in listed}
 
-        swept = await _each({backend: one(storage) for backend, storage in self._platforms.storage.items()})
+        swept = await _each(
+            {backend: partial(one, storage) for backend, storage in self._platforms.storage.items()}
+        )
         looks: dict[UUID, ArchiveLook] = {}
         for workspace in workspaces:
             listed = swept.get(workspace.spec.storage_backend, Blind.UNREACHABLE)
@@ -179,6 +182,7 @@ async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
         return Blind.UNREACHABLE
 
 
-async def _each(looks: Mapping[K, Awaitable[T]]) -> dict[K, T]:
-    found = await asyncio.gather(*looks.values())
+async def _each(looks: Mapping[K, Callable[[], Awaitable[T]]]) -> dict[K, T]:
+    """Look side by side. They are begun here, so that one who is cancelled before leaves no look half made."""
+    found = await asyncio.gather(*(look() for look in looks.values()))
     return dict(zip(looks, found, strict=True))

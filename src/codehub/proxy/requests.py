@@ -26,6 +26,7 @@ _PLAIN_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _LINE = re.compile(rb"([A-Z]{3,16}) (/[!-\"$-\[\]-~]*) HTTP/1\.1\r\n")
 _TARGET = re.compile(rb"/[!-\"$-\[\]-~]*")
 _BLOCKS_MAX = 512
+_BLOCK_BYTES_MAX = 4096
 _END = b"\r\n\r\n"
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE PATCH OPTIONS PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
@@ -309,7 +310,8 @@ class RequestHead:
             block = HeaderBlock(raw, is_http_1_0=False)
             if len(self._blocks) >= _BLOCKS_MAX:
                 self._blocks.clear()
-            self._blocks[rest] = block
+            if len(rest) <= _BLOCK_BYTES_MAX:
+                self._blocks[rest] = block
         self._take(block, *line.groups())
 
     def _read_uncommon(self, raw: bytes) -> None:
