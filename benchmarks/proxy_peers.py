@@ -5,12 +5,13 @@ nginx and wrk come from Debian, Caddy from PyPI, configurable-http-proxy from np
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,7 +167,9 @@ def process(name: str, command: Sequence[str], port: int) -> Iterator[Peer]:
         _until_listening(name, running, port)
         yield Peer(name, port, (running.pid,))
     finally:
-        running.terminate()
+        for pid in _family((running.pid,)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
         try:
             running.wait(5)
         except subprocess.TimeoutExpired:
