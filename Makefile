@@ -62,7 +62,7 @@ mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (
 	$(BIN)/python -m tests.simulation --mutants
 
 UP := tests/api/test_up.py tests/api/test_command.py tests/api/test_users_command.py tests/api/test_curl_circle.py \
-	tests/api/test_settings.py tests/api/test_logs.py
+	tests/api/test_edge.py tests/api/test_workers.py tests/api/test_settings.py tests/api/test_logs.py
 test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, and the whole circle with curl alone
 	@scripts/suite test-up 120 $(PYTEST) -n 2 --dist loadfile $(UP)
 

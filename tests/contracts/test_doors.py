@@ -8,9 +8,14 @@ import pytest
 from tests.support.stores import PostgresWorld
 
 from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.postgres.doors import PostgresDoorkeeper
+from codehub.adapters.system.machine import SystemIdentity, SystemRandomness
+from codehub.adapters.system.passwords import Argon2Passwords
+from codehub.core.access import Role, Scope
 from codehub.core.visit import Visitor
 from codehub.ports.doors import Credential
+from codehub.service.access import AccessService, SignedIn
 
 SESSION = Credential("session", b"a session")
 READS = Credential("token", b"cht_reads")
@@ -60,6 +65,37 @@ async def test_on_postgres_a_sessions_secret_is_no_token_and_the_reverse(postgre
         await doorkeeper.people([Credential("token", SESSION.secret), Credential("session", WRITES.secret)])
         == {}
     )
+
+
+async def test_on_postgres_what_the_access_service_hands_out_opens_the_doors_until_it_ends(
+    postgres: PostgresWorld,
+) -> None:
+    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    hints = MemoryHints()
+    access = AccessService(
+        postgres.access,
+        Argon2Passwords(memory_kb=64, rounds=1),
+        hints,
+        randomness=SystemRandomness(),
+        identity=SystemIdentity(),
+    )
+    ann = await access.add_user("ann", "correct horse", Role.MEMBER)
+    signed_in = await access.login("ann", "correct horse", address="127.0.0.1")
+    assert isinstance(signed_in, SignedIn)
+    person = await access.authenticate(signed_in.session, None)
+    assert person is not None
+    token, word = await access.make_token(person, name="ci", scope=Scope.READ, lasts=None)
+    session, key = Credential("session", signed_in.session.encode()), Credential("token", word.encode())
+    assert await doorkeeper.people([session, key]) == {
+        session: Visitor(ann.id, "ann"),
+        key: Visitor(ann.id, "ann", may_write=False),
+    }
+    async with hints.listen() as heard:
+        await access.delete_token(person, token.id)
+        assert ann.id in await anext(heard)
+        await access.logout(person)
+        assert ann.id in await anext(heard)
+    assert await doorkeeper.people([session, key]) == {}
 
 
 @pytest.mark.parametrize("how", ["expired", "disabled", "logged out"])

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from tests.support.edge import Talk, server, until
 from tests.support.hub import ANN, BOBS, COOKIE, NAVIGATION, ORIGIN, READS, SESSION, WRITES, Hub, hub
+from tests.support.workspaces import OWNER_ID
 
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
@@ -15,6 +16,7 @@ from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
 from codehub.ports.doors import Credential
 from codehub.ports.store import Loaded, StoreUnavailable
+from codehub.proxy import directory
 from codehub.proxy.gate import GateRules
 from codehub.service.workspaces import By
 
@@ -307,6 +309,38 @@ async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
             assert await talk.is_closed()
         await talk.close()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "anybody"])
+async def test_a_hint_about_people_ends_what_they_have_open_before_the_next_round(
+    is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        talk = await tunnel(made, row)
+        monkeypatch.setattr(directory, "_ROUND_S", 3600.0)
+        await until(lambda: made.directory._round_at > made.directory._clock.monotonic() + 60)
+        made.doorkeeper.turn_out(SESSION)
+        if is_named:
+            await made.people_hints.send({OWNER_ID})
+        else:
+            made.people_hints.lose_connections()
+        async with asyncio.timeout(2):
+            assert await talk.is_closed()
+        await talk.close()
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
+
+
+async def test_hints_however_many_put_no_round_off() -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        talk = await tunnel(made, row)
+        made.doorkeeper.turn_out(SESSION)
+        async with asyncio.timeout(3):
+            while not talk.reader.at_eof():
+                await made.store._hints.send({row.id})
+                await asyncio.sleep(0.01)
+        await talk.close()
 
 
 @pytest.mark.parametrize("how", ["stop", "delete"])
