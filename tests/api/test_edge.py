@@ -1,6 +1,7 @@
 """`codehub up` through its edge: the API knows who really asks, and a person's own workspace opens to nobody else."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -32,6 +33,23 @@ def test_the_api_behind_the_edge_knows_who_really_asks(
         assert (429 in codes) is not is_believed
         answer = client.get("/healthz", headers={"X-Request-Id": "one-id"})
         assert answer.headers.get_list("x-request-id") == ["one-id"]
+
+
+def test_events_arrive_at_once_through_the_edge_and_end_with_the_session(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "data", initial_admin_password=PASSWORD) as server,
+        httpx.Client(base_url=server.address) as admin,
+    ):
+        assert login(admin, "admin") == 200
+        with admin.stream("GET", f"{API}/events", timeout=PATIENCE_S) as stream:
+            lines = stream.iter_lines()
+            assert "event: heartbeat" in [next(lines), next(lines)]
+            made = admin.post(f"{API}/workspaces", json={"name": "demo", "desired_state": "PENDING"})
+            assert made.status_code == 201
+            assert any(line.startswith("event: workspace_") for line in lines)
+            assert admin.post(f"{API}/logout").status_code == 204
+            with suppress(httpx.RemoteProtocolError):
+                assert "event: heartbeat" not in lines, "the stream outlived its session"
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
