@@ -62,20 +62,21 @@ mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (
 	$(BIN)/python -m tests.simulation --mutants
 
 UP := tests/api/test_up.py tests/api/test_command.py tests/api/test_users_command.py tests/api/test_curl_circle.py \
-	tests/api/test_edge.py tests/api/test_workers.py tests/api/test_settings.py tests/api/test_logs.py
+	tests/api/test_settings.py tests/api/test_logs.py
+EDGE := tests/api/test_edge.py tests/api/test_workers.py
 test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, and the whole circle with curl alone
 	@scripts/suite test-up 120 $(PYTEST) -n 2 --dist loadfile $(UP)
 
 test-api: $(DEV) engines ## the API from outside, on PostgreSQL: people, workspaces, events, hostile requests, the whole document
-	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api $(UP:%=--ignore %)
+	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api $(UP:%=--ignore %) $(EDGE:%=--ignore %)
 
 FUZZ_EXAMPLES ?= 1000
 fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mode, then chains of calls
 	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) -n 2 tests/api/test_document.py
 	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) tests/fuzz
 
-test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity
-	@scripts/suite test-proxy 100 $(PYTEST) -n 2 tests/proxy
+test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
+	@scripts/suite test-proxy 120 $(PYTEST) -n 2 tests/proxy $(EDGE)
 
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines
