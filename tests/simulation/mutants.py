@@ -8,6 +8,8 @@ from typing import Any
 from unittest import mock
 from uuid import UUID
 
+from tests.simulation import people
+
 from codehub.adapters.memory import instances as memory_instances
 from codehub.adapters.memory import storage as memory_storage
 from codehub.adapters.memory import store as memory_store
@@ -215,10 +217,7 @@ def clear_dirty_when_archiving_begins() -> Any:
 
 @mutant
 def use_a_condemned_volume() -> Any:
-    return [
-        patched(judge, "is_condemned", lambda _status: False),
-        patched(plan, "is_condemned", lambda _status: False),
-    ]
+    return [patched(each, "is_condemned", lambda _status: False) for each in (judge, plan, people)]
 
 
 @mutant
