@@ -111,7 +111,7 @@ class Settings(BaseSettings):
     )
     trusted_proxies: str = Field(
         "",
-        description="Addresses or networks, with commas between, whose `X-Forwarded-For` counts, e.g. `10.0.0.0/8`. Default: nobody's.",
+        description="Addresses or networks, with commas between, whose `X-Forwarded-…` counts, e.g. `10.0.0.0/8`. Default: nobody's.",
     )
 
     limit_running_per_user: int = Field(
@@ -131,6 +131,24 @@ class Settings(BaseSettings):
     )
     active_period_seconds: float = Field(
         2.0, gt=0, description="How often the controller looks while something moves, in seconds."
+    )
+
+    activity_flush_seconds: float = Field(
+        30.0,
+        gt=0,
+        description="How late the use of a workspace may be recorded, in seconds; a quarter of a shorter time to live.",
+    )
+    wake_archived: bool = Field(False, description="Whether a visit restores a workspace from the archive.")
+    wake_wait_seconds: float = Field(
+        60.0,
+        ge=0,
+        description="How long a program that visits a sleeping workspace waits for it, in seconds.",
+    )
+    proxy_workers: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="How many processes serve the port. 0: none of their own, it is served beside everything else.",
     )
 
     @field_validator("data_dir")

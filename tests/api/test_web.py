@@ -8,8 +8,6 @@ from httpx import AsyncClient
 from tests.support.site import open_site
 from tests.support.stores import memory_world
 
-from codehub.api.first_page import preferred_language
-
 
 async def fine() -> None:
     return None
@@ -72,21 +70,6 @@ async def test_a_plain_request_id_is_kept_and_any_other_replaced(
 ) -> None:
     answer = await client.get("/healthz", headers={"X-Request-Id": given})
     assert (answer.headers["x-request-id"] == given) is is_kept
-
-
-@pytest.mark.parametrize(
-    ("header", "language"),
-    [
-        ("ko-KR,ko;q=0.9,en;q=0.8", "ko"),
-        ("en;q=0.9,ko;q=0.1", "en"),
-        ("fr", "en"),
-        ("", "en"),
-        ("ko;q=x", "en"),
-        ("KO", "ko"),
-    ],
-)
-def test_the_page_speaks_the_browsers_language(header: str, language: str) -> None:
-    assert preferred_language(header) == language
 
 
 async def test_the_first_page_is_in_english_or_korean_and_can_load_nothing(client: AsyncClient) -> None:

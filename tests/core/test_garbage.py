@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
-from tests.support.workspaces import KEY, NOW, OP_ID, WORKSPACE_ID, ago, error, workspace
+from tests.support.workspaces import KEY, NOW, OP_ID, WORKSPACE_ID, ago, error, home, workspace
 
 from codehub.core.garbage import Found, Thing, sort_garbage
-from codehub.core.operations import Operation, Phase
+from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
 
 GRACE = timedelta(hours=2)
@@ -49,6 +49,22 @@ def test_only_what_nobody_could_need_goes(found: Found, row: Workspace, goes: bo
     result = sort_garbage([found], {row.id: row}, NOW, grace=GRACE)
     assert [removal.found for removal in result.removals] == ([found] if goes else [])
     assert result.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("row", "goes"),
+    [
+        (workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home(None)), True),
+        (workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home("v1")), False),
+        (workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=OTHER, home_ctx=home(None)), False),
+        (workspace(Phase.ARCHIVED, DesiredState.RUNNING, archive_key=KEY, home_ctx=home(None)), False),
+    ],
+)
+def test_a_volume_that_a_late_restore_left_goes_where_the_archive_is_whole(
+    row: Workspace, goes: bool
+) -> None:
+    result = sort_garbage([archive(KEY), VOLUME], {row.id: row}, NOW, grace=GRACE)
+    assert [removal.found for removal in result.removals] == ([VOLUME] if goes else [])
 
 
 def test_what_the_database_does_not_know_is_reported_and_not_touched() -> None:

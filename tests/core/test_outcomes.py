@@ -420,6 +420,20 @@ def test_recovery_from_a_container_without_volume_begins_with_stopping() -> None
     )
 
 
+def test_nothing_is_started_on_a_condemned_volume() -> None:
+    row = workspace(Phase.STANDBY, archive_key=KEY, home_ctx=home("v1"))
+    look = seen(None, OUR_VOLUME, COMMITTED)
+    planned = plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True)
+    assert planned == Begin(Operation.ARCHIVING, Why.CONDEMNED)
+
+
+def test_archiving_what_is_saved_already_condemns_its_volume_at_once() -> None:
+    row = workspace(Phase.STANDBY, archive_key=KEY, home_ctx=home("v1", marker=KEY))
+    assert begin(row, Operation.ARCHIVING).home_ctx.restore_marker is None
+    unsaved = workspace(Phase.STANDBY, archive_key=KEY, home_ctx=home("v1", marker=KEY, dirty=True))
+    assert begin(unsaved, Operation.ARCHIVING).home_ctx.restore_marker == KEY
+
+
 def test_an_error_that_was_seen_before_keeps_its_time() -> None:
     lost = error(ErrorReason.DATA_LOST, at=ago(50))
     row = workspace(Phase.ERROR, error_info=lost, home_ctx=home("v1", dirty=True))

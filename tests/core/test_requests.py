@@ -20,7 +20,7 @@ from tests.support.workspaces import (
 
 from codehub.core.errors import ErrorReason
 from codehub.core.history import Event, EventKind, observed, wished
-from codehub.core.idle import idle_wish, sleeps_at
+from codehub.core.idle import idle_wish, sleeps_at, sleeps_soon
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.wishes import (
     Accepted,
@@ -223,6 +223,15 @@ def test_only_a_running_workspace_says_when_it_sleeps() -> None:
     spec = {"last_access_at": ago(100)}
     assert sleeps_at(workspace(Phase.RUNNING, spec=spec)) == ago(-200)
     assert sleeps_at(workspace(Phase.STANDBY, DesiredState.STANDBY, spec=spec)) is None
+
+
+def test_people_are_told_shortly_before_it_sleeps() -> None:
+    row = workspace(Phase.RUNNING, spec={"last_access_at": ago(100)})
+    assert sleeps_soon(row, NOW, warning_s=60) is None
+    assert sleeps_soon(row, NOW, warning_s=200) == ago(-200)
+    assert sleeps_soon(row, NOW + timedelta(seconds=150), warning_s=60) == ago(-200)
+    kept = workspace(Phase.RUNNING, spec={"last_access_at": ago(100), "standby_ttl_seconds": None})
+    assert sleeps_soon(kept, NOW, warning_s=1000) is None
 
 
 @pytest.mark.parametrize(

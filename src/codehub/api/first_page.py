@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from html import escape
 
+from codehub.core.language import preferred_language
+
 PAGE_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -24,18 +26,6 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
         "ready": "필요한 것이 모두 준비되었습니까?",
     },
 }
-
-
-def preferred_language(accept_language: str) -> str:
-    """Return `ko` or `en`, whichever the browser names first with the higher weight."""
-    best, best_weight = "en", 0.0
-    for entry in accept_language.split(","):
-        tag, _, parameter = entry.strip().partition(";")
-        language = tag.strip().lower().partition("-")[0]
-        weight = _weight(parameter)
-        if language in _WORDS and weight > best_weight:
-            best, best_weight = language, weight
-    return best
 
 
 def first_page(accept_language: str) -> str:
@@ -63,13 +53,3 @@ dd {{ margin: 0; }}
 </main>
 </html>
 """
-
-
-def _weight(parameter: str) -> float:
-    name, _, value = parameter.strip().partition("=")
-    if name != "q":
-        return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0

@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
 
 import structlog
@@ -16,17 +16,20 @@ from codehub.adapters.postgres.migrate import MigrationRefused
 from codehub.adapters.prometheus.meters import PrometheusMeters
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.access import ADMIN, first_admin, make_access
-from codehub.app.control import control, garbage_collector
+from codehub.app.control import control, garbage_collector, make_service
 from codehub.app.database import database, database_beside, stores
+from codehub.app.edge import StoredPlaces, edge
 from codehub.app.errors import CannotStart
 from codehub.app.face import make_web
 from codehub.app.local import local_platform
 from codehub.app.roles import supervised
-from codehub.app.web import bound, serving
+from codehub.app.web import inner_socket, serving
+from codehub.app.workers import edge_workers, shared_port
 from codehub.engine.gc import Collected
 from codehub.engine.system import System
 from codehub.logs import configure_logs
 from codehub.ports.backends import BackendUnreachable
+from codehub.ports.instances import UnixUpstream
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings, unknown_settings
 
@@ -53,11 +56,13 @@ def run_gc(settings: Settings, tell: Callable[[Collected], None], *, dry_run: bo
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Start everything, say so, and run until cancelled. Whatever was started is stopped again, in reverse."""
     system, meters = _system(), PrometheusMeters()
-    with bound(settings) as listener:
-        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+    workers = settings.proxy_workers
+    with shared_port(settings, workers) as listeners, inner_socket() as (inner, inner_path):
+        settings = settings.model_copy(update={"port": listeners[0].getsockname()[1]})
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
-            stored = await enter(stores(await enter(database(settings, system)), system, settings.redis_url))
+            connect_args = await enter(database(settings, system))
+            stored = await enter(stores(connect_args, system, settings.redis_url))
             local = await enter(local_platform(settings, stored, system, stops=True))
             is_controlled = await enter(control(settings, stored, local.platforms, system, meters))
             access = make_access(stored, system)
@@ -74,7 +79,23 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
             )
             feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
             stack.callback(feed.cancel)
-            await enter(serving(web.app, listener, system))
+            await enter(serving(web.app, inner, system))
+            at_the_edge: AbstractAsyncContextManager[object] = (
+                edge_workers(listeners, connect_args, inner_path, system)
+                if workers
+                else edge(
+                    settings,
+                    listeners[0],
+                    UnixUpstream(inner_path),
+                    places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
+                    doorkeeper=stored.doorkeeper,
+                    service=make_service(settings, stored),
+                    hints=stored.hints,
+                    people_hints=stored.people_hints,
+                    system=system,
+                )
+            )
+            await enter(at_the_edge)
             for warning in local.warnings:
                 print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
             announce(f"address: {settings.base_url}")

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
+from codehub.adapters.postgres.doors import PostgresDoorkeeper
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
 from codehub.adapters.postgres.migrate import migrate
@@ -32,6 +33,7 @@ class Stores:
     api: PostgresApiStore
     controller: PostgresControllerStore
     access: PostgresAccess
+    doorkeeper: PostgresDoorkeeper
     hints: Hints
     api_hints: Hints
     people_hints: PostgresHints
@@ -102,6 +104,7 @@ async def stores(
             PostgresApiStore(api_pool, api_hints),
             PostgresControllerStore(pool, hints),
             PostgresAccess(api_pool),
+            PostgresDoorkeeper(api_pool),
             hints,
             api_hints,
             people_hints,

@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -76,10 +78,20 @@ async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIte
 
 
 @contextmanager
-def bound(settings: Settings) -> Iterator[socket.socket]:
-    """Take the port before anything else is started: that it is taken should be known at once."""
+def inner_socket() -> Iterator[tuple[socket.socket, Path]]:
+    """Yield a socket that only codehub itself reaches, for the API behind the edge. Its path is short: there is a limit."""
+    with tempfile.TemporaryDirectory(prefix="codehub-") as directory:
+        path = Path(directory) / "api.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(path))
+            yield listener, path
+
+
+@contextmanager
+def bound(settings: Settings, *, is_shared: bool = False) -> Iterator[socket.socket]:
+    """Take the port before anything else is started: that it is taken should be known at once. Shared: by several sockets of ours."""
     try:
-        listener = listening(settings.host, settings.port)
+        listener = listening(settings.host, settings.port, is_shared=is_shared)
     except OSError as error:
         raise CannotStart(
             f"can't listen on {settings.host}:{settings.port} ({error.strerror}): "
@@ -89,12 +101,14 @@ def bound(settings: Settings) -> Iterator[socket.socket]:
         yield listener
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
     """Return a socket that is bound there. What it accepts inherits its options."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         # A head and its body are two writes: without this the second would wait for the first's acknowledgement, 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # A peer that vanished, or takes nothing, is let go of by the kernel.

@@ -53,9 +53,9 @@ def may_manage(person: Person, owner_id: UUID) -> bool:
     return person.id == owner_id or person.is_admin
 
 
-def may_enter(person: Person, owner_id: UUID) -> bool:
+def may_enter(person_id: UUID, owner_id: UUID) -> bool:
     """Whether they may use what runs in it: its owner alone, admins not either."""
-    return person.id == owner_id
+    return person_id == owner_id
 
 
 def is_foreign(origin: str | None, fetch_site: str | None, base_url: str) -> bool:

@@ -11,6 +11,13 @@ def sleeps_at(workspace: Workspace) -> datetime | None:
     return _deadline(workspace) if workspace.status.phase is Phase.RUNNING else None
 
 
+def sleeps_soon(workspace: Workspace, now: datetime, *, warning_s: float) -> datetime | None:
+    """Return when it will be stopped, if that is so near that people should be told; None if there is nothing to say."""
+    deadline = sleeps_at(workspace)
+    is_near = deadline is not None and now >= deadline - timedelta(seconds=warning_s)
+    return deadline if is_near else None
+
+
 def idle_wish(workspace: Workspace, now: datetime) -> DesiredState | None:
     """Return the wish of a workspace whose time is up. One that still moves, or is to move, is left alone."""
     deadline = _deadline(workspace)

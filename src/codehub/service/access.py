@@ -1,7 +1,7 @@
 """Signing in and keys: words in, persons out. Whoever guards a door asks here; no web framework is needed.
 
-`authenticate(cookie or bearer) -> Person` and `owner_of(workspace_id)` are all that a proxy needs. What it remembers of a user it
-forgets when a hint names that user: sent whenever a key of theirs ends, their role changes or they are disabled.
+Whoever remembers something of a user, as the proxy does (`ports/doors.py`), looks again when a hint names that user: sent whenever a key of
+theirs ends, their role changes or they are disabled.
 """
 
 import hashlib

@@ -40,6 +40,16 @@ WHERE s.id_sha256 = $1 AND s.expires_at > now() AND NOT u.disabled;
 -- name: prolong_session
 UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + $2::interval WHERE id_sha256 = $1;
 
+-- name: people
+-- Whom sessions ($1) and tokens ($2) belong to, by the hashes they are stored under: those that are valid now, of people who are not disabled.
+SELECT 'session' AS kind, s.id_sha256 AS sha256, u.id, u.username, 'write' AS scope
+FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.id_sha256 = ANY ($1::bytea[]) AND s.expires_at > clock_timestamp() AND NOT u.disabled
+UNION ALL
+SELECT 'token', t.token_sha256, u.id, u.username, t.scope
+FROM api_tokens t JOIN users u ON u.id = t.user_id
+WHERE t.token_sha256 = ANY ($2::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()) AND NOT u.disabled;
+
 -- name: add_token
 INSERT INTO api_tokens (id, user_id, name, token_sha256, scope, expires_at)
 VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::interval)

@@ -1,0 +1,116 @@
+"""codehub's proxy as a process to be measured: `PORT UPSTREAM ECHO WORKERS`. Session and owner are checked for every request."""
+
+import asyncio
+import os
+import socket
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import uvloop
+from benchmarks.proxy_peers import SESSION, WORKSPACE
+
+from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.memory.store import MemoryStore
+from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
+from codehub.app.edge import StoredPlaces
+from codehub.core.limits import Limits
+from codehub.core.operations import DesiredState, Phase
+from codehub.core.visit import Visitor
+from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
+from codehub.ports.doors import Credential
+from codehub.ports.instances import TcpUpstream, Upstream
+from codehub.ports.store import Change
+from codehub.proxy.directory import Directory
+from codehub.proxy.edge import Edge
+from codehub.proxy.gate import GateRules, WorkspaceGate
+from codehub.proxy.targets import Target
+from codehub.service.workspaces import WorkspaceService
+
+OWNER = Visitor(UUID(int=1), "bench")
+SPEC = Spec(
+    owner_user_id=OWNER.user_id,
+    name="bench",
+    image_ref="image",
+    ide="code-server",
+    instance_backend=InstanceBackend.LOCAL_DOCKER,
+    storage_backend=StorageBackend.DOCKER_VOLUME,
+    home_store_key="home",
+    desired_state=DesiredState.RUNNING,
+)
+
+
+class Listening(StoredPlaces):
+    """A place whose instance listens on a given port."""
+
+    address: Upstream
+
+    async def upstream(self, _workspace: Workspace) -> Upstream | None:
+        return self.address
+
+
+class TwoServers:
+    """The gate, with another server for sockets: the one behind that is quick at files knows no WebSockets."""
+
+    def __init__(self, gate: WorkspaceGate, sockets: WorkspaceGate) -> None:
+        self._gate = gate
+        self._sockets = sockets
+        self.find_again = gate.find_again
+
+    def admit(self, head):  # type: ignore[no-untyped-def]
+        return (self._gate if head.upgrade is None else self._sockets).admit(head)
+
+
+async def serve(port: int, upstream: int, echo: int) -> None:
+    clock, tasks = SystemClock(), SystemTasks()
+    edges = []
+    gates = []
+    for number in (upstream, echo):
+        hints = MemoryHints()
+        store = MemoryStore(now=lambda: datetime.now(UTC), hints=hints)
+        await store.create_user(OWNER.user_id, username="bench", password_hash="$argon2id$", role="member")
+        row = await store.create_workspace(UUID(WORKSPACE), SPEC, [])
+        await store.persist([Change(row.id, replace(row.status, phase=Phase.RUNNING))])
+        doorkeeper = MemoryDoorkeeper()
+        doorkeeper.let_in(Credential("session", SESSION.encode()), OWNER)
+        places = Listening(store, store, {})
+        places.address = TcpUpstream("127.0.0.1", number)
+        directory = Directory(
+            doorkeeper,
+            places,
+            hints,
+            MemoryHints(),
+            clock=clock,
+            tasks=tasks,
+            keeps_prefix=lambda _ide: False,
+        )
+        edges.append(directory)
+        service = WorkspaceService(store, limits=Limits(), trash_s=1)
+        rules = GateRules(frozenset())
+        api = Target(places.address)
+        gates.append(WorkspaceGate(directory, places, service, api, rules, clock=clock, tasks=tasks))
+    edge = Edge(TwoServers(*gates), clock=clock, tasks=tasks, randomness=SystemRandomness())
+    for directory in edges:
+        directory.in_use = edge.targets_in_use
+        tasks.spawn(directory.run(), name="directory")
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind(("127.0.0.1", port))
+    async with edge.serving(listener):
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    port, upstream, echo, workers = (int(word) for word in sys.argv[1:5])
+    for _ in range(workers - 1):
+        if os.fork() == 0:
+            break
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(port, upstream, echo))
+
+
+if __name__ == "__main__":
+    main()

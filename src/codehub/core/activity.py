@@ -1,0 +1,87 @@
+"""Telling a working person from an open tab: what a request or a socket's traffic is goes in, whether it counts as use comes out.
+
+The rules belong to the IDE, as data (docs/adr/0018). Time comes in as seconds; nothing here has a clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from codehub.core.visit import Intent, Visit, intent
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_BUCKET_S = 10
+_BUCKETS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class IdeProfile:
+    """What the proxy must know of an IDE."""
+
+    keeps_prefix: bool = False
+    """Whether it wants to be asked for /w/{id}/… rather than for what follows."""
+    busy_bytes_per_minute: int | None = None
+    """More than this many bytes up a minute, over all its sockets and uncompressed, are somebody's work."""
+    counts_frames_up: bool = False
+    """Whether every data frame from the browser is somebody's work."""
+    busy_frames_down_per_minute: int | None = None
+    """That many data frames down a minute are a terminal or a cell that prints."""
+    writes_under: tuple[str, ...] | None = None
+    """The paths below which a changing request counts; None: anywhere."""
+
+
+PROFILES: Mapping[str, IdeProfile] = {
+    "code-server": IdeProfile(busy_bytes_per_minute=2_000),
+    "jupyterlab": IdeProfile(
+        keeps_prefix=True,
+        counts_frames_up=True,
+        busy_frames_down_per_minute=12,
+        writes_under=("/api/contents", "/api/sessions", "/api/kernels", "/api/terminals"),
+    ),
+    "http": IdeProfile(busy_bytes_per_minute=2_000),
+}
+_OTHER = IdeProfile(busy_bytes_per_minute=2_000)
+
+
+def profile_of(ide: str) -> IdeProfile:
+    return PROFILES.get(ide, _OTHER)
+
+
+def counts_as_use(profile: IdeProfile, visit: Visit, path: str) -> bool:
+    """Whether a request is somebody's doing. `path` is what follows /w/{id}."""
+    kind = intent(visit)
+    if kind is not Intent.BACKGROUND:
+        return True
+    if visit.is_upgrade or visit.method in _SAFE:
+        return False
+    return profile.writes_under is None or path.startswith(profile.writes_under)
+
+
+class Window:
+    """How much there was in the last minute, and whether that is more than an idle tab's."""
+
+    __slots__ = ("_bucket", "_per_bucket", "_per_minute", "_sizes", "_total")
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._per_bucket = per_minute / _BUCKETS
+        self._bucket = 0
+        self._sizes = [0] * _BUCKETS
+        self._total = 0
+
+    def add(self, size: int, at_s: float) -> bool:
+        """Note it, and say whether somebody is at work now: a busy minute, and a busy moment in it."""
+        bucket = int(at_s) // _BUCKET_S
+        if bucket != self._bucket:
+            passed = bucket - self._bucket
+            self._bucket = bucket
+            kept = self._sizes[passed:] if passed < _BUCKETS else []
+            self._sizes = kept + [0] * (_BUCKETS - len(kept))
+            self._total = sum(self._sizes)
+        self._sizes[-1] += size
+        self._total += size
+        return self._total > self._per_minute and self._sizes[-1] > self._per_bucket
+
+
+def flush_after_s(standby_ttl_s: int | None, longest_s: float) -> float:
+    """Return how old an unrecorded use may become: a quarter of a short time to live (spec §5)."""
+    return longest_s if standby_ttl_s is None else min(longest_s, standby_ttl_s / 4)

@@ -1,0 +1,25 @@
+"""Languages: what a browser prefers goes in, one that codehub speaks comes out."""
+
+LANGUAGES = ("en", "ko")
+
+
+def preferred_language(accept_language: str) -> str:
+    """Return `ko` or `en`, whichever the browser names first with the higher weight."""
+    best, best_weight = LANGUAGES[0], 0.0
+    for entry in accept_language.split(","):
+        tag, _, parameter = entry.strip().partition(";")
+        language = tag.strip().lower().partition("-")[0]
+        weight = _weight(parameter)
+        if language in LANGUAGES and weight > best_weight:
+            best, best_weight = language, weight
+    return best
+
+
+def _weight(parameter: str) -> float:
+    name, _, value = parameter.strip().partition("=")
+    if name != "q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,205 @@
+"""A visit to a workspace: who comes how, and where the workspace is, go in; one decision comes out (spec §8). Nothing is done here."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from codehub.core.access import may_enter
+from codehub.core.judge import is_condemned
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.wishes import Refusal, Refused, Ruling
+from codehub.core.workspace import StorageBackend, Workspace
+
+
+class Intent(StrEnum):
+    """What kind of visit it is. Only the first two wake a workspace."""
+
+    NAVIGATION = "navigation"
+    """A person goes there: their browser wants a page."""
+    PROGRAM = "program"
+    """Something that is no browser, and asks because somebody told it to."""
+    BACKGROUND = "background"
+    """A page that is open anyway: its scripts, its sockets, its retries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a request says of itself, as far as it decides. Empty where it says nothing."""
+
+    method: str = "GET"
+    is_upgrade: bool = False
+    fetch_mode: str = ""
+    fetch_dest: str = ""
+    fetch_site: str = ""
+    purpose: str = ""
+    agent: str = ""
+    accept: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who asks, as the session or the token says."""
+
+    user_id: UUID
+    username: str
+    may_write: bool = True
+    """False for a token that may only read: what a workspace does on a request is never mere reading."""
+
+
+class Page(StrEnum):
+    """Our own pages; the value of X-Codehub-Page."""
+
+    WAKING = "waking"
+    ARCHIVED = "archived"
+    PENDING = "pending"
+    ERROR = "error"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """Nobody knows who this is."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoSuch:
+    """There is no such workspace, or no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """It runs: go in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Record the wish RUNNING, within the limits; then follow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Something is under way that leads there: show it, or wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """It sleeps, and this visit may not wake it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Only a person can go on from here."""
+
+    page: Page
+
+
+@dataclass(frozen=True, slots=True)
+class AtLimit:
+    """One more would be too many."""
+
+    refused: Refused
+
+
+Decision = SignIn | NoSuch | Forbidden | Connect | Wake | Follow | Later | Show
+_CLIMBS = (DesiredState.RUNNING, DesiredState.STANDBY)
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def intent(visit: Visit) -> Intent:
+    """Say what kind of visit it is (wire.md, Proxy)."""
+    if visit.is_upgrade:
+        return Intent.BACKGROUND
+    if visit.fetch_mode or visit.fetch_dest or visit.fetch_site:
+        is_navigation = (
+            visit.method == "GET"
+            and visit.fetch_mode == "navigate"
+            and visit.fetch_dest == "document"
+            and not visit.purpose
+        )
+        return Intent.NAVIGATION if is_navigation else Intent.BACKGROUND
+    if not visit.agent.startswith("Mozilla/"):
+        return Intent.PROGRAM
+    is_page = visit.method == "GET" and "text/html" in visit.accept and not visit.purpose
+    return Intent.NAVIGATION if is_page else Intent.BACKGROUND
+
+
+def wants_page(visit: Visit) -> bool:
+    """Whether it is answered in HTML rather than in JSON."""
+    return intent(visit) is Intent.NAVIGATION or "text/html" in visit.accept
+
+
+def is_foreign(visit: Visit, own_origins: frozenset[str]) -> bool:
+    """Whether another site makes this visitor's browser ask for something that must be asked for here (security.md 3)."""
+    if visit.method in _SAFE and not visit.is_upgrade:
+        return False
+    if visit.origin and visit.origin not in own_origins:
+        return True
+    return visit.fetch_site in ("cross-site", "same-site")
+
+
+def refuse_entry(person: Visitor | None, workspace: Workspace | None) -> SignIn | NoSuch | Forbidden | None:
+    """Say why this person may not enter, or nothing. The owner is who the row says."""
+    if person is None:
+        return SignIn()
+    if workspace is None or workspace.spec.deleted_at is not None or workspace.status.phase is Phase.DELETED:
+        return NoSuch()
+    if not may_enter(person.user_id, workspace.spec.owner_user_id):
+        return Forbidden("Only its owner may open a workspace.")
+    if not person.may_write:
+        return Forbidden("This token may only read; opening a workspace takes one that may write.")
+    return None
+
+
+def decide(
+    visit: Visit, person: Visitor | None, workspace: Workspace | None, *, wake_archived: bool = False
+) -> Decision:
+    """Say what becomes of a visit. Who may enter is asked before where the workspace is."""
+    refused = refuse_entry(person, workspace)
+    if refused is not None:
+        return refused
+    assert workspace is not None
+    return _by_state(visit, workspace, wake_archived=wake_archived)
+
+
+def _by_state(visit: Visit, workspace: Workspace, *, wake_archived: bool) -> Decision:
+    spec, status = workspace.spec, workspace.status
+    # What runs on a condemned volume may lose it any moment: nobody is led there.
+    is_leaving = status.phase is Phase.RUNNING and is_condemned(status)
+    if status.operation is not Operation.NONE or is_leaving:
+        return _patiently(visit)
+    climbs = spec.desired_state in _CLIMBS
+    match status.phase:
+        case Phase.RUNNING if spec.desired_state is DesiredState.RUNNING:
+            return Connect()
+        case Phase.ERROR:
+            return Show(Page.ERROR)
+        case Phase.RUNNING | Phase.STANDBY:
+            return _patiently(visit) if spec.desired_state is DesiredState.RUNNING else _wake(visit)
+        case Phase.ARCHIVED:
+            if climbs:
+                return _patiently(visit)
+            restores = wake_archived or spec.storage_backend is StorageBackend.OBJECT_STORE
+            return _wake(visit) if restores else Show(Page.ARCHIVED)
+        case _:
+            return _patiently(visit) if climbs else Show(Page.PENDING)
+
+
+def _wake(visit: Visit) -> Decision:
+    return Later() if intent(visit) is Intent.BACKGROUND else Wake()
+
+
+def _patiently(visit: Visit) -> Decision:
+    return Later() if intent(visit) is Intent.BACKGROUND else Follow()
+
+
+def after_wake(ruling: Ruling) -> Follow | AtLimit:
+    """Say what becomes of a visit whose wish was ruled on. What else was in the way shows when the workspace is looked at again."""
+    if isinstance(ruling, Refused) and ruling.code is Refusal.LIMIT_EXCEEDED:
+        return AtLimit(ruling)
+    return Follow()

@@ -1,0 +1,148 @@
+"""Activity: what connections tell goes in, and when each workspace was last used is recorded, many at once and seldom.
+
+Nothing is written per request. A use is recorded at most `flush_s` after it, a quarter of the time to live where that is shorter.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import structlog
+
+from codehub.core.activity import IdeProfile, Window, counts_as_use, flush_after_s, profile_of
+from codehub.core.workspace import Workspace
+from codehub.ports.store import StoreUnavailable
+from codehub.ports.system import Clock
+from codehub.proxy.frames import FrameCounter
+from codehub.proxy.requests import RequestHead
+from codehub.proxy.visits import visit_of
+
+log = structlog.get_logger()
+_TICK_S = 1.0
+_ID_END = 39
+
+
+class Uses(Protocol):
+    """Where uses are recorded: the service."""
+
+    async def touch(self, accesses: Mapping[UUID, datetime]) -> None: ...
+
+
+class DatabaseTime(Protocol):
+    """What the database's clock shows at a moment of ours."""
+
+    def at(self, monotonic_s: float) -> datetime | None: ...
+
+
+class WorkspaceWatch:
+    """One workspace's traffic, all its connections together."""
+
+    def __init__(self, workspace: Workspace, clock: Clock, flush_s: float) -> None:
+        self.used_at = 0.0
+        self.recorded_at = 0.0
+        self.flush_s = flush_after_s(workspace.spec.standby_ttl_seconds, flush_s)
+        self._clock = clock
+        self._profile: IdeProfile = profile_of(workspace.spec.ide)
+        busy, prints = self._profile.busy_bytes_per_minute, self._profile.busy_frames_down_per_minute
+        self._bytes = None if busy is None else Window(busy)
+        self._frames_down = None if prints is None else Window(prints)
+
+    def requested(self, head: RequestHead) -> None:
+        if self._clock.monotonic() - self.used_at < _TICK_S:
+            return
+        path = head.target[_ID_END:].decode("ascii")
+        if counts_as_use(self._profile, visit_of(head), path):
+            self.used()
+
+    def opened(self, _head: RequestHead) -> "SocketEar":
+        return SocketEar(self, self._profile)
+
+    def used(self) -> None:
+        self.used_at = self._clock.monotonic()
+
+    def note_bytes(self, size: int) -> None:
+        if self._bytes is not None and self._bytes.add(size, self._clock.monotonic()):
+            self.used()
+
+    def note_printed(self, frames: int) -> None:
+        if self._frames_down is not None and self._frames_down.add(frames, self._clock.monotonic()):
+            self.used()
+
+
+class SocketEar:
+    """What one WebSocket tells."""
+
+    __slots__ = ("_down", "_up", "_watch", "hears_down")
+
+    def __init__(self, watch: WorkspaceWatch, profile: IdeProfile) -> None:
+        self._watch = watch
+        self._up = FrameCounter() if profile.counts_frames_up else None
+        self.hears_down = profile.busy_frames_down_per_minute is not None
+        self._down = FrameCounter() if self.hears_down else None
+
+    def up(self, data: bytes) -> None:
+        if self._up is None:
+            self._watch.note_bytes(len(data))
+        elif self._up.feed(data):
+            self._watch.used()
+
+    def down(self, data: bytes) -> None:
+        if self._down is not None and (frames := self._down.feed(data)):
+            self._watch.note_printed(frames)
+
+    def closed(self) -> None:
+        """Nothing to do: a closed socket is no use."""
+
+
+class Activity:
+    """The watches of all workspaces that were visited here."""
+
+    def __init__(self, uses: Uses, *, clock: Clock, flush_s: float) -> None:
+        self._uses = uses
+        self._clock = clock
+        self._flush_s = flush_s
+        self._watches: dict[UUID, WorkspaceWatch] = {}
+        self.time: DatabaseTime | None = None
+
+    def watch(self, workspace: Workspace) -> WorkspaceWatch:
+        """Return the watch of this workspace; one that exists is told of its time to live, which may have changed."""
+        known = self._watches.get(workspace.id)
+        if known is None:
+            known = self._watches[workspace.id] = WorkspaceWatch(workspace, self._clock, self._flush_s)
+        known.flush_s = flush_after_s(workspace.spec.standby_ttl_seconds, self._flush_s)
+        return known
+
+    async def run(self) -> None:
+        """Record uses until cancelled; the last ones are recorded then."""
+        try:
+            while True:
+                await self._clock.sleep(_TICK_S)
+                await self.flush()
+        finally:
+            await self.flush(everything=True)
+
+    async def flush(self, *, everything: bool = False) -> None:
+        """Record what is due. What can't be recorded now is due again."""
+        now = self._clock.monotonic()
+        due: dict[UUID, tuple[WorkspaceWatch, float]] = {}
+        for workspace_id, watch in self._watches.items():
+            is_due = everything or now - watch.recorded_at >= watch.flush_s
+            if watch.used_at > watch.recorded_at and is_due:
+                due[workspace_id] = (watch, watch.used_at)
+        if not due or self.time is None:
+            return
+        accesses = {key: at for key, (_, used) in due.items() if (at := self.time.at(used)) is not None}
+        try:
+            await self._uses.touch(accesses)
+        except StoreUnavailable as error:
+            log.warning("activity_not_recorded", reason=str(error))
+            return
+        for watch, used in due.values():
+            watch.recorded_at = used
+
+    def forget(self, workspace_id: UUID) -> None:
+        """Let go of a workspace that nobody visits any more, unless a use of it is still to be recorded."""
+        watch = self._watches.get(workspace_id)
+        if watch is not None and watch.used_at <= watch.recorded_at:
+            del self._watches[workspace_id]

@@ -1,0 +1,50 @@
+"""Answers of our own that are no pages: the one shape of an error (wire.md)."""
+
+import json
+from collections.abc import Mapping
+
+from codehub.proxy.targets import Answer
+
+RETRY_S = 5
+_CODES: Mapping[int, str] = {
+    401: "UNAUTHORIZED",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    413: "PAYLOAD_TOO_LARGE",
+    502: "UPSTREAM_UNAVAILABLE",
+    503: "UNAVAILABLE",
+}
+
+
+def error(
+    status: int,
+    message: str,
+    *,
+    code: str | None = None,
+    details: object = None,
+    closes: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    told = {"code": code or _CODES.get(status, "INVALID_REQUEST"), "message": message, "details": details}
+    body = json.dumps({"error": told}, ensure_ascii=False).encode()
+    return Answer(status, body, headers=headers or {}, closes=closes)
+
+
+def malformed(status: int, why: str) -> Answer:
+    return error(status, f"This can't be passed on: {why}.", closes=True)
+
+
+def timed_out() -> Answer:
+    return error(408, "The request did not come to its end in time.", closes=True)
+
+
+def bad_gateway(why: str) -> Answer:
+    return error(502, why)
+
+
+def unavailable(why: str = "codehub can't say who you are or where this is right now.") -> Answer:
+    return error(503, why, headers={"Retry-After": str(RETRY_S)})
+
+
+def redirect(status: int, location: str) -> Answer:
+    return Answer(status, headers={"Location": location, "Cache-Control": "no-store"})

@@ -1,0 +1,463 @@
+"""One client's connection: requests are read one after another, and nothing of the next goes anywhere before it was parsed and admitted."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, cast
+
+import structlog
+
+from codehub.proxy.answers import bad_gateway, malformed, timed_out, unavailable
+from codehub.proxy.framing import Malformed
+from codehub.proxy.pipes import Pipe, down, up
+from codehub.proxy.requests import Refused, RequestHead, Sender
+from codehub.proxy.targets import Answer, Ear, Target
+from codehub.proxy.upstream import Idle, UpstreamConnection
+
+if TYPE_CHECKING:
+    from codehub.ports.system import Task
+    from codehub.proxy.edge import Edge
+
+log = structlog.get_logger()
+_NO_HEAD = RequestHead()
+
+# Waits for a head; for the gate or a connection; sends a body; waits for, or takes, a response; is a tunnel; reads what nobody wants.
+_HEAD, _GATE, _BODY, _RESPONSE, _TUNNEL, _LINGER = range(6)
+
+
+class ClientConnection(asyncio.Protocol):
+    __slots__ = (
+        "_buffer",
+        "_closes",
+        "_ear",
+        "_edge",
+        "_held",
+        "_lingered",
+        "_part",
+        "_raw",
+        "_reads",
+        "_responds",
+        "_sender",
+        "_state",
+        "_stuck",
+        "_task",
+        "_transport",
+        "_upstream",
+        "deadline",
+        "head",
+        "request_id",
+        "target",
+        "write",
+    )
+
+    def __init__(self, edge: "Edge") -> None:
+        self._edge = edge
+        self._transport: asyncio.Transport | None = None
+        self._sender = Sender(b"")
+        self._state = _HEAD
+        self._buffer = b""
+        self._part = b""
+        self._raw = b""
+        self._task: Task | None = None
+        self._upstream: UpstreamConnection | None = None
+        self._closes = False  # after this response
+        self._responds = False  # something of this response was sent
+        self._reads = True
+        self._lingered = 0
+        self._ear: Ear | None = None
+        self._held = False  # the upstream takes nothing more for now
+        self._stuck = False  # the client takes nothing more for now
+        self.deadline = math.inf
+        self.head = RequestHead(edge.blocks)
+        self.request_id = b""
+        self.target: Target | None = None
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def expire(self) -> None:
+        """Its time is up."""
+        if self._state == _HEAD and self._buffer:
+            self._refuse(timed_out())
+        elif self._state == _BODY and not self._responds:
+            self._drop_upstream()
+            self._refuse(timed_out())
+        else:
+            self.abort()
+
+    def revoke(self) -> None:
+        """Whoever this is may no longer be here, or the workspace is gone."""
+        if self._state in (_BODY, _RESPONSE, _TUNNEL):
+            self.abort()
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.write = self._transport.write
+        self._sender = self._edge.sender(transport.get_extra_info("peername"))
+        self._edge.connections.add(self)
+        self.deadline = self._edge.now + self._edge.limits.head_s_max
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._edge.connections.discard(self)
+        if self._task is not None:
+            self._task.cancel()
+        self._drop_upstream()
+        self._state = _LINGER
+        if self._ear is not None:
+            self._ear.closed()
+
+    def data_received(self, data: bytes) -> None:
+        state = self._state
+        if state == _HEAD:
+            self._next(self._buffer + data if self._buffer else data)
+        elif state == _BODY:
+            self._send_body(data)
+        elif state == _LINGER:
+            self._lingered += len(data)
+            if self._lingered > self._edge.limits.linger_bytes_max:
+                self.abort()
+        else:
+            self._buffer += data
+            if len(self._buffer) > self._edge.limits.ahead_bytes_max:
+                self._pause_reading()
+
+    def eof_received(self) -> bool:
+        if self._state == _TUNNEL:
+            assert self._upstream is not None
+            self._upstream.write_eof()
+            return True
+        if self._state == _RESPONSE or (self._state == _GATE and self.head.body.done):
+            # It may wait for its response; one that has gone away is not waited for long.
+            self._closes = True
+            if not self._responds:
+                self.deadline = self._edge.now + self._edge.limits.half_closed_s_max
+            return True
+        return False
+
+    def pause_writing(self) -> None:
+        self._stuck = True
+        self.deadline = self._edge.now + self._edge.limits.stall_s_max
+        if self._upstream is not None:
+            self._upstream.pause()
+
+    def resume_writing(self) -> None:
+        self._stuck = False
+        self.deadline = self._patience()
+        if self._upstream is not None:
+            self._upstream.resume()
+
+    # Requests.
+
+    def _next(self, data: bytes) -> None:
+        """Read the next head, if it is all there, and do as the gate says."""
+        limits = self._edge.limits
+        if data[0] in b"\r\n":  # an empty line after the last body (RFC 9112, 2.2)
+            data = data.lstrip(b"\r\n")
+        end = data.find(b"\r\n\r\n") + 4
+        if end < 4:  # noqa: PLR2004  # not found
+            self._wait_for_more(data)
+            return
+        if end > limits.head_bytes_max:
+            self._refuse(malformed(431, "the head is too large"))
+            return
+        head = self.head
+        try:
+            head.read(data[:end])
+            stop = end if head.body.done else head.body.take(data, end)
+        except Refused as refused:
+            self._refuse(malformed(refused.status, str(refused)))
+            return
+        except Malformed as wrong:
+            self._refuse(malformed(400, str(wrong)))
+            return
+        self._part = data[end:stop]
+        self._buffer = data[stop:]
+        self._closes = not head.block.keeps_alive
+        self._responds = False
+        self.deadline = math.inf
+        self.request_id = head.block.request_id or self._edge.new_request_id()
+        word = self._edge.gate.admit(head)
+        if isinstance(word, Target):
+            self._go(word)
+        elif isinstance(word, Answer):
+            self._answer(word)
+        else:
+            self._state = _GATE
+            self._task = self._edge.tasks.spawn(self._wait_for(word), name="gate")
+
+    def _wait_for_more(self, data: bytes) -> None:
+        limits = self._edge.limits
+        if len(data) > limits.head_bytes_max:
+            self._refuse(malformed(431, "the head is too large"))
+        elif data.count(b"\n") != data.count(b"\r\n") or b"\0" in data:
+            self._refuse(malformed(400, "a line that is not ended by CRLF"))
+        else:
+            if data and not self._buffer:
+                self.deadline = self._edge.now + limits.head_s_max
+            self._buffer = data
+
+    async def _wait_for(self, word: Awaitable[Target | Answer]) -> None:
+        try:
+            answer = await word
+        except Exception:
+            log.exception("gate_failed")
+            answer = unavailable()
+        self._task = None
+        if isinstance(answer, Target):
+            self._go(answer)
+        else:
+            self._answer(answer)
+
+    def _go(self, target: Target) -> None:
+        head = self.head
+        self.target = target
+        prefix = target.prefix
+        path, lines = head.target, head.block.to_api
+        if prefix is not None:
+            lines = head.block.to_workspace
+            if target.strips:
+                path = path[len(prefix) :]
+            if target.watch is not None:
+                target.watch.requested(head)
+        self._raw = head.to_upstream(path, lines, target.mounted, self._sender, self.request_id)
+        idle = target.idle
+        if idle is None:
+            idle = target.idle = self._edge.pool.idle(target.upstream)
+        if idle and head.is_repeatable:
+            while idle:
+                upstream = idle.pop()
+                if upstream.is_open:
+                    self._send(upstream)
+                    return
+        self._state = _GATE
+        self._task = self._edge.tasks.spawn(self._connect(target, idle), name="connect")
+
+    async def _connect(self, target: Target, idle: Idle) -> None:
+        try:
+            upstream = await self._connected(target, idle)
+        except Exception:
+            log.exception("connect_failed")
+            upstream = bad_gateway("The workspace can't be reached.")
+        self._task = None
+        if isinstance(upstream, Answer):
+            self._answer(upstream)
+        else:
+            self._send(upstream)
+
+    async def _connected(self, target: Target, idle: Idle) -> UpstreamConnection | Answer:
+        """Connect; what can't be reached is looked for once more, for it may have moved."""
+        pool = self._edge.pool
+        try:
+            return await pool.connect(target.upstream, idle)
+        except OSError:
+            found = await self._edge.gate.find_again(self.head, target)
+        if isinstance(found, Answer):
+            return found
+        self.target = found
+        try:
+            return await pool.connect(found.upstream, pool.idle(found.upstream))
+        except OSError:
+            return bad_gateway("It is said to run, but nothing answers where it should.")
+
+    def _send(self, upstream: UpstreamConnection) -> None:
+        if self._transport is None or self._transport.is_closing():
+            upstream.close()
+            return
+        self._upstream = upstream
+        if self._stuck:
+            upstream.pause()
+        upstream.begin(self, self._raw + self._part if self._part else self._raw)
+        self._part = b""
+        if self.head.body.done:
+            self._state = _RESPONSE
+            return
+        self._state = _BODY
+        self.deadline = self._edge.now + self._edge.limits.body_silence_s_max
+        waiting, self._buffer = self._buffer, b""
+        if waiting:
+            self._send_body(waiting)
+        if not self._held:
+            self._resume_reading()
+
+    def _send_body(self, data: bytes) -> None:
+        body = self.head.body
+        try:
+            stop = body.take(data, 0)
+        except Malformed as wrong:
+            self._drop_upstream()
+            if self._responds:
+                self.abort()
+            else:
+                self._refuse(malformed(400, str(wrong)))
+            return
+        upstream = self._upstream
+        assert upstream is not None
+        upstream.write(data if stop == len(data) else data[:stop])
+        if body.done:
+            self._state = _RESPONSE
+            self._buffer = data[stop:]
+            self.deadline = math.inf
+        else:
+            self.deadline = self._edge.now + self._edge.limits.body_silence_s_max
+
+    # What the upstream connection tells.
+
+    def response_begins(self, *, ends_with_connection: bool) -> bool:
+        """Note it, and return whether the connection is closed after it: an answer to half a request ends the talk."""
+        self._responds = True
+        if self._state == _RESPONSE and not self._stuck:
+            self.deadline = math.inf
+        self._closes = self._closes or ends_with_connection or self._state == _BODY
+        return self._closes
+
+    def response_done(self, upstream: UpstreamConnection, *, reusable: bool) -> None:
+        self._upstream = None
+        if self._stuck:
+            upstream.resume()
+        if reusable and self._state == _RESPONSE:
+            upstream.release()
+        else:
+            upstream.close()
+        self._end_exchange()
+
+    def upstream_lost(self, *, may_retry: bool) -> None:
+        """It closed before its response was complete. A pooled one may just have been stale: then it is asked again, once."""
+        self._drop_upstream()
+        if self._responds:
+            self.abort()
+        elif may_retry and self.head.is_repeatable and self.target is not None:
+            self._state = _GATE
+            idle = self._edge.pool.idle(self.target.upstream)
+            self._task = self._edge.tasks.spawn(self._connect(self.target, idle), name="connect")
+        else:
+            self._answer(bad_gateway("It closed the connection without an answer."))
+
+    def upstream_failed(self, why: str) -> None:
+        self._drop_upstream()
+        if self._responds:
+            self.abort()
+        else:
+            self._answer(bad_gateway(f"What it answered can't be passed on: {why}."))
+
+    def pause_for_upstream(self) -> None:
+        self._held = True
+        self.deadline = math.inf
+        self._pause_reading()
+
+    def resume_for_upstream(self) -> None:
+        self._held = False
+        self.deadline = self._patience()
+        self._resume_reading()
+
+    def tunnel_begins(self, head: bytes, rest: bytes) -> Callable[[bytes], None]:
+        """Answer the upgrade and turn into an end of a tunnel. Returns what takes the other end's bytes."""
+        upstream = self._upstream
+        assert upstream is not None
+        assert self._transport is not None
+        self._responds = True
+        self._state = _TUNNEL
+        self._raw = b""
+        if self.target is not None and self.target.watch is not None:
+            self._ear = self.target.watch.opened(self.head)
+        self.head = _NO_HEAD  # an idle tunnel holds no more than it must
+        going_up, going_down = up(upstream.write, self._ear), down(self.write, self._ear)
+        self.write(head)
+        if rest:
+            going_down(rest)
+        waiting, self._buffer = self._buffer, b""
+        if waiting:
+            going_up(waiting)
+        self._transport.set_protocol(Pipe(self, going_up))
+        self._resume_reading()
+        return going_down
+
+    def tunnel_eof(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write_eof()
+
+    def tunnel_closed(self) -> None:
+        self._upstream = None
+        self._state = _LINGER
+        if self._transport is not None:
+            self._transport.close()
+
+    # Answers of our own, and endings.
+
+    def _answer(self, answer: Answer) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        closes = self._closes or answer.closes or not self.head.body.done
+        self._closes = closes
+        self._responds = True
+        self.write(answer.to_client(self.request_id, to_head=self.head.method == b"HEAD", closes=closes))
+        self._end_exchange()
+
+    def _refuse(self, answer: Answer) -> None:
+        """Answer what can't be read on from: the connection ends with it."""
+        if self._responds and self._state != _HEAD:
+            self.abort()
+            return
+        self._closes = True
+        self.write(answer.to_client(self._edge.new_request_id(), to_head=False, closes=True))
+        self._buffer = b"unread"
+        self._end_exchange()
+
+    def _end_exchange(self) -> None:
+        self.target = None
+        self._raw = b""
+        if self._closes:
+            is_all_read = self.head.body.done and not self._buffer and self._reads
+            if is_all_read:
+                self._state = _LINGER
+                if self._transport is not None:
+                    self._transport.close()
+            else:
+                self._begin_lingering()
+            return
+        self._state = _HEAD
+        self._responds = False
+        self.deadline = self._edge.now + self._edge.limits.idle_s_max
+        self._resume_reading()
+        if self._buffer:
+            asyncio.get_running_loop().call_soon(self._read_ahead)
+
+    def _read_ahead(self) -> None:
+        if self._state == _HEAD and self._buffer:
+            data, self._buffer = self._buffer, b""
+            self._next(data)
+
+    def _begin_lingering(self) -> None:
+        """Let the client read the answer: closing with its bytes unread would reset the connection and lose it."""
+        self._state = _LINGER
+        self._buffer = b""
+        self.deadline = self._edge.now + self._edge.limits.linger_s_max
+        assert self._transport is not None
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+            self._resume_reading()
+
+    def _patience(self) -> float:
+        """Return until when a client may be silent."""
+        limits = self._edge.limits
+        if self._state == _HEAD:
+            return self._edge.now + (limits.head_s_max if self._buffer else limits.idle_s_max)
+        return self._edge.now + limits.body_silence_s_max if self._state == _BODY else math.inf
+
+    def _drop_upstream(self) -> None:
+        upstream, self._upstream = self._upstream, None
+        self._held = False
+        if upstream is not None:
+            upstream.close()
+
+    def _pause_reading(self) -> None:
+        if self._reads and self._transport is not None and not self._transport.is_closing():
+            self._reads = False
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._reads and self._transport is not None and not self._transport.is_closing():
+            self._reads = True
+            self._transport.resume_reading()

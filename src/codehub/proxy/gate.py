@@ -1,0 +1,328 @@
+"""The gate: a request's head goes in; the way to its server, or an answer of our own, comes out. It does what core/visit.py decides."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from urllib.parse import parse_qs, quote
+from uuid import UUID
+
+import structlog
+
+from codehub.core.operations import DesiredState
+from codehub.core.visit import (
+    AtLimit,
+    Connect,
+    Follow,
+    Forbidden,
+    Intent,
+    Later,
+    NoSuch,
+    Page,
+    Show,
+    SignIn,
+    Visit,
+    Visitor,
+    Wake,
+    after_wake,
+    decide,
+    intent,
+    is_foreign,
+    refuse_entry,
+    wants_page,
+)
+from codehub.core.workspace import Workspace
+from codehub.ports.doors import Places
+from codehub.ports.store import Ruled, StoreUnavailable, UnknownWorkspace
+from codehub.ports.system import Clock, Tasks
+from codehub.proxy.answers import RETRY_S, bad_gateway, error, redirect, unavailable
+from codehub.proxy.directory import Directory, Grant, Place
+from codehub.proxy.pages import ACTIONS, language_of, limit_page, resting_page, told_progress, waking_page
+from codehub.proxy.requests import RequestHead
+from codehub.proxy.targets import Answer, Target
+from codehub.proxy.visits import visit_of
+from codehub.service.workspaces import By, WorkspaceService
+
+log = structlog.get_logger()
+
+_WORKSPACE_PATH = re.compile(rb"/w/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(/[^?]*)?(\?.*)?")
+_ID_END = 39
+_ACTIONS = b"/" + ACTIONS.encode() + b"/"
+_FOLLOW_S_MAX = 20.0
+_RESTING = {
+    Page.ARCHIVED: "The workspace is in the archive. Start it to restore it.",
+    Page.PENDING: "The workspace has not been started.",
+    Page.ERROR: "The workspace is in ERROR. Recover it; `explain` says what went wrong.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GateRules:
+    own_origins: frozenset[str]
+    wake_archived: bool = False
+    wake_wait_s: float = 60.0
+    keep_awake_s: int = 3600
+
+
+class WorkspaceGate:
+    def __init__(
+        self,
+        directory: Directory,
+        places: Places,
+        service: WorkspaceService,
+        api: Target,
+        rules: GateRules,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+    ) -> None:
+        self._directory = directory
+        self._places = places
+        self._service = service
+        self._api = api
+        self._rules = rules
+        self._clock = clock
+        self._tasks = tasks
+        self._waking: dict[UUID, asyncio.Future[Ruled]] = {}
+
+    def admit(self, head: RequestHead) -> Target | Answer | Awaitable[Target | Answer]:
+        if not head.to_workspace:
+            return self._api
+        credential = head.block.credential
+        target = head.target
+        place = self._directory.places.get(target[3:_ID_END])
+        if place is not None and credential is not None and head.method == b"GET" and head.upgrade is None:
+            grant = place.grants.get(credential)
+            if (
+                grant is not None
+                and target[_ID_END : _ID_END + 1] == b"/"
+                and not target.startswith(_ACTIONS, _ID_END)
+                and self._directory.is_current
+            ):
+                grant.idle_rounds = 0
+                return grant
+        return self._look(head)
+
+    async def find_again(self, head: RequestHead, target: Target) -> Target | Answer:
+        if target is self._api:
+            return unavailable("codehub's API does not answer right now.")
+        place = self._directory.places.get(head.target[3:_ID_END])
+        credential = head.block.credential
+        if place is None or credential is None or not isinstance(target, Grant) or not target.alive:
+            return bad_gateway("The workspace is gone.")
+        await self._directory.find_again(place)
+        return self._directory.grant(credential, target.person, place) or bad_gateway(
+            "The workspace does not listen."
+        )
+
+    def _look(self, head: RequestHead) -> Answer | Awaitable[Target | Answer]:
+        match = _WORKSPACE_PATH.fullmatch(head.target)
+        if match is None:
+            return error(404, "There is no such workspace.", code="WORKSPACE_NOT_FOUND")
+        workspace_id, rest, query = UUID(match[1].decode()), match[2], match[3] or b""
+        if rest is None:
+            return redirect(308, f"/w/{workspace_id}/{query.decode('ascii')}")
+        visit = visit_of(head)
+        if is_foreign(visit, self._rules.own_origins):
+            return error(403, "This was asked for by a page of another site.")
+        if not self._directory.is_current:
+            return unavailable()
+        language = language_of(head.field(b"accept-language"))
+        if rest.startswith(_ACTIONS):
+            action = rest[len(_ACTIONS) :].decode("ascii")
+            return self._act(head, workspace_id, action, query.decode("ascii"), language)
+        return self._enter(head, workspace_id, visit, language)
+
+    async def _enter(
+        self, head: RequestHead, workspace_id: UUID, visit: Visit, language: str
+    ) -> Target | Answer:
+        try:
+            person, place = await self._who_and_where(head, workspace_id)
+            return await self._decided(head, visit, person, place, language)
+        except StoreUnavailable as lost:
+            log.warning("gate_blind", reason=str(lost))
+            return unavailable()
+
+    async def _who_and_where(
+        self, head: RequestHead, workspace_id: UUID
+    ) -> tuple[Visitor | None, Place | None]:
+        credential = head.block.credential
+        person = None if credential is None else await self._directory.person(credential)
+        return person, None if person is None else await self._directory.place(workspace_id)
+
+    async def _decided(
+        self, head: RequestHead, visit: Visit, person: Visitor | None, place: Place | None, language: str
+    ) -> Target | Answer:
+        row = None if place is None else place.workspace
+        decision = decide(visit, person, row, wake_archived=self._rules.wake_archived)
+        match decision:
+            case SignIn() | NoSuch() | Forbidden():
+                return _refused(decision, head, visit)
+            case Connect():
+                assert place is not None
+                assert person is not None
+                return await self._connect(head, person, place)
+            case Later():
+                return unavailable("The workspace sleeps. Open it in a browser to wake it.")
+            case Show(page):
+                assert row is not None
+                return _resting(page, row, visit, language)
+            case Wake() | Follow():
+                assert place is not None
+                assert person is not None
+                if isinstance(decision, Wake):
+                    ruled = await self._wake(place, person)
+                    outcome = after_wake(ruled.ruling)
+                    if isinstance(outcome, AtLimit):
+                        return _at_limit(place, outcome, visit, language)
+                if intent(visit) is Intent.NAVIGATION:
+                    progress = await self._places.progress(place.workspace.id)
+                    return waking_page(place.workspace, progress, language)
+                return await self._wait(head, visit, place.workspace.id, language)
+
+    async def _connect(self, head: RequestHead, person: Visitor, place: Place) -> Target | Answer:
+        credential = head.block.credential
+        assert credential is not None
+        grant = self._directory.grant(credential, person, place)
+        if grant is None:
+            await self._directory.find_again(place)
+            grant = self._directory.grant(credential, person, place)
+        return grant or bad_gateway("The workspace runs, but nobody knows where it listens.")
+
+    async def _wake(self, place: Place, person: Visitor) -> Ruled:
+        """Record the wish. However many visits ask at once, it is asked for once."""
+        workspace_id = place.workspace.id
+        waking = self._waking.get(workspace_id)
+        if waking is None:
+            by = By(person.username, "visited")
+            waking = asyncio.get_running_loop().create_future()
+            self._waking[workspace_id] = waking
+            self._tasks.spawn(self._wish(workspace_id, by, waking), name="wake")
+        ruled = await asyncio.shield(waking)
+        place.workspace = ruled.workspace
+        return ruled
+
+    async def _wish(self, workspace_id: UUID, by: By, waking: asyncio.Future[Ruled]) -> None:
+        try:
+            ruled = await self._service.set_wish(workspace_id, DesiredState.RUNNING, by)
+        except Exception as failed:  # noqa: BLE001  # whoever waits for it is told
+            waking.set_exception(failed)
+            waking.exception()
+        else:
+            log.info("woken", workspace_id=str(workspace_id), actor=by.actor)
+            waking.set_result(ruled)
+        finally:
+            del self._waking[workspace_id]
+
+    async def _wait(
+        self, head: RequestHead, visit: Visit, workspace_id: UUID, language: str
+    ) -> Target | Answer:
+        """Let a program wait until it can be served, for as long as the settings say."""
+        until = self._clock.monotonic() + self._rules.wake_wait_s
+        while (left := until - self._clock.monotonic()) > 0:
+            person, place = await self._who_and_where(head, workspace_id)
+            row = None if place is None else place.workspace
+            decision = decide(visit, person, row, wake_archived=self._rules.wake_archived)
+            if not isinstance(decision, Follow):
+                return await self._decided(head, visit, person, place, language)
+            assert place is not None
+            await self._changed(place, left)
+        return unavailable("The workspace is still waking up.")
+
+    async def _changed(self, place: Place, seconds: float) -> None:
+        place.idle_rounds = 0
+        try:
+            async with asyncio.timeout(min(seconds, _FOLLOW_S_MAX)):
+                await place.changed.wait()
+        except TimeoutError:
+            return
+
+    async def _act(
+        self, head: RequestHead, workspace_id: UUID, action: str, query: str, language: str
+    ) -> Target | Answer:
+        """Do what a button of our own pages asks for, or tell the waking page how far it is."""
+        try:
+            person, place = await self._who_and_where(head, workspace_id)
+            refused = refuse_entry(person, None if place is None else place.workspace)
+            if refused is not None:
+                return _refused(refused, head, visit_of(head))
+            assert person is not None
+            assert place is not None
+            if head.method == b"GET" and action == "progress":
+                return await self._progress(place, query, language)
+            if head.method == b"POST":
+                return await self._button(place, person, action, query, language)
+        except StoreUnavailable:
+            return unavailable()
+        except UnknownWorkspace:
+            pass
+        return error(404, "There is nothing here.")
+
+    async def _progress(self, place: Place, query: str, language: str) -> Answer:
+        seen = parse_qs(query.removeprefix("?")).get("seen", [""])[0]
+        nobody = Visit()
+        owner = Visitor(place.workspace.spec.owner_user_id, "")
+        if seen == str(place.workspace.status.version) and isinstance(
+            decide(nobody, owner, place.workspace), Follow
+        ):
+            await self._changed(place, _FOLLOW_S_MAX)
+        row = place.workspace
+        moves = isinstance(decide(nobody, owner, row), Follow)
+        progress = await self._places.progress(row.id)
+        told = told_progress(row, progress, language, moves=moves)
+        return Answer(200, json.dumps(told).encode(), headers={"Cache-Control": "no-store"})
+
+    async def _button(
+        self, place: Place, person: Visitor, action: str, query: str, language: str
+    ) -> Target | Answer:
+        by = By(person.username, "asked for on a page")
+        workspace_id = place.workspace.id
+        match action:
+            case "start":
+                ruled = await self._service.set_wish(workspace_id, DesiredState.RUNNING, by)
+            case "stop":
+                ruled = await self._service.set_wish(workspace_id, DesiredState.STANDBY, by)
+            case "recover":
+                ruled = await self._service.recover(workspace_id, by)
+            case "keep_awake":
+                ruled = await self._service.keep_awake(workspace_id, by, seconds=self._rules.keep_awake_s)
+            case _:
+                return error(404, "There is nothing here.")
+        place.workspace = ruled.workspace
+        if isinstance(outcome := after_wake(ruled.ruling), AtLimit):
+            return limit_page(place.workspace, outcome.refused, language)
+        then = parse_qs(query.removeprefix("?")).get("then", [""])[0]
+        back = UUID(then) if re.fullmatch(r"[0-9a-f-]{36}", then) else workspace_id
+        return redirect(303, f"/w/{back}/")
+
+
+def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Visit) -> Answer:
+    match decision:
+        case SignIn():
+            if intent(visit) is Intent.NAVIGATION:
+                return redirect(303, "/login?next=" + quote(head.target.decode("ascii"), safe="/"))
+            return error(401, "Sign in first.")
+        case NoSuch():
+            return error(404, "There is no such workspace.", code="WORKSPACE_NOT_FOUND")
+        case Forbidden(why):
+            return error(403, why)
+
+
+def _resting(page: Page, row: Workspace, visit: Visit, language: str) -> Answer:
+    if wants_page(visit):
+        return resting_page(page, row, language)
+    return error(502, _RESTING[page], details={"phase": row.status.phase})
+
+
+def _at_limit(place: Place, outcome: AtLimit, visit: Visit, language: str) -> Answer:
+    refused = outcome.refused
+    if wants_page(visit):
+        return limit_page(place.workspace, refused, language)
+    return error(
+        429,
+        refused.message,
+        code=refused.code,
+        details=dict(refused.details or {}),
+        headers={"Retry-After": str(RETRY_S)},
+    )

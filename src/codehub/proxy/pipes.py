@@ -1,0 +1,59 @@
+"""A tunnel's two ends: what comes in at one goes out at the other, without a step of Python between where nobody listens."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from codehub.proxy.targets import Ear
+
+
+class Owner(Protocol):
+    """The connection that became an end of a tunnel: everything but the bytes is still its business."""
+
+    def eof_received(self) -> bool: ...
+
+    def connection_lost(self, error: Exception | None, /) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+class Pipe(asyncio.Protocol):
+    """Takes a connection's place on its transport. `data_received` is the other transport's `write` itself."""
+
+    __slots__ = ("_owner", "data_received")
+
+    def __init__(self, owner: Owner, data_received: Callable[[bytes], None]) -> None:
+        self._owner = owner
+        self.data_received = data_received  # type: ignore[method-assign,assignment]  # a slot: no frame of Python per message
+
+    def eof_received(self) -> bool:
+        return self._owner.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._owner.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._owner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._owner.resume_writing()
+
+
+def heard(write: Callable[[bytes], None], hear: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Return a `write` that also lets somebody listen."""
+
+    def write_and_tell(data: bytes) -> None:
+        write(data)
+        hear(data)
+
+    return write_and_tell
+
+
+def up(write: Callable[[bytes], None], ear: Ear | None) -> Callable[[bytes], None]:
+    return write if ear is None else heard(write, ear.up)
+
+
+def down(write: Callable[[bytes], None], ear: Ear | None) -> Callable[[bytes], None]:
+    return write if ear is None or not ear.hears_down else heard(write, ear.down)

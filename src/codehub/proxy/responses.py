@@ -1,0 +1,149 @@
+"""A response's head: its bytes go in, its framing and the head for the client come out. A workspace can't set what is codehub's."""
+
+import re
+
+import httptools
+
+from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, Sized, UntilClose
+
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?")
+_OUR_COOKIES = b"codehub_"
+_HOP_BY_HOP = frozenset(
+    {b"connection", b"content-length", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding"}
+    | {b"upgrade", b"proxy-authenticate", b"proxy-authorization"}
+)
+# What a workspace would say for the whole site, which it shares.
+_OURS = frozenset(
+    {b"clear-site-data", b"service-worker-allowed", b"strict-transport-security", b"x-codehub-page"}
+    | {b"alt-svc", b"public-key-pins", b"x-request-id"}
+)
+_LOOKED_AT = frozenset({b"set-cookie", b"location"})
+_KINDS = dict.fromkeys(_HOP_BY_HOP, 0) | dict.fromkeys(_OURS | _LOOKED_AT, 1)
+_NO_BODY = frozenset({204, 304})
+
+
+class ResponseHead:
+    """One response's head. It depends on its bytes alone, so equal bytes are read once."""
+
+    __slots__ = (
+        "_fields",
+        "_framed",
+        "_lines",
+        "_prefix",
+        "_start",
+        "_strips",
+        "chunked",
+        "is_interim",
+        "keeps_alive",
+        "length",
+        "status",
+        "upgrade",
+    )
+
+    def __init__(self, raw: bytes, prefix: bytes | None, *, strips: bool = False) -> None:
+        """Read a head, up to the empty line that ends it. `prefix`: where its workspace is mounted, None if it is the API's.
+
+        Raises Malformed.
+        """
+        self._lines: list[bytes] = []
+        self._fields: dict[bytes, bytes] = {}
+        self._prefix = prefix
+        self._strips = strips
+        line = raw[: raw.find(b"\r\n")]
+        breaks = raw.count(b"\r\n")
+        if not _STATUS_LINE.fullmatch(line) or raw.count(b"\n") != breaks or raw.count(b"\r") != breaks:
+            raise Malformed("no response")
+        parser = httptools.HttpResponseParser(self)
+        try:
+            parser.feed_data(raw)
+        except httptools.HttpParserUpgrade:
+            pass
+        except httptools.HttpParserError as error:
+            raise Malformed("no response") from error
+        self.status = parser.get_status_code()
+        self.is_interim = self.status < 200 and self.status != 101  # noqa: PLR2004  # all of 1xx but the switch
+        self.upgrade = self._fields.get(b"upgrade", b"")
+        named = self._fields.get(b"connection", b"").lower()
+        self.keeps_alive = line.startswith(b"HTTP/1.1") and b"close" not in named
+        self.length, self.chunked = self._read_framing()
+        self._end_nominated(named)
+        start = b"".join((b"HTTP/1.1", line[8:], b"\r\n", *self._lines))
+        self._framed = start + self._framing()
+        self._start = start if self.chunked else self._framed
+        self._lines = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        lower = name.lower()
+        kind = _KINDS.get(lower)
+        if kind == 0:
+            if lower in self._fields:
+                value = self._fields[lower] + b", " + value
+            self._fields[lower] = value
+        elif kind is None or self._prefix is None:
+            self._lines += (name, b": ", value, b"\r\n")
+        elif lower == b"set-cookie":
+            if not value.strip().lower().startswith(_OUR_COOKIES):
+                self._lines += (name, b": ", value, b"\r\n")
+        elif lower == b"location":
+            self._lines += (name, b": ", self._mounted(value), b"\r\n")
+        elif lower == b"service-worker-allowed":
+            self._lines += (name, b": ", self._prefix, b"/", b"\r\n")
+
+    def body(self, *, to_head: bool, decodes: bool) -> Body:
+        """Return where its body ends."""
+        if to_head or self.status in _NO_BODY or self.is_interim:
+            return NO_BODY
+        if self.chunked:
+            return Chunked(decodes=decodes)
+        return UntilClose() if self.length is None else Sized(self.length)
+
+    def to_client(self, request_id: bytes | None, *, closes: bool, decodes: bool = False) -> bytes:
+        """Return the head as the client is given it."""
+        start = self._start if decodes else self._framed
+        if closes:
+            start += b"Connection: close\r\n"
+        if request_id is None:
+            return start + b"\r\n"
+        return start + b"X-Request-Id: " + request_id + b"\r\n\r\n"
+
+    def _framing(self) -> bytes:
+        if self.status == 101:  # noqa: PLR2004
+            return b"Connection: Upgrade\r\nUpgrade: " + self.upgrade + b"\r\n"
+        if self.length is not None and self.status != 204:  # noqa: PLR2004
+            return b"Content-Length: %d\r\n" % self.length
+        if self.chunked and self.status not in _NO_BODY:
+            return b"Transfer-Encoding: chunked\r\n"
+        return b""
+
+    def _read_framing(self) -> tuple[int | None, bool]:
+        length = self._fields.get(b"content-length")
+        coding = self._fields.get(b"transfer-encoding")
+        if coding is not None:
+            if length is not None or coding.lower() != b"chunked":
+                raise Malformed("two framings, or one that is not known here")
+            return None, True
+        if length is not None and not _LENGTH.fullmatch(length):
+            raise Malformed("a length that is no number")
+        return (None if length is None else int(length)), False
+
+    def _mounted(self, location: bytes) -> bytes:
+        """Bring a path of the workspace's own back under where it is mounted."""
+        assert self._prefix is not None
+        is_its_own = location.startswith(b"/") and not location.startswith(
+            (b"//", b"/\\", self._prefix + b"/")
+        )
+        return self._prefix + location if self._strips and is_its_own else location
+
+    def _end_nominated(self, named: bytes) -> None:
+        nominated = {option.strip() for option in named.split(b",")} - {b"close", b"keep-alive", b""}
+        if not nominated:
+            return
+        kept: list[bytes] = []
+        line: list[bytes] = []
+        for part in self._lines:
+            line.append(part)
+            if part == b"\r\n":
+                kept += line if line[0].lower() not in nominated else ()
+                line = []
+        self._lines = kept

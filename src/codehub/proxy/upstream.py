@@ -1,0 +1,271 @@
+"""The connections to workspaces and to the API: a request's bytes go out on one, its response comes back, and it waits for the next."""
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+from weakref import WeakValueDictionary
+
+from codehub.ports.instances import TcpUpstream, Upstream
+from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, UntilClose
+from codehub.proxy.pipes import Pipe
+from codehub.proxy.responses import ResponseHead
+
+if TYPE_CHECKING:
+    from codehub.proxy.client import ClientConnection
+    from codehub.proxy.targets import Target
+
+_IDLE_MAX = 64
+_IDLE_SWEEPS_MAX = 7  # of half a second: Node and uvicorn close theirs after 5 s
+_CONNECT_S_MAX = 5.0
+_HEAD_BYTES_MAX = 65_536
+_JOIN_BYTES_MAX = 16_384
+_HEADS_MAX = 64
+_WAITS, _HEAD, _BODY, _TUNNEL = range(4)
+
+
+class Idle(list["UpstreamConnection"]):
+    """The connections to one upstream that wait, the last used at the end."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Pool:
+    """Idle connections by upstream, as long as somebody knows the upstream."""
+
+    def __init__(self) -> None:
+        self._idle: WeakValueDictionary[Upstream, Idle] = WeakValueDictionary()
+
+    def idle(self, upstream: Upstream) -> Idle:
+        idle = self._idle.get(upstream)
+        if idle is None:
+            idle = self._idle[upstream] = Idle()
+        return idle
+
+    async def connect(self, upstream: Upstream, idle: Idle) -> "UpstreamConnection":
+        """Return a new connection. Raises OSError, TimeoutError included."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(_CONNECT_S_MAX):
+            if isinstance(upstream, TcpUpstream):
+                _, protocol = await loop.create_connection(
+                    lambda: UpstreamConnection(idle), upstream.host, upstream.port
+                )
+            else:
+                _, protocol = await loop.create_unix_connection(
+                    lambda: UpstreamConnection(idle), str(upstream.path)
+                )
+        return protocol
+
+    def sweep(self) -> None:
+        """Close what has waited for longer than servers do."""
+        for idle in list(self._idle.values()):
+            for connection in list(idle):
+                connection.sweeps += 1
+                if connection.sweeps > _IDLE_SWEEPS_MAX:
+                    idle.remove(connection)
+                    connection.close()
+
+    def close(self) -> None:
+        for idle in list(self._idle.values()):
+            for connection in idle:
+                connection.close()
+            idle.clear()
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """One connection, which serves one client's request at a time."""
+
+    __slots__ = (
+        "_body",
+        "_buffer",
+        "_idle",
+        "_keeps_alive",
+        "_saw_bytes",
+        "_state",
+        "_transport",
+        "_was_used",
+        "client",
+        "sweeps",
+        "write",
+    )
+
+    def __init__(self, idle: Idle) -> None:
+        self._idle = idle
+        self._state = _WAITS
+        self._buffer = b""
+        self._body: Body = NO_BODY
+        self._keeps_alive = True
+        self._saw_bytes = False
+        self._was_used = False
+        self.client: ClientConnection | None = None
+        self.sweeps = 0
+
+    @property
+    def is_open(self) -> bool:
+        return not self._transport.is_closing()
+
+    def begin(self, client: "ClientConnection", raw: bytes) -> None:
+        """Send a request's head, and as much of its body as is there, for this client."""
+        self.client = client
+        self._state = _HEAD
+        self._saw_bytes = False
+        self.write(raw)
+
+    def write_eof(self) -> None:
+        if self.is_open:
+            self._transport.write_eof()
+
+    def pause(self) -> None:
+        if self.is_open:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self.is_open:
+            self._transport.resume_reading()
+
+    def release(self) -> None:
+        """Wait for the next request, or end."""
+        if len(self._idle) < _IDLE_MAX and self.is_open:
+            self.sweeps = 0
+            self._idle.append(self)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """End it: nothing that is still under way on it counts any more."""
+        self.client = None
+        self._transport.abort()
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.write = self._transport.write
+
+    def data_received(self, data: bytes) -> None:
+        client = self.client
+        if client is None:  # a server that speaks unasked
+            self._forget()
+            self.close()
+        else:
+            try:
+                if self._state == _BODY:
+                    self._relay(client, data)
+                else:
+                    self._saw_bytes = True
+                    self._read_head(client, self._buffer + data if self._buffer else data)
+            except Malformed as error:
+                self.close()
+                client.upstream_failed(str(error))
+
+    def eof_received(self) -> bool:
+        client = self.client
+        if client is not None and self._state == _TUNNEL:
+            client.tunnel_eof()
+            return True
+        if client is not None and self._state == _BODY and type(self._body) is UntilClose:
+            self.client = None
+            client.response_done(self, reusable=False)
+        return False
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        client, self.client = self.client, None
+        if client is None:
+            self._forget()
+        elif self._state == _TUNNEL:
+            client.tunnel_closed()
+        else:
+            client.upstream_lost(may_retry=self._was_used and not self._saw_bytes)
+
+    def pause_writing(self) -> None:
+        if self.client is not None:
+            self.client.pause_for_upstream()
+
+    def resume_writing(self) -> None:
+        if self.client is not None:
+            self.client.resume_for_upstream()
+
+    # Responses.
+
+    def _read_head(self, client: "ClientConnection", data: bytes) -> None:
+        request, target = client.head, client.target
+        assert target is not None
+        while True:
+            end = data.find(b"\r\n\r\n") + 4
+            if end < 4:  # noqa: PLR2004  # not found
+                if len(data) > _HEAD_BYTES_MAX:
+                    raise Malformed("a head without an end")
+                self._buffer = data
+                return
+            raw = data[:end]
+            head = target.heads.get(raw) or _read_new(target, raw)
+            if not head.is_interim:
+                break
+            if not request.block.is_http_1_0:
+                client.write(head.to_client(None, closes=False))
+            data = data[end:]
+            if not data:
+                self._buffer = b""
+                return
+        self._buffer = b""
+        if head.status == 101:  # noqa: PLR2004
+            self._switch(client, head, data[end:])
+            return
+        self._begin_body(client, head, data, end)
+
+    def _begin_body(self, client: "ClientConnection", head: ResponseHead, data: bytes, start: int) -> None:
+        request, target = client.head, client.target
+        assert target is not None
+        decodes = request.block.is_http_1_0
+        body = self._body = head.body(to_head=request.method == b"HEAD", decodes=decodes)
+        self._state = _BODY
+        self._keeps_alive = head.keeps_alive
+        stop = body.take(data, start)
+        closes = client.response_begins(ends_with_connection=type(body) is UntilClose)
+        request_id = None if target.prefix is None else client.request_id
+        shown = head.to_client(request_id, closes=closes, decodes=decodes)
+        if type(body) is Chunked and body.content is not None:
+            client.write(shown + b"".join(body.content))
+            body.content.clear()
+        elif stop <= _JOIN_BYTES_MAX:
+            client.write(shown + data[start:stop])
+        else:
+            client.write(shown)
+            client.write(memoryview(data)[start:stop])
+        if body.done:
+            self._end(client, has_more=stop < len(data))
+
+    def _relay(self, client: "ClientConnection", data: bytes) -> None:
+        body = self._body
+        stop = body.take(data, 0)
+        if type(body) is Chunked and body.content is not None:
+            client.write(b"".join(body.content))
+            body.content.clear()
+        else:
+            client.write(data if stop == len(data) else data[:stop])
+        if body.done:
+            self._end(client, has_more=stop < len(data))
+
+    def _end(self, client: "ClientConnection", *, has_more: bool) -> None:
+        self.client = None
+        self._state = _WAITS
+        self._was_used = True
+        client.response_done(self, reusable=self._keeps_alive and not has_more)
+
+    def _switch(self, client: "ClientConnection", head: ResponseHead, rest: bytes) -> None:
+        wanted = client.head.upgrade
+        if wanted is None or head.upgrade.lower() != wanted.lower():
+            raise Malformed("a switch of protocols that was not asked for")
+        self._state = _TUNNEL
+        going_down = client.tunnel_begins(head.to_client(client.request_id, closes=False), rest)
+        self._transport.set_protocol(Pipe(self, going_down))
+
+    def _forget(self) -> None:
+        if self in self._idle:
+            self._idle.remove(self)
+
+
+def _read_new(target: "Target", raw: bytes) -> ResponseHead:
+    head = ResponseHead(raw, target.prefix, strips=target.strips)
+    if len(target.heads) >= _HEADS_MAX:
+        target.heads.clear()
+    target.heads[raw] = head
+    return head

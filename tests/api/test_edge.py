@@ -1,0 +1,88 @@
+"""`codehub up` through its edge: the API knows who really asks, and a person's own workspace opens to nobody else."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.support.program import running
+
+API = "/api/v1"
+PASSWORD = "correct horse battery"
+PATIENCE_S = 60.0
+
+
+def login(client: httpx.Client, username: str, password: str = PASSWORD, **headers: str) -> int:
+    body = {"username": username, "password": password}
+    return client.post(f"{API}/login", json=body, headers=headers).status_code
+
+
+@pytest.mark.parametrize(("proxies", "is_believed"), [("", False), ("127.0.0.0/8", True)])
+def test_the_api_behind_the_edge_knows_who_really_asks(
+    tmp_path: Path, proxies: str, is_believed: bool
+) -> None:
+    with (
+        running(tmp_path / "data", trusted_proxies=proxies) as server,
+        httpx.Client(base_url=server.address) as client,
+    ):
+        assert client.get("/metrics").status_code == 200
+        for name in ("X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "X-Real-IP", "Via"):
+            assert client.get("/metrics", headers={name: "127.0.0.1"}).status_code == 401, name
+        codes = [login(client, "admin", "wrong", **{"X-Forwarded-For": f"203.0.113.{n}"}) for n in range(8)]
+        assert (429 in codes) is not is_believed
+        answer = client.get("/healthz", headers={"X-Request-Id": "one-id"})
+        assert answer.headers.get_list("x-request-id") == ["one-id"]
+
+
+def test_events_arrive_at_once_through_the_edge_and_end_with_the_session(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "data", initial_admin_password=PASSWORD) as server,
+        httpx.Client(base_url=server.address) as admin,
+    ):
+        assert login(admin, "admin") == 200
+        with admin.stream("GET", f"{API}/events", timeout=PATIENCE_S) as stream:
+            lines = stream.iter_lines()
+            assert "event: heartbeat" in [next(lines), next(lines)]
+            made = admin.post(f"{API}/workspaces", json={"name": "demo", "desired_state": "PENDING"})
+            assert made.status_code == 201
+            assert any(line.startswith("event: workspace_") for line in lines)
+            assert admin.post(f"{API}/logout").status_code == 204
+            with suppress(httpx.RemoteProtocolError):
+                assert "event: heartbeat" not in lines, "the stream outlived its session"
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_workspace_opens_to_its_owner_alone_until_they_sign_out(tmp_path: Path, workers: str) -> None:
+    with (
+        running(tmp_path / "data", proxy_workers=workers, initial_admin_password=PASSWORD) as server,
+        httpx.Client(base_url=server.address, timeout=PATIENCE_S) as admin,
+        httpx.Client(base_url=server.address, timeout=PATIENCE_S) as ann,
+    ):
+        assert login(admin, "admin") == 200
+        body = {"username": "ann", "password": PASSWORD, "role": "member"}
+        assert admin.post(f"{API}/users", json=body).status_code == 201
+        assert login(ann, "ann") == 200
+        made = ann.post(f"{API}/workspaces", json={"name": "demo"}).json()
+        inside = f"/w/{made['id']}/api/status"
+        assert "kernels" in ann.get(inside).json()
+        token = ann.post(f"{API}/tokens", json={"name": "ci", "scope": "write"}).json()
+        bearer = {"Authorization": f"Bearer {token['token']}"}
+        assert admin.get(inside).status_code == 403
+        assert httpx.get(server.address + inside).status_code == 401
+        assert httpx.get(server.address + inside, headers=bearer).status_code == 200
+        session = {"Cookie": f"codehub_session={ann.cookies['codehub_session']}"}
+        assert httpx.get(server.address + inside, headers=session).status_code == 200
+        assert ann.delete(f"{API}/tokens/{token['id']}").status_code == 204
+        refused(server.address + inside, bearer)
+        assert ann.post(f"{API}/logout").status_code == 204
+        refused(server.address + inside, session)
+
+
+def refused(address: str, headers: dict[str, str]) -> None:
+    """Wait until every process of the edge has heard that this opens nothing any more."""
+    limit = time.monotonic() + 5
+    refusals = 0
+    while refusals < 5:
+        assert time.monotonic() < limit
+        refusals = refusals + 1 if httpx.get(address, headers=headers).status_code == 401 else 0

@@ -1,0 +1,49 @@
+"""Edge processes of their own: several serve one port, one that is killed is replaced, and none is left behind."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from tests.support.program import running
+
+WAIT_S_MAX = 20.0
+
+
+def workers_of(pid: int) -> set[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {
+        int(child)
+        for child in children
+        if b"codehub.app.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
+    }
+
+
+def until(holds: Callable[[], bool]) -> None:
+    limit = time.monotonic() + WAIT_S_MAX
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def answers(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) -> None:
+    with running(tmp_path / "data", proxy_workers="2") as server:
+        before = workers_of(server.process.pid)
+        assert len(before) == 2
+        assert all(answers(server.address) for _ in range(20))
+        assert httpx.get(f"{server.address}/w/x/").status_code == 404
+        os.kill(min(before), signal.SIGKILL)
+        until(lambda: len(workers_of(server.process.pid) - before) == 1)
+        until(lambda: all(answers(server.address) for _ in range(10)))
+        after = workers_of(server.process.pid)
+        assert server.stop() == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in before | after)

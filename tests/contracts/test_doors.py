@@ -1,0 +1,110 @@
+"""The contract of Doorkeeper: who shows something valid is known, everybody else is nobody."""
+
+import hashlib
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from tests.support.stores import PostgresWorld
+
+from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.postgres.doors import PostgresDoorkeeper
+from codehub.adapters.system.machine import SystemIdentity, SystemRandomness
+from codehub.adapters.system.passwords import Argon2Passwords
+from codehub.core.access import Role, Scope
+from codehub.core.visit import Visitor
+from codehub.ports.doors import Credential
+from codehub.service.access import AccessService, SignedIn
+
+SESSION = Credential("session", b"a session")
+READS = Credential("token", b"cht_reads")
+WRITES = Credential("token", b"cht_writes")
+UNKNOWN = Credential("session", b"unknown")
+
+
+async def test_in_memory_who_was_let_in_is_known_until_turned_out() -> None:
+    doorkeeper = MemoryDoorkeeper()
+    ann = Visitor(uuid4(), "ann")
+    doorkeeper.let_in(SESSION, ann)
+    assert await doorkeeper.people([SESSION, UNKNOWN]) == {SESSION: ann}
+    assert await doorkeeper.people([]) == {}
+    doorkeeper.turn_out(SESSION)
+    assert await doorkeeper.people([SESSION]) == {}
+
+
+async def store(world: PostgresWorld, *, life: timedelta = timedelta(hours=1)) -> None:
+    expires = await world.now() + life
+
+    def digest(one: Credential) -> bytes:
+        return hashlib.sha256(one.secret).digest()
+
+    insert = "INSERT INTO sessions (id_sha256, user_id, expires_at) VALUES ($1, $2, $3)"
+    await world.api_pool.execute(insert, digest(SESSION), world.user_id, expires)
+    insert = "INSERT INTO api_tokens (id, user_id, name, token_sha256, scope, expires_at) VALUES ($1, $2, $3, $4, $5, $6)"
+    for one, scope in ((READS, "read"), (WRITES, "write")):
+        await world.api_pool.execute(insert, uuid4(), world.user_id, scope, digest(one), scope, expires)
+
+
+async def test_on_postgres_sessions_and_tokens_are_known_with_what_they_may(postgres: PostgresWorld) -> None:
+    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    await store(postgres)
+    name = f"user-{postgres.user_id}"
+    assert await doorkeeper.people([SESSION, READS, WRITES, UNKNOWN]) == {
+        SESSION: Visitor(postgres.user_id, name),
+        READS: Visitor(postgres.user_id, name, may_write=False),
+        WRITES: Visitor(postgres.user_id, name),
+    }
+    assert await doorkeeper.people([]) == {}
+
+
+async def test_on_postgres_a_sessions_secret_is_no_token_and_the_reverse(postgres: PostgresWorld) -> None:
+    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    await store(postgres)
+    assert (
+        await doorkeeper.people([Credential("token", SESSION.secret), Credential("session", WRITES.secret)])
+        == {}
+    )
+
+
+async def test_on_postgres_what_the_access_service_hands_out_opens_the_doors_until_it_ends(
+    postgres: PostgresWorld,
+) -> None:
+    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    hints = MemoryHints()
+    access = AccessService(
+        postgres.access,
+        Argon2Passwords(memory_kb=64, rounds=1),
+        hints,
+        randomness=SystemRandomness(),
+        identity=SystemIdentity(),
+    )
+    ann = await access.add_user("ann", "correct horse", Role.MEMBER)
+    signed_in = await access.login("ann", "correct horse", address="127.0.0.1")
+    assert isinstance(signed_in, SignedIn)
+    person = await access.authenticate(signed_in.session, None)
+    assert person is not None
+    token, word = await access.make_token(person, name="ci", scope=Scope.READ, lasts=None)
+    session, key = Credential("session", signed_in.session.encode()), Credential("token", word.encode())
+    assert await doorkeeper.people([session, key]) == {
+        session: Visitor(ann.id, "ann"),
+        key: Visitor(ann.id, "ann", may_write=False),
+    }
+    async with hints.listen() as heard:
+        await access.delete_token(person, token.id)
+        assert ann.id in await anext(heard)
+        await access.logout(person)
+        assert ann.id in await anext(heard)
+    assert await doorkeeper.people([session, key]) == {}
+
+
+@pytest.mark.parametrize("how", ["expired", "disabled", "logged out"])
+async def test_on_postgres_what_is_over_belongs_to_nobody(postgres: PostgresWorld, how: str) -> None:
+    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    await store(postgres, life=timedelta(seconds=-1) if how == "expired" else timedelta(hours=1))
+    if how == "disabled":
+        await postgres.api_pool.execute("UPDATE users SET disabled = true WHERE id = $1", postgres.user_id)
+    if how == "logged out":
+        await postgres.api_pool.execute("DELETE FROM sessions")
+        await postgres.api_pool.execute("DELETE FROM api_tokens")
+    assert await doorkeeper.people([SESSION, READS, WRITES]) == {}

@@ -1,0 +1,75 @@
+"""What counts as use, by the measurements of docs/adr/0018."""
+
+from itertools import pairwise
+
+import pytest
+from tests.core.test_visit import BACKGROUND, NAVIGATION, PROGRAM, SOCKET
+
+from codehub.core.activity import Window, counts_as_use, flush_after_s, profile_of
+from codehub.core.visit import Visit
+
+CODE, JUPYTER, HTTP = (profile_of(ide) for ide in ("code-server", "jupyterlab", "http"))
+PUT = Visit(method="PUT", fetch_mode="cors", fetch_site="same-origin", agent="Mozilla/5.0")
+
+
+@pytest.mark.parametrize(
+    ("profile", "visit", "path", "counts"),
+    [
+        (CODE, NAVIGATION, "/", True),
+        (CODE, PROGRAM, "/", True),
+        (CODE, BACKGROUND, "/static/x.js", False),
+        (CODE, SOCKET, "/ws", False),
+        (CODE, PUT, "/anything", True),
+        (JUPYTER, NAVIGATION, "/lab", True),
+        (JUPYTER, BACKGROUND, "/api/contents", False),
+        (JUPYTER, PUT, "/lab/api/workspaces/default", False),
+        (JUPYTER, PUT, "/api/contents/a.ipynb", True),
+        (JUPYTER, PUT, "/api/terminals", True),
+        (JUPYTER, SOCKET, "/api/kernels/1/channels", False),
+        (HTTP, PUT, "/form", True),
+        (profile_of("another"), PUT, "/form", True),
+    ],
+)
+def test_a_request_counts_if_somebody_did_it(profile: object, visit: Visit, path: str, counts: bool) -> None:
+    assert counts_as_use(profile, visit, path) is counts  # type: ignore[arg-type]
+
+
+def busy_seconds(per_second: dict[int, int], *, threshold: int = 2_000) -> list[int]:
+    """Return the seconds at which a window says that somebody is at work."""
+    window = Window(threshold)
+    return [at for at, size in sorted(per_second.items()) if window.add(size, float(at))]
+
+
+def test_an_untouched_tab_is_never_busy() -> None:
+    # Recorded: 1,150 bytes a minute, and 1,260 with an idle terminal.
+    assert busy_seconds(dict.fromkeys(range(1000, 4600, 2), 42)) == []
+
+
+def test_a_hidden_tabs_single_messages_are_not_busy() -> None:
+    assert busy_seconds(dict.fromkeys(range(1000, 4600, 30), 200)) == []
+
+
+def test_typing_is_busy_at_once_and_not_much_longer() -> None:
+    idle = dict.fromkeys(range(1000, 1400, 2), 28)
+    typing = idle | dict.fromkeys(range(1100, 1160), 900)
+    busy = busy_seconds(typing)
+    assert busy[0] <= 1102
+    assert 1158 <= busy[-1] <= 1170
+
+
+def test_a_terminal_that_prints_every_two_seconds_stays_busy() -> None:
+    # Recorded: 68 frames and 3,300 bytes a minute.
+    busy = busy_seconds(dict.fromkeys(range(1000, 1600, 2), 110))
+    assert busy[0] <= 1060
+    assert max(later - earlier for earlier, later in pairwise(busy)) <= 12
+
+
+def test_a_long_silence_is_forgotten() -> None:
+    window = Window(100)
+    assert window.add(101, 1000.0)
+    assert not window.add(90, 5000.0)
+
+
+@pytest.mark.parametrize(("ttl", "after"), [(None, 30), (300, 30), (60, 15), (10, 2.5)])
+def test_a_use_is_recorded_within_a_quarter_of_a_short_time_to_live(ttl: int | None, after: float) -> None:
+    assert flush_after_s(ttl, 30) == after

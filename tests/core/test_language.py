@@ -1,0 +1,20 @@
+"""Which language a page speaks."""
+
+import pytest
+
+from codehub.core.language import preferred_language
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        ("ko-KR,ko;q=0.9,en;q=0.8", "ko"),
+        ("en;q=0.9,ko;q=0.1", "en"),
+        ("fr", "en"),
+        ("", "en"),
+        ("ko;q=x", "en"),
+        ("KO", "ko"),
+    ],
+)
+def test_the_page_speaks_the_browsers_language(header: str, language: str) -> None:
+    assert preferred_language(header) == language

@@ -1,0 +1,198 @@
+"""Activity through a real edge: what keeps a workspace awake is recorded, an open tab is not, and no request writes."""
+
+import struct
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from uuid import UUID
+
+import pytest
+from tests.support.edge import Talk
+from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, Hub, hub
+
+from codehub.adapters.system.machine import SystemClock
+from codehub.core.workspace import Workspace
+from codehub.ports.store import StoreUnavailable
+from codehub.proxy.activity import Activity
+from codehub.proxy.frames import FrameCounter
+
+BROWSER = "User-Agent: Mozilla/5.0"
+QUIET = (BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin")
+
+
+class Uses:
+    """What would be written to the database."""
+
+    def __init__(self) -> None:
+        self.written: list[dict[UUID, datetime]] = []
+
+    async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
+        self.written.append(dict(accesses))
+
+
+async def ide(talk: Talk) -> None:
+    """An IDE with a socket that says nothing by itself and repeats what it is sent."""
+    while True:
+        if b"Upgrade" not in await talk.head():
+            await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            continue
+        await talk.send(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        )
+        while part := await talk.reader.read(1 << 16):
+            if b"sync" in part:
+                await talk.send(frame(b"sync", opcode=10))
+            if b"print" in part:
+                for _ in range(20):
+                    await talk.send(frame(b"line"))
+
+
+def frame(payload: bytes, *, opcode: int = 2, masked: bool = False) -> bytes:
+    mask = 0x80 if masked else 0
+    size = len(payload)
+    if size < 126:
+        head = bytes([0x80 | opcode, mask | size])
+    elif size < 1 << 16:
+        head = bytes([0x80 | opcode, mask | 126]) + struct.pack(">H", size)
+    else:
+        head = bytes([0x80 | opcode, mask | 127]) + struct.pack(">Q", size)
+    return head + (b"\0\0\0\0" if masked else b"") + payload
+
+
+@asynccontextmanager
+async def watched(flush_s: float = 0.0) -> AsyncIterator[tuple[Hub, Activity, Uses]]:
+    uses = Uses()
+    activity = Activity(uses, clock=SystemClock(), flush_s=flush_s)
+    async with hub(ide, watch_of=activity.watch) as made:
+        activity.time = made.directory
+        yield made, activity, uses
+
+
+async def socket(made: Hub, row: Workspace) -> Talk:
+    talk = await made.connect()
+    lines = (
+        "Host: hub.test",
+        COOKIE,
+        f"Origin: {ORIGIN}",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        BROWSER,
+    )
+    more = ("Sec-WebSocket-Extensions: permessage-deflate", "", "")
+    await talk.send("\r\n".join((f"GET /w/{row.id}/ws HTTP/1.1", *lines, *more)).encode())
+    assert (await talk.head()).startswith(b"HTTP/1.1 101 ")
+    assert b"permessage-deflate" not in b"".join(made.ide.received)
+    return talk
+
+
+async def synced(talk: Talk) -> None:
+    """Return when everything that was sent has gone through."""
+    await talk.send(frame(b"sync", opcode=9, masked=True))
+    await talk.exactly(6)
+
+
+async def counts(activity: Activity, uses: Uses) -> bool:
+    """Whether something was used since the last time this was asked."""
+    uses.written.clear()
+    await activity.flush()
+    return bool(uses.written)
+
+
+async def test_a_navigation_and_a_program_are_uses_and_a_pages_own_requests_are_not() -> None:
+    async with watched() as (made, activity, uses):
+        row = await made.workspace()
+        for lines, used in ((NAVIGATION, True), (QUIET, False), (("User-Agent: curl/8",), True)):
+            for watch in activity._watches.values():
+                watch.used_at -= 5  # as if it were a while ago
+                watch.recorded_at -= 5
+            assert (await made.ask(f"/w/{row.id}/", COOKIE, *lines))[0] == 200
+            assert await counts(activity, uses) is used, lines
+
+
+async def test_an_idle_tabs_frames_are_no_use_and_typing_is() -> None:
+    async with watched() as (made, activity, uses):
+        row = await made.workspace()
+        talk = await socket(made, row)
+        for _ in range(30):
+            await talk.send(frame(b"x" * 20, masked=True))
+        await synced(talk)
+        assert not await counts(activity, uses)
+        for _ in range(60):
+            await talk.send(frame(b"x" * 60, masked=True))
+        await synced(talk)
+        assert await counts(activity, uses)
+        await talk.close()
+
+
+async def test_for_jupyterlab_a_key_is_a_use_and_a_ping_is_not() -> None:
+    async with watched() as (made, activity, uses):
+        row = await made.workspace(ide="jupyterlab")
+        talk = await socket(made, row)
+        for _ in range(100):
+            await talk.send(frame(b"ping", opcode=9, masked=True))
+        await synced(talk)
+        assert not await counts(activity, uses)
+        await talk.send(frame(b'["stdin","a"]', opcode=1, masked=True))
+        await synced(talk)
+        assert await counts(activity, uses)
+        await talk.close()
+
+
+async def test_for_jupyterlab_a_terminal_that_prints_is_a_use() -> None:
+    async with watched() as (made, activity, uses):
+        row = await made.workspace(ide="jupyterlab")
+        talk = await socket(made, row)
+        await talk.send(frame(b"print", opcode=9, masked=True))
+        await talk.exactly(20 * 6)
+        assert await counts(activity, uses)
+        await talk.close()
+
+
+async def test_a_thousand_requests_are_one_write() -> None:
+    async with watched(flush_s=30.0) as (made, activity, uses):
+        row = await made.workspace()
+        talk = await made.connect()
+        for _ in range(1000):
+            await talk.send(f"GET /w/{row.id}/ HTTP/1.1\r\nHost: hub.test\r\n{COOKIE}\r\n\r\n".encode())
+            await talk.head()
+        await talk.close()
+        for watch in activity._watches.values():
+            watch.recorded_at = watch.used_at - 30
+        await activity.flush()
+        await activity.flush()
+        assert len(uses.written) == 1
+        assert set(uses.written[0]) == {row.id}
+
+
+async def test_what_could_not_be_recorded_is_recorded_later() -> None:
+    async with watched() as (made, activity, uses):
+        row = await made.workspace()
+        await made.ask(f"/w/{row.id}/", COOKIE)
+        touch = uses.touch
+
+        async def down(_accesses: object) -> None:
+            raise StoreUnavailable("down")
+
+        uses.touch = down  # type: ignore[assignment]
+        await activity.flush()
+        uses.touch = touch  # type: ignore[method-assign]
+        await activity.flush()
+        assert set(uses.written[0]) == {row.id}
+
+
+async def test_the_recorded_time_is_the_databases() -> None:
+    async with watched() as (made, activity, uses):
+        row = await made.workspace()
+        await made.ask(f"/w/{row.id}/", COOKIE)
+        await activity.flush()
+        at = uses.written[0][row.id]
+        assert abs((at - (await made.store.load([row.id])).now).total_seconds()) < 2
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 1000, 65_535, 65_536, 200_000])
+@pytest.mark.parametrize("piece", [1, 7, 1000, 1 << 20])
+def test_frames_are_counted_however_they_are_cut(size: int, piece: int) -> None:
+    parts = [frame(b"a" * size, masked=True), frame(b"", opcode=9), frame(b"b" * size), frame(b"c", opcode=0)]
+    stream = b"".join(parts)
+    counter = FrameCounter()
+    assert sum(counter.feed(stream[at : at + piece]) for at in range(0, len(stream), piece)) == 3

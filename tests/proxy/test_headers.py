@@ -1,0 +1,291 @@
+"""What passes between a client and a workspace beside bodies: security.md 1, 5, 11 and 18, line by line."""
+
+import asyncio
+import ipaddress
+from dataclasses import replace
+
+import pytest
+from tests.support.edge import PREFIX, Talk, World, answer_ok, get, until, world
+
+from codehub.proxy.edge import DEFAULT_LIMITS
+
+TOKEN = "cht_0123456789abcdefghijklmnop"
+
+
+async def forwarded(made: World, raw: bytes) -> bytes:
+    """Return the head that reached the server behind."""
+    made.workspace.received.clear()
+    talk = await made.connect()
+    await talk.send(raw)
+    await talk.head()
+    await talk.close()
+    return b"".join(made.workspace.received)
+
+
+async def returned(*lines: str) -> bytes:
+    """Return the head that a client gets when a workspace answers with these lines."""
+
+    async def handler(talk: Talk) -> None:
+        await talk.head()
+        await talk.send("\r\n".join(("HTTP/1.1 200 OK", *lines, "Content-Length: 0", "", "")).encode())
+
+    async with world(handler) as made:
+        talk = await made.connect()
+        await talk.send(get())
+        head = await talk.head()
+        await talk.close()
+        return head
+
+
+# 1: what is codehub's never reaches a workspace, and a workspace can't set it.
+
+
+@pytest.mark.parametrize(
+    ("cookie", "left"),
+    [
+        ("codehub_session=secret", None),
+        ("a=1; codehub_session=secret; b=2", "a=1; b=2"),
+        ("codehub_session=secret; codehub_session=secret", None),
+        ("CODEHUB_session=secret; a=1", "a=1"),
+        ("  codehub_csrf=secret ;a=1", "a=1"),
+        ("codehub_session =secret; a=1", "a=1"),
+        ("_xsrf=1; theme=codehub_dark", "_xsrf=1; theme=codehub_dark"),
+    ],
+)
+async def test_our_cookies_end_at_the_proxy_and_others_pass(cookie: str, left: str | None) -> None:
+    async with world(answer_ok) as made:
+        head = await forwarded(made, get("/", f"Cookie: {cookie}"))
+    assert b"secret" not in head
+    assert (f"Cookie: {left}\r\n".encode() in head) if left else b"ookie" not in head
+
+
+async def test_two_cookie_headers_are_one_and_neither_leaks() -> None:
+    async with world(answer_ok) as made:
+        head = await forwarded(made, get("/", "Cookie: a=1", "Cookie: codehub_session=secret; b=2"))
+    assert b"Cookie: a=1; b=2\r\n" in head
+    assert b"secret" not in head
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"Authorization: Bearer {TOKEN}",
+        "Authorization: Basic secret",
+        "Proxy-Authorization: Basic secret",
+        f"X-Api-Key: {TOKEN}",
+        f"X-Token: Token {TOKEN}",
+    ],
+)
+async def test_no_credential_reaches_a_workspace(line: str) -> None:
+    async with world(answer_ok) as made:
+        head = await forwarded(made, get("/", line))
+    assert b"secret" not in head
+    assert TOKEN.encode() not in head
+
+
+async def test_the_api_gets_the_credentials_it_decides_by() -> None:
+    async with world(answer_ok) as made:
+        raw = f"GET /api/v1/session HTTP/1.1\r\nHost: hub.test\r\nAuthorization: Bearer {TOKEN}\r\nCookie: codehub_session=s\r\n\r\n"
+        head = await forwarded(made, raw.encode())
+    assert f"Authorization: Bearer {TOKEN}\r\n".encode() in head
+    assert b"Cookie: codehub_session=s\r\n" in head
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Set-Cookie: codehub_session=evil; Path=/",
+        "set-cookie:  CodeHub_session=evil",
+        "Set-Cookie: codehub_other=evil",
+        'Clear-Site-Data: "evil"',
+        "X-Codehub-Page: evil",
+        "Strict-Transport-Security: max-age=evil",
+        "Alt-Svc: evil",
+        "X-Request-Id: evil",
+    ],
+)
+async def test_a_workspace_cant_set_what_is_codehubs(line: str) -> None:
+    head = await returned("Set-Cookie: theme=dark; Path=/", line, "X-Own: kept")
+    assert b"evil" not in head
+    assert b"Set-Cookie: theme=dark; Path=/\r\n" in head
+    assert b"X-Own: kept\r\n" in head
+
+
+async def test_a_service_worker_may_not_leave_its_workspace() -> None:
+    assert f"Service-Worker-Allowed: {PREFIX}/\r\n".encode() in await returned("Service-Worker-Allowed: /")
+
+
+@pytest.mark.parametrize(
+    ("location", "mounted"),
+    [
+        ("/login", f"{PREFIX}/login"),
+        ("./?folder=/home/coder", "./?folder=/home/coder"),
+        (f"{PREFIX}/login", f"{PREFIX}/login"),
+        ("https://example.org/", "https://example.org/"),
+        ("//example.org/", "//example.org/"),
+    ],
+)
+async def test_a_redirect_of_a_workspace_stays_where_it_is_mounted(location: str, mounted: str) -> None:
+    assert f"Location: {mounted}\r\n".encode() in await returned(f"Location: {location}")
+
+
+# 5: who sent it is said by us.
+
+
+async def test_forwarding_headers_are_ours() -> None:
+    spoofed = ("X-Forwarded-For: 6.6.6.6", "X-Forwarded-Host: evil.test", "X-Forwarded-Proto: https")
+    more = (
+        "X-Forwarded-Prefix: /evil",
+        "Forwarded: for=6.6.6.6",
+        "X-Real-IP: 6.6.6.6",
+        "x-forwarded-port: 666",
+    )
+    async with world(answer_ok) as made:
+        head = await forwarded(made, get("/", *spoofed, *more))
+    assert b"6.6.6.6" not in head
+    assert b"evil" not in head
+    assert b"666" not in head
+    for line in ("For: 127.0.0.1", "Host: hub.test", "Proto: http", f"Prefix: {PREFIX}"):
+        assert head.count(f"X-Forwarded-{line}\r\n".encode()) == 1
+
+
+async def test_forwarding_headers_of_a_trusted_proxy_count() -> None:
+    async with world(answer_ok, trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),)) as made:
+        lines = ("X-Forwarded-For: 7.7.7.7", "X-Forwarded-Host: hub.example", "X-Forwarded-Proto: https")
+        head = await forwarded(made, get("/", *lines))
+    for line in ("For: 7.7.7.7, 127.0.0.1", "Host: hub.example", "Proto: https"):
+        assert f"X-Forwarded-{line}\r\n".encode() in head
+
+
+# 11: hop by hop.
+
+
+async def test_hop_by_hop_headers_of_a_request_end_here() -> None:
+    lines = (
+        "Connection: keep-alive, X-Mine",
+        "Keep-Alive: 5",
+        "TE: trailers",
+        "X-Mine: gone",
+        "X-Other: kept",
+    )
+    async with world(answer_ok) as made:
+        head = await forwarded(made, get("/", *lines, "Proxy-Connection: keep-alive"))
+    for gone in (b"Keep-Alive", b"TE:", b"X-Mine", b"Proxy-Connection", b"Connection"):
+        assert gone not in head
+    assert b"X-Other: kept\r\n" in head
+
+
+async def test_hop_by_hop_headers_of_an_answer_end_here() -> None:
+    head = await returned("Connection: X-Mine", "X-Mine: gone", "Keep-Alive: timeout=5", "X-Other: kept")
+    assert b"gone" not in head
+    assert b"Keep-Alive" not in head
+    assert b"X-Other: kept\r\n" in head
+
+
+async def test_a_framing_that_connection_names_still_frames() -> None:
+    async def handler(talk: Talk) -> None:
+        await talk.head()
+        assert await talk.exactly(5) == b"hello"
+        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    async with world(handler) as made:
+        raw = get("/", "Connection: Content-Length, Host", "Content-Length: 5", method="POST") + b"hello"
+        assert b"Content-Length: 5\r\n" in await forwarded(made, raw)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Content-Length: 3", "Transfer-Encoding: chunked"),
+        ("Content-Length: 3", "Content-Length: 4"),
+        ("Content-Length: x",),
+        ("Transfer-Encoding: gzip",),
+        ("X: a\nb",),
+        (" X: folded",),
+    ],
+)
+async def test_an_answer_that_can_be_read_in_two_ways_is_not_passed_on(lines: tuple[str, ...]) -> None:
+    async def handler(talk: Talk) -> None:
+        await talk.head()
+        await talk.send("\r\n".join(("HTTP/1.1 200 OK", *lines, "", "abc")).encode())
+        await talk.rest()
+
+    async with world(handler) as made:
+        talk = await made.connect()
+        await talk.send(get())
+        assert (await talk.head()).startswith(b"HTTP/1.1 502 ")
+        await talk.close()
+
+
+# 18: slow and silent clients.
+
+
+async def test_a_head_that_does_not_come_to_its_end_is_given_up() -> None:
+    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=0.3)) as made:
+        talk = await made.connect()
+        await talk.send(b"GET / HTTP/1.1\r\nHost: ")
+        assert (await talk.rest()).startswith(b"HTTP/1.1 408 ")
+        await talk.close()
+
+
+async def test_a_head_in_drops_does_not_win_time() -> None:
+    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=0.5)) as made:
+        talk = await made.connect()
+        answered = asyncio.create_task(talk.rest())
+        for byte in b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 1000:
+            if answered.done():
+                break
+            talk.writer.write(bytes([byte]))
+            await asyncio.sleep(0.02)
+        assert (await answered).startswith(b"HTTP/1.1 408 ")
+        await talk.close()
+
+
+async def test_a_silent_connection_is_closed() -> None:
+    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=0.3, idle_s_max=0.3)) as made:
+        silent, used = await made.connect(), await made.connect()
+        await used.send(get())
+        await used.head()
+        await used.rest()
+        assert await silent.is_closed()
+        await silent.close()
+        await used.close()
+
+
+async def test_a_body_that_stops_coming_is_given_up_and_its_workspace_let_go() -> None:
+    ended = asyncio.Event()
+
+    async def handler(talk: Talk) -> None:
+        await talk.head()
+        await talk.rest()
+        ended.set()
+
+    async with world(handler, limits=replace(DEFAULT_LIMITS, body_silence_s_max=0.3)) as made:
+        talk = await made.connect()
+        await talk.send(get("/", "Content-Length: 10", method="POST") + b"abc")
+        assert (await talk.rest()).startswith(b"HTTP/1.1 408 ")
+        await talk.close()
+        async with asyncio.timeout(5):
+            await ended.wait()
+
+
+async def test_a_client_that_takes_nothing_is_given_up_and_holds_nobody_else() -> None:
+    async def handler(talk: Talk) -> None:
+        if b"/large" not in await talk.head():
+            await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            return
+        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+        while True:
+            await talk.send(b"x" * 1_000_000)
+
+    async with world(handler, limits=replace(DEFAULT_LIMITS, stall_s_max=1.0)) as made:
+        slow = await made.connect()
+        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await slow.send(get("/large"))
+        await until(lambda: bool(made.workspace.received))
+        quick = await made.connect()
+        await quick.send(get("/small"))
+        assert (await quick.head()).startswith(b"HTTP/1.1 200 OK")
+        await until(lambda: len(made.edge.connections) == 1)
+        await quick.close()
+        slow.reset()

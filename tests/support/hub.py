@@ -1,0 +1,165 @@
+"""A codehub in memory behind a real edge: stores, engine, gate, and a server that is the IDE of every workspace."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+from tests.support.edge import Handler, Server, Talk, answer_ok, server, serving
+from tests.support.stores import PASSWORD_HASH
+from tests.support.workspaces import OWNER_ID, SPEC
+
+from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.memory.instances import MemoryInstances
+from codehub.adapters.memory.storage import MemoryStorage
+from codehub.adapters.memory.store import MemoryStore
+from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
+from codehub.app.edge import StoredPlaces
+from codehub.core.limits import Limits
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.visit import Visitor
+from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.engine.controller import Controller
+from codehub.engine.platforms import Platforms
+from codehub.engine.system import Cadence, System
+from codehub.ports.doors import Credential
+from codehub.ports.instances import Upstream
+from codehub.proxy.directory import Directory, WatchOf
+from codehub.proxy.edge import Edge
+from codehub.proxy.gate import GateRules, WorkspaceGate
+from codehub.proxy.targets import Target
+from codehub.service.workspaces import By, WorkspaceService
+
+ANN = Visitor(OWNER_ID, "ann")
+BOB = Visitor(UUID("019a8b00-0000-7000-8000-00000000000b"), "bob")
+SESSION = Credential("session", b"anns-session")
+BOBS = Credential("session", b"bobs-session")
+READS = Credential("token", b"cht_only_reads_0123456789")
+WRITES = Credential("token", b"cht_may_write_0123456789")
+ORIGIN = "http://hub.test"
+NAVIGATION = (
+    "Sec-Fetch-Mode: navigate",
+    "Sec-Fetch-Dest: document",
+    "Sec-Fetch-Site: none",
+    "Accept: text/html",
+)
+COOKIE = "Cookie: codehub_session=anns-session"
+ARRIVES_S_MAX = 20.0
+
+
+class ServedInstances(MemoryInstances):
+    """Instances in memory that are said to listen where a real server does."""
+
+    served_by: Upstream | None = None
+    starts = 0
+
+    async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
+        return self.served_by if await super().resolve_upstream(workspace_id) is not None else None
+
+
+@dataclass
+class Hub:
+    edge: Edge
+    address: tuple[str, int]
+    store: MemoryStore
+    service: WorkspaceService
+    doorkeeper: MemoryDoorkeeper
+    people_hints: MemoryHints
+    instances: ServedInstances
+    directory: Directory
+    ide: Server
+    api: Server
+
+    async def workspace(
+        self, phase: Phase = Phase.RUNNING, name: str = "demo", *, ide: str = "code-server"
+    ) -> Workspace:
+        """Make a workspace and let the engine bring it there."""
+        wish = DesiredState.RUNNING if phase is Phase.RUNNING else DesiredState.PENDING
+        spec = replace(SPEC, name=name, desired_state=wish, ide=ide)
+        made = await self.store.create_workspace(SystemIdentity().new_id(), spec, [])
+        if phase in (Phase.STANDBY, Phase.ARCHIVED):
+            await self.service.set_wish(made.id, DesiredState(phase.value), By("test", "test"))
+        return await self.arrives(made.id, phase)
+
+    async def arrives(self, workspace_id: UUID, phase: Phase) -> Workspace:
+        async with asyncio.timeout(ARRIVES_S_MAX):
+            while True:
+                row = await self.store.get(workspace_id)
+                if row.status.phase is phase and row.status.operation is Operation.NONE:
+                    return row
+                await asyncio.sleep(0.01)
+
+    async def connect(self) -> Talk:
+        return Talk(*await asyncio.open_connection(*self.address, limit=1 << 20))
+
+    async def ask(self, path: str, *lines: str, method: str = "GET") -> tuple[int, str, str]:
+        """Ask once on a connection of its own; return the status, the head and the body."""
+        talk = await self.connect()
+        raw = "\r\n".join(
+            (f"{method} {path} HTTP/1.1", "Host: hub.test", "Connection: close", *lines, "", "")
+        )
+        await talk.send(raw.encode())
+        head, _, body = (await talk.rest()).partition(b"\r\n\r\n")
+        await talk.close()
+        return int(head.split(b" ")[1]), head.decode(), body.decode()
+
+
+@asynccontextmanager
+async def hub(
+    handler: Handler = answer_ok,
+    *,
+    rules: GateRules | None = None,
+    limits: Limits | None = None,
+    boot_s: float = 0.05,
+    watch_of: WatchOf = lambda _row: None,
+) -> AsyncIterator[Hub]:
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    clock, tasks = SystemClock(), SystemTasks()
+    hints, people_hints = MemoryHints(), MemoryHints()
+    store = MemoryStore(now=now, hints=hints)
+    storage = MemoryStorage(now=now, identity=SystemIdentity())
+    instances = ServedInstances(storage, clock=clock, boot_s=boot_s)
+    platforms = Platforms({InstanceBackend.LOCAL_PROCESS: instances}, {StorageBackend.LOCAL_DIR: storage})
+    service = WorkspaceService(store, limits=limits or Limits(), trash_s=1000)
+    doorkeeper = MemoryDoorkeeper()
+    for credential, person in ((SESSION, ANN), (BOBS, BOB), (WRITES, ANN)):
+        doorkeeper.let_in(credential, person)
+    doorkeeper.let_in(READS, replace(ANN, may_write=False))
+    for person in (ANN, BOB):
+        await store.create_user(
+            person.user_id, username=person.username, password_hash=PASSWORD_HASH, role="admin"
+        )
+    places = StoredPlaces(store, store, platforms.instances)
+    directory = Directory(
+        doorkeeper,
+        places,
+        hints,
+        people_hints,
+        clock=clock,
+        tasks=tasks,
+        keeps_prefix=lambda ide: ide == "jupyterlab",
+        watch_of=watch_of,
+    )
+    async with AsyncExitStack() as stack:
+        ide = await stack.enter_async_context(server(handler))
+        api = await stack.enter_async_context(server(answer_ok))
+        instances.served_by = ide.upstream
+        rules = rules or GateRules(frozenset({ORIGIN}))
+        gate = WorkspaceGate(
+            directory, places, service, Target(api.upstream), rules, clock=clock, tasks=tasks
+        )
+        edge, address = await stack.enter_async_context(serving(gate))
+        directory.in_use = edge.targets_in_use
+        system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
+        controller = Controller(
+            "c1", store, platforms, hints, system, cadence=Cadence(idle_s=1.0, active_s=0.05)
+        )
+        tasks.spawn(controller.run(), name="controller")
+        tasks.spawn(directory.run(), name="directory")
+        stack.push_async_callback(tasks.settle)
+        yield Hub(edge, address, store, service, doorkeeper, people_hints, instances, directory, ide, api)
