@@ -287,7 +287,8 @@ class _Backend:
         if world.strikes(Fault.ACT_FAILED, point, machine):
             raise ActionFailed("it failed")
         if world.strikes(Fault.ACT_LATE, point, machine):
-            world.spawn(world.after(world.dice.uniform(5, 200), work), name=f"late {point}")
+            late_s = world.dice.choice((20, 100, 500)) * world.dice.random()
+            world.spawn(world.after(late_s, work), name=f"late {point}")
             await asyncio.sleep(world.dice.uniform(0, 10))
             await machine.leave(point)
             raise ActionFailed("no answer in time")

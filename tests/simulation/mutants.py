@@ -8,6 +8,8 @@ from typing import Any
 from unittest import mock
 from uuid import UUID
 
+from tests.simulation import people
+
 from codehub.adapters.memory import instances as memory_instances
 from codehub.adapters.memory import storage as memory_storage
 from codehub.adapters.memory import store as memory_store
@@ -25,6 +27,15 @@ from codehub.service import workspaces
 
 Mutant = Callable[[], Any]
 MUTANTS: dict[str, Mutant] = {}
+# Two rare calls must come late in the right order: no seed that was searched found them yet. docs/simulation.md says more.
+HARD = frozenset(
+    {
+        "collect_older_archives_while_the_archive_is_missing",
+        "use_a_condemned_volume",
+        "replace_whatever_volume_is_there",
+        "delete_a_volume_that_is_in_use",
+    }
+)
 
 
 def mutant(make: Mutant) -> Mutant:
@@ -215,10 +226,7 @@ def clear_dirty_when_archiving_begins() -> Any:
 
 @mutant
 def use_a_condemned_volume() -> Any:
-    return [
-        patched(judge, "is_condemned", lambda _status: False),
-        patched(plan, "is_condemned", lambda _status: False),
-    ]
+    return [patched(each, "is_condemned", lambda _status: False) for each in (judge, plan, people)]
 
 
 @mutant

@@ -17,7 +17,13 @@ async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
     """Yield its address."""
     where = urlsplit(upstream)
 
+    handling: set[asyncio.Task[None]] = set()
+
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        handling.add(task)
+        there = None
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             found = _LENGTH.search(head)
@@ -32,11 +38,13 @@ async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
             while part := await there_reader.read(1 << 16):
                 writer.write(part)
                 await writer.drain()
-            there.close()
         except (OSError, asyncio.IncompleteReadError):
             return  # one of them has gone
         finally:
             writer.close()
+            if there is not None:
+                there.close()
+            handling.discard(task)
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0, limit=1 << 20)
     try:
@@ -44,3 +52,6 @@ async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
     finally:
         server.close()
         await server.wait_closed()
+        for task in (left := list(handling)):
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
