@@ -30,6 +30,7 @@ MUTANTS: dict[str, Mutant] = {}
 # Two rare calls must come late in the right order: no seed that was searched found them yet. docs/simulation.md says more.
 HARD = frozenset(
     {
+        "forget_what_changed_when_a_pass_fails",
         "collect_older_archives_while_the_archive_is_missing",
         "use_a_condemned_volume",
         "replace_whatever_volume_is_there",
@@ -371,6 +372,16 @@ def miss_rows_that_changed() -> Any:
 
     original = roster.Roster.refresh
     return patched(roster.Roster, "refresh", refresh)
+
+
+@mutant
+def forget_what_changed_when_a_pass_fails() -> Any:
+    async def run_pass(self: Any, woken: Any) -> int:
+        self._changed.clear()
+        return await original(self, woken)
+
+    original = controller.Controller.run_pass
+    return patched(controller.Controller, "run_pass", run_pass)
 
 
 @mutant

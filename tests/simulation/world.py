@@ -231,8 +231,11 @@ class World:
             self.instances.sicken(workspace_id, sick=False)
 
     def calm(self) -> None:
-        """From now on nothing goes wrong any more: what is away comes back, what was stopped goes on."""
+        """From now on nothing goes wrong any more: what is away comes back, what was stopped goes on, what is late never comes."""
         self.faults.is_over = True
+        for task in self._tasks:
+            if task.get_name().startswith("late "):
+                task.cancel()
         self._away.clear()
         self.judges.end_outages(self.loop.time())
         for machine in (*self.controllers.values(), *self.apis.values()):

@@ -87,6 +87,7 @@ class Controller:
         self.members = Membership(me, store, system.clock, changed=self._start_over)
         self._issued: dict[UUID, UUID] = {}
         self._restless: set[UUID] = set()
+        self._changed: set[UUID] = set()
         self._looks: Looks | None = None
         self._sweep_at = system.clock.monotonic() + cadence.sweep_s
         self._is_starting_up = True
@@ -126,15 +127,18 @@ class Controller:
         began = self._system.clock.monotonic()
         self._lost = 0
         refreshed = await self._roster.refresh()
+        # Until a pass over them has come to its end: one that fails half way must not be the only one that knew.
+        self._changed |= refreshed.changed
         focus = None
         if not woken.everyone and self._looks is not None:
-            focus = {row.id for row in self._handled(woken.workspaces | refreshed.changed)}
+            focus = {row.id for row in self._handled(woken.workspaces | self._changed)}
             if not focus:
+                self._changed.clear()
                 self.passed_at = self._system.clock.monotonic()
                 return 0
         looks = await self._observe(focus)
         swept = await self._sweep() if focus is None else {}
-        rows = self._choose(focus, {*refreshed.changed, *swept}, looks)
+        rows = self._choose(focus, {*self._changed, *swept}, looks)
         written = 0
         for start in range(0, len(rows), self._cadence.batch_max):
             batch = rows[start : start + self._cadence.batch_max]
@@ -142,6 +146,7 @@ class Controller:
         if focus is None and isinstance(looks, Looks):
             self._looks = looks
             self._is_starting_up = False
+        self._changed.clear()
         self.passed_at = self._system.clock.monotonic()
         self._meters.passed(self.passed_at - began, written=written, lost=self._lost)
         return written
