@@ -15,7 +15,7 @@ from tests.simulation.run import Outcome, run
 from tests.simulation.story import shrink, tell
 
 KILLERS = Path(__file__).with_name("killers.json")
-KEPT_MAX = 2
+KEPT_MAX = 4
 _SEARCHED_MAX = 2_000
 
 
