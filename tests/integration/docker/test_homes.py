@@ -234,7 +234,7 @@ async def test_a_home_in_use_is_neither_deleted_nor_replaced(storage: OnDocker) 
     user = storage.engine.ask("POST", "containers/create", body=mounted)
     for call in (
         storage.provider.delete_volume(home, volume_id),
-        storage.provider.restore(home, key, unheard),
+        storage.provider.restore(home, key, unheard, replaces=volume_id),
     ):
         with pytest.raises(ActionFailed, match="in use"):
             await call
