@@ -19,7 +19,7 @@ from codehub.core.workspace import Status, Workspace
 from codehub.engine.alarm import Alarm, Woken
 from codehub.engine.crew import Crew
 from codehub.engine.membership import Membership
-from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer
+from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer, Pair
 from codehub.engine.platforms import Platforms
 from codehub.engine.roster import Roster
 from codehub.engine.system import Cadence, System
@@ -88,6 +88,8 @@ class Controller:
         self._issued: dict[UUID, UUID] = {}
         self._restless: set[UUID] = set()
         self._changed: set[UUID] = set()
+        self._judged: dict[UUID, Pair] = {}
+        """What each was last judged by, in whatever pass: not what the last look at everybody saw, which may be older."""
         self._looks: Looks | None = None
         self._sweep_at = system.clock.monotonic() + cadence.sweep_s
         self._is_starting_up = True
@@ -171,6 +173,9 @@ class Controller:
                 self._roster.note(found.row.id, found.status)
                 self._tell(found, now)
         for found in decisions:
+            if found.row.id not in lost:
+                self._judged[found.row.id] = (found.seen.instance, found.seen.volume)
+        for found in decisions:
             if found.row.id in lost:
                 self._alarm.ring({found.row.id})
             else:
@@ -221,7 +226,7 @@ class Controller:
             chosen = {row.id for row in self._roster}
         else:
             chosen = {*changed, *self._restless}
-            chosen |= {row.id for row in self._roster if looks.differ(self._looks, row)}
+            chosen |= {row.id for row in self._roster if looks.pair(row) != self._judged.get(row.id)}
         return self._handled(chosen)
 
     def _handled(self, workspace_ids: Iterable[UUID]) -> Sequence[Workspace]:

@@ -27,6 +27,10 @@ _CHECK_INTERVAL_S_MIN = 1.0
 _HEADS_AT_ONCE = 32
 
 
+# What one look says of a workspace's instance and volume.
+Pair = tuple[Instance | Blind | None, Volume | Blind | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Looks:
     """What the lists said. A backend that this process does not have can't be reached from here."""
@@ -37,10 +41,8 @@ class Looks:
     def of(self, workspace: Workspace, archive: "ArchiveLook") -> Seen:
         return Seen(self.instance(workspace), self.volume(workspace), archive.archive, archive.archives_left)
 
-    def differ(self, earlier: "Looks", workspace: Workspace) -> bool:
-        """Whether anything about this workspace looks different from before."""
-        before = (earlier.instance(workspace), earlier.volume(workspace))
-        return (self.instance(workspace), self.volume(workspace)) != before
+    def pair(self, workspace: Workspace) -> "Pair":
+        return self.instance(workspace), self.volume(workspace)
 
     def instance(self, workspace: Workspace) -> Instance | Blind | None:
         return _found(self.instances.get(workspace.spec.instance_backend, Blind.UNREACHABLE), workspace.id)
