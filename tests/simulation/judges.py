@@ -52,6 +52,10 @@ class Broken(Exception):
         super().__init__(f"{contract}: {what}")
         self.contract = contract
         self.workspace_id = workspace_id
+        self._told = (contract, workspace_id, what)
+
+    def __reduce__(self) -> tuple[type["Broken"], tuple[str, UUID | None, str]]:
+        return type(self), self._told
 
 
 @dataclass
@@ -390,17 +394,12 @@ class Judges:
         self._check_copies(row, before.files, "an archive was removed")
 
     def _box_changed(self, workspace_id: UUID, before: Box | None, after: Box | None) -> None:
-        del before
-        if after is None:
+        is_start = after is not None and (before is None or before.volume_id != after.volume_id)
+        if after is None or not is_start:
             return
-        if self._world.storage.volume_id(workspace_id) != after.volume_id and after.running:
-            truth_says = self._world.storage.volume_id(workspace_id)
-            if truth_says is not None:
-                self._break(
-                    "6 a container implies a volume",
-                    workspace_id,
-                    "an instance was started on another volume",
-                )
+        if self._world.storage.volume_id(workspace_id) != after.volume_id:
+            what = "an instance was started on a volume that is not there"
+            self._break("6 a container implies a volume", workspace_id, what)
 
     def _check_copies(self, row: Workspace, removed: Mapping[str, bytes], what: str) -> None:
         """Somewhere the home must be: on its volume, or in the archive that the row names (contracts 8 and 11)."""

@@ -30,6 +30,8 @@ MUTANTS: dict[str, Mutant] = {}
 # No seed that was searched finds them: a fault or a judge is missing. docs/simulation.md says how far the search went.
 HARD = frozenset(
     {
+        "start_on_no_volume",
+        "let_everybody_handle_nothing_that_is_new",
         "carry_on_anothers_operation_without_taking_it_over",
         "collect_older_archives_while_the_archive_is_missing",
         "delete_a_volume_that_is_in_use",

@@ -53,6 +53,7 @@ def run(seed: int, *, only: Collection[int] | None = None, passes: int = PASSES)
             _calm(world)
         return _outcome(world)
     finally:
+        gc.collect()
         if was_collecting:
             gc.enable()
 
