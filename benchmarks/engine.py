@@ -82,6 +82,7 @@ class Plane:
             yield api, controller
         finally:
             await self.tasks.settle()
+            await controller.leave()  # or the next one would leave it its share until it is missed
             api_pool.terminate()
             pool.terminate()
 
