@@ -435,14 +435,6 @@ class Judges:
     def _break(self, contract: str, workspace_id: UUID | None, what: str) -> None:
         self._world.break_(contract, workspace_id, what)
 
-    def lost(self, workspace_id: UUID) -> bool:
-        """Whether what the home should hold is nowhere any more, by misfortune."""
-        row = self._world.store._workspaces[workspace_id]
-        expected, key = self.truth(workspace_id).expected, row.status.archive_key
-        storage = self._world.storage
-        copies = [storage.files(workspace_id), storage.archived_files(key) if key else None]
-        return bool(expected) and expected not in copies
-
 
 def is_satisfied(row: Workspace, now: datetime) -> bool:
     """Whether it is where its wish or its deletion wants it."""
