@@ -499,8 +499,17 @@ def test_a_look_that_changes_nothing_is_not_written() -> None:
     assert not is_worth_writing(settled, again)
 
 
-def test_while_an_operation_runs_every_look_is_written() -> None:
+@pytest.mark.parametrize(("seconds", "is_written"), [(2, False), (4.9, False), (5, True), (60, True)])
+def test_while_an_operation_runs_that_somebody_looks_is_written_now_and_then(
+    seconds: float, *, is_written: bool
+) -> None:
     look = seen(None, OUR_VOLUME)
     first = judge(STARTING, look, NOW).status
-    second = judge(replace(STARTING, status=first), look, NOW + timedelta(seconds=2)).status
-    assert is_worth_writing(first, second)
+    second = judge(replace(STARTING, status=first), look, NOW + timedelta(seconds=seconds)).status
+    assert is_worth_writing(first, second) == is_written
+
+
+def test_the_first_look_at_an_operation_is_written() -> None:
+    begun = replace(STARTING.status, observed_at=None)
+    assert is_worth_writing(begun, replace(begun, observed_at=NOW))
+    assert not is_worth_writing(begun, begun)

@@ -34,6 +34,7 @@ class Fault(StrEnum):
     INSTANCE_GONE = "an instance vanishes"
     VOLUME_GONE = "a volume vanishes"
     ARCHIVE_GONE = "an archive vanishes"
+    LAST_CRASH = "a controller dies right after the last wishes"
 
 
 RIFE = {
@@ -63,8 +64,24 @@ RIFE = {
     Fault.INSTANCE_GONE: 0.06,
     Fault.VOLUME_GONE: 0.015,
     Fault.ARCHIVE_GONE: 0.015,
+    Fault.LAST_CRASH: 0.8,
 }
 _CHANCE_OF_A_KIND = 0.45
+# Trouble comes in spells: what failed at one point is likely to fail there again, for a while.
+_SPELLS = frozenset(
+    {
+        Fault.ACT_REFUSED,
+        Fault.ACT_FAILED,
+        Fault.ACT_HALF,
+        Fault.ACT_LIED,
+        Fault.ACT_UNHEARD,
+        Fault.ACT_LATE,
+        Fault.INSTANCE_DIED,
+    }
+)
+_CHANCE_OF_A_SPELL = 0.2
+_SPELL_S_MAX = 600.0
+_RATE_IN_A_SPELL = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +107,23 @@ class Faults:
             for fault, rate in RIFE.items()
             if self._dice.random() < _CHANCE_OF_A_KIND
         }
+        self._spells: dict[tuple[Fault, str], float] = {}
         self.strikes: list[Strike] = []
         self.is_over = False
 
-    def strikes_now(self, fault: Fault, at: float, point: str) -> bool:
+    def strikes_now(self, fault: Fault, point: str, at: float, where: str) -> bool:
+        """Draw whether it strikes at this point. `where` says more of it, for people."""
         rate = self.rates.get(fault)
         if rate is None or self.is_over:
             return False
         self._opportunities += 1
+        if self._spells and self._spells.get((fault, point), at) > at:
+            rate = _RATE_IN_A_SPELL
         if self._dice.random() >= rate:
             return False
         if self._only is not None and self._opportunities not in self._only:
             return False
-        self.strikes.append(Strike(self._opportunities, at, fault, point))
+        self.strikes.append(Strike(self._opportunities, at, fault, f"{where}{point}"))
+        if fault in _SPELLS and self._dice.random() < _CHANCE_OF_A_SPELL:
+            self._spells[fault, point] = at + self._dice.random() * _SPELL_S_MAX
         return True

@@ -3,12 +3,13 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tests.simulation.numbers import GRACE, LIMITS, RULES
+from tests.simulation.doors import NAVIGATION, PROGRAM
+from tests.simulation.numbers import EPOCH, GRACE, LIMITS, RULES
 
 from codehub.adapters.memory.instances import Box
 from codehub.adapters.memory.storage import Disk, Object
@@ -18,8 +19,10 @@ from codehub.core.history import Event, EventKind
 from codehub.core.operations import LEVEL, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.seen import Instance, Volume
+from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Status, Workspace, counts_as_running
+from codehub.core.workspace import Status, Workspace, counts_as_running, says_the_same
+from codehub.ports.store import Change
 
 if TYPE_CHECKING:
     from tests.simulation.machine import Machine
@@ -41,6 +44,8 @@ _ERRORS_MAX = 4
 _LOSSES_MAX = 6
 # Whoever decided just before a misfortune could not know of it.
 _NOTICED_S = 120.0
+# A use is known as exactly as the moments in which traffic is counted.
+_MOMENT_S = 10.5
 # An operation begins at the time at which its pass began to look.
 _PASS_S_MAX = 15.0
 
@@ -72,7 +77,9 @@ class Truth:
     began_at: float = 0.0
     struck_at: float = -1e9
     losses: deque[float] = field(default_factory=deque)
+    used_at: float = -1e9
     committed: set[str] = field(default_factory=set)
+    volumes_gone: set[str] = field(default_factory=set)
 
 
 class Watched(dict[Any, Any]):
@@ -106,6 +113,8 @@ class Judges:
         self._truth: dict[UUID, Truth] = {}
         self._outages: list[tuple[float, float]] = []
         self._excused: UUID | None = None
+        self._issuers: dict[UUID, Machine] = {}
+        self._listed_at: dict[str, float] = {}
         self.forbid_writes = False
 
     # What they watch.
@@ -158,16 +167,34 @@ class Judges:
     def end_outages(self, now: float) -> None:
         self._outages = [(since, min(until, now)) for since, until in self._outages]
 
-    def types(self, workspace_id: UUID) -> None:
+    def types(self, workspace_id: UUID) -> bool:
         """A person writes into the home, if the instance is there."""
         instances = self._world.instances
         box = instances._boxes.get(workspace_id)
         if box is None or not box.running or self._world.storage.volume_id(workspace_id) != box.volume_id:
-            return
+            return False
         truth = self.truth(workspace_id)
+        truth.used_at = self._world.loop.time()
         truth.writes += 1
         instances.write(workspace_id, "notes", b"%d" % truth.writes)
         truth.expected = self._world.storage.files(workspace_id)
+        return True
+
+    def visited(self, visit: Visit, person: Visitor, row: Workspace | None, decision: Decision) -> None:
+        """Who was led in, or woke something, and by what kind of visit."""
+        if row is None or not isinstance(decision, Connect | Wake):
+            return
+        if person.user_id != row.spec.owner_user_id:
+            self._break("only its owner enters", row.id, f"{person.username} got {decision}")
+        is_person = visit in (NAVIGATION, PROGRAM)
+        if isinstance(decision, Wake):
+            if not is_person:
+                self._break("waking by intent", row.id, f"{visit} woke it")
+            return
+        if row.status.phase is not Phase.RUNNING or row.spec.deleted_at is not None:
+            self._break("leads to what runs", row.id, f"somebody was led to {row.status.phase}")
+        if is_person:
+            self.truth(row.id).used_at = self._world.loop.time()
 
     # What was seen.
 
@@ -202,10 +229,21 @@ class Judges:
             return
         if point == "delete_volume" and row.status.operation is Operation.NONE:
             return
-        if not machine.asked.pop(workspace_id, False):
+        op_id = machine.asked.pop(workspace_id, None)
+        if op_id is None:
             self._break(
                 "claim, then act", workspace_id, f"{machine.name} called {point} without asking the row"
             )
+        elif self._issuers.get(op_id) is not machine:
+            self._break(
+                "claim, then act", workspace_id, f"{machine.name} called {point} under another's op_id"
+            )
+
+    def issued(self, machine: "Machine", changes: Iterable[Change]) -> None:
+        """Who wrote an op_id first has claimed it: a process that died and came back is another."""
+        for change in changes:
+            if change.status.op_id is not None:
+                self._issuers.setdefault(change.status.op_id, machine)
 
     # Commits.
 
@@ -216,13 +254,17 @@ class Judges:
         if before.status is not after.status and before.spec is not after.spec:
             self._break("3 single writer", after.id, "one write changed both halves of the row")
         if before.spec is not after.spec:
-            self._wished(before, after)
+            self._wished(before, after, events)
         else:
             self._observed(before, after, events)
         self._check_home(after)
 
-    def _wished(self, before: Workspace, after: Workspace) -> None:
+    def _wished(self, before: Workspace, after: Workspace, events: list[Event]) -> None:
         spec = after.spec
+        if spec.last_access_at != before.spec.last_access_at:
+            self._check_use(after)
+        if any(event.actor == "ttl" for event in events):
+            self._check_idle(before)
         is_wish = before.spec.desired_state is not spec.desired_state and spec.deleted_at is None
         if is_wish and before.spec.deleted_at is None and before.status.operation is not Operation.NONE:
             self._break(
@@ -234,6 +276,27 @@ class Judges:
             self._check_limits(after)
         if spec.recover_at != before.spec.recover_at and spec.recover_accepts_loss:
             self.truth(after.id).expected = None
+
+    def _check_use(self, after: Workspace) -> None:
+        """What is recorded as use was somebody's doing: an open tab is not."""
+        assert after.spec.last_access_at is not None
+        recorded_at = (after.spec.last_access_at - EPOCH).total_seconds()
+        if recorded_at > self.truth(after.id).used_at + _MOMENT_S:
+            self._break(
+                "an open tab is no use", after.id, f"a use at {recorded_at:.1f} s, and there was none"
+            )
+
+    def _check_idle(self, before: Workspace) -> None:
+        """Its time to live has passed since anything happened that counts."""
+        spec, status = before.spec, before.status
+        is_running = status.phase is Phase.RUNNING
+        ttl_s = spec.standby_ttl_seconds if is_running else spec.archive_ttl_seconds
+        since = [spec.last_access_at, status.phase_changed_at, spec.awake_until if is_running else None]
+        last = max(at for at in since if at is not None)
+        if ttl_s is None or (self._world.now() - last).total_seconds() < ttl_s:
+            self._break(
+                "asleep only when idle", before.id, f"{status.phase} ended though it was used at {last}"
+            )
 
     def _check_limits(self, after: Workspace) -> None:
         running = [row for row in self._world.rows() if counts_as_running(row)]
@@ -252,8 +315,7 @@ class Judges:
             )
         if new.version != old.version + 1:
             self._break("3 single writer", after.id, f"version {old.version} became {new.version}")
-        unchanged = replace(new, version=old.version, observed_at=old.observed_at)
-        if new.operation is Operation.NONE and unchanged == old:
+        if new.operation is Operation.NONE and says_the_same(old, new):
             self._break(
                 "14 what converges stays converged", after.id, "a row was written though nothing changed"
             )
@@ -348,7 +410,8 @@ class Judges:
         while truth.losses and now - truth.losses[0] > 600:
             truth.losses.popleft()
         was_restarted = any(at > truth.losses[0] - 60 for at in self._world.restarts)
-        is_recovered = after.spec.recover_at is not None
+        recovered_at = after.spec.recover_at
+        is_recovered = recovered_at is not None and (self._world.now() - recovered_at).total_seconds() < 700
         if len(truth.losses) > _LOSSES_MAX and not was_restarted and not is_recovered:
             self._break(
                 "15 crash loop",
@@ -359,7 +422,15 @@ class Judges:
     # Effects.
 
     def _disk_changed(self, workspace_id: UUID, before: Disk | None, after: Disk | None) -> None:
-        if before is None or before.volume_id is None or self._excused == workspace_id:
+        truth = self.truth(workspace_id)
+        if after is not None and after.volume_id in truth.volumes_gone:
+            self._break(
+                "6 a container implies a volume", workspace_id, "a volume that was gone is there again"
+            )
+        if before is None or before.volume_id is None:
+            return
+        truth.volumes_gone.add(before.volume_id)
+        if self._excused == workspace_id:
             return
         row = self._world.store._workspaces[workspace_id]
         if self._world.instances._boxes.get(workspace_id) is not None:
@@ -391,7 +462,7 @@ class Judges:
             self._break(
                 "9 garbage collection", workspace_id, f"an object within its grace time was removed: {key}"
             )
-        self._check_copies(row, before.files, "an archive was removed")
+        self._check_copies(row, before.files, "an archive was removed", since=self._listed_at.get(key))
 
     def _box_changed(self, workspace_id: UUID, before: Box | None, after: Box | None) -> None:
         is_start = after is not None and (before is None or before.volume_id != after.volume_id)
@@ -401,14 +472,21 @@ class Judges:
             what = "an instance was started on a volume that is not there"
             self._break("6 a container implies a volume", workspace_id, what)
 
-    def _check_copies(self, row: Workspace, removed: Mapping[str, bytes], what: str) -> None:
+    def removes_archive(self, key: str, listed_at: float) -> None:
+        """Garbage collection decides by what it has listed, so what struck before that is no excuse."""
+        self._listed_at[key] = listed_at
+
+    def _check_copies(
+        self, row: Workspace, removed: Mapping[str, bytes], what: str, *, since: float | None = None
+    ) -> None:
         """Somewhere the home must be: on its volume, or in the archive that the row names (contracts 8 and 11)."""
         expected = self.truth(row.id).expected
         if not expected or removed != expected or is_purge_due(row.spec, self._world.now()):
             return
         storage = self._world.storage
         key = row.status.archive_key
-        if self._world.loop.time() - self.truth(row.id).struck_at < _NOTICED_S:
+        noticed_at = self._world.loop.time() - _NOTICED_S if since is None else since
+        if self.truth(row.id).struck_at >= noticed_at:
             return
         if storage.files(row.id) == expected or (key is not None and storage.archived_files(key) == expected):
             return

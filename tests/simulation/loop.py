@@ -4,8 +4,25 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any
+
+
+class Handle:
+    """What asyncio needs of a handle, without what it keeps for debugging."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context or copy_context()
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -13,8 +30,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def __init__(self) -> None:
         self._now = 0.0
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._ready: deque[Handle] = deque()
+        self._timers: list[tuple[float, int, Handle]] = []
         self._count = 0
         self.failures: list[dict[str, Any]] = []
 
@@ -22,11 +39,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Run until then, or until `stop` says so, which is asked whenever time is about to move."""
         asyncio._set_running_loop(self)
         try:
+            ready = self._ready
             while not stop():
-                while self._ready:
-                    handle = self._ready.popleft()
-                    if not handle._cancelled:
-                        handle._run()
+                while ready:
+                    handle = ready.popleft()
+                    if not handle.is_cancelled:
+                        handle.context.run(handle.callback, *handle.args)
                 if stop() or not self._advance(deadline):
                     return
         finally:
@@ -34,7 +52,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _advance(self, deadline: float) -> bool:
         timers = self._timers
-        while timers and timers[0][2]._cancelled:
+        while timers and timers[0][2].is_cancelled:
             heapq.heappop(timers)
         if not timers or timers[0][0] > deadline:
             self._now = max(self._now, deadline)
@@ -42,7 +60,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._now = max(self._now, timers[0][0])
         while timers and timers[0][0] <= self._now:
             handle = heapq.heappop(timers)[2]
-            if not handle._cancelled:
+            if not handle.is_cancelled:
                 self._ready.append(handle)
         return True
 
@@ -51,20 +69,20 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+    ) -> Handle:
+        handle = Handle(callback, args, context)
         self._ready.append(handle)
         return handle
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+    ) -> Handle:
+        handle = Handle(callback, args, context)
         self._count += 1
         heapq.heappush(self._timers, (when, self._count, handle))
         return handle
@@ -88,6 +106,3 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.failures.append(context)
-
-    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are passed over when their time comes."""

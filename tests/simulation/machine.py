@@ -52,16 +52,20 @@ class Machine:
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
         self.name = name
+        self.prefix = f"{name}: "
         self.is_dead = False
         self.thaws_at = 0.0
         self.tasks = SystemTasks()
         self.rate = 1 + world.dice.uniform(-0.02, 0.02)
         self.offset = world.dice.uniform(0, 1e6)
-        self.asked: dict[UUID, bool] = {}
+        self.asked: dict[UUID, UUID] = {}
+        """Of which workspace the database said last that it carries which operation."""
         self.system = System(self, self, self, self.tasks)
         self.store = ProcessStore(self)
         self.hints = ProcessHints(self)
-        self.platforms = Platforms(
+
+    def connect(self) -> Platforms:
+        return Platforms(
             {InstanceBackend.LOCAL_PROCESS: ProcessInstances(self)},
             {StorageBackend.LOCAL_DIR: ProcessStorage(self)},
         )
@@ -183,7 +187,8 @@ class ProcessStore:
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
         answer = await self._read("holds", lambda: self._store.holds(workspace_id, op_id))
-        self._machine.asked[workspace_id] = answer
+        if answer:
+            self._machine.asked[workspace_id] = op_id
         return answer
 
     async def load_due(self, *, limit: int = 10_000) -> Loaded:
@@ -198,7 +203,14 @@ class ProcessStore:
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         if not changes:
             return frozenset()
-        return await self._write("persist", lambda: self._store.persist(changes))
+
+        async def persist() -> frozenset[UUID]:
+            lost = await self._store.persist(changes)
+            won = [change for change in changes if change.workspace_id not in lost]
+            self._machine.world.judges.issued(self._machine, won)
+            return lost
+
+        return await self._write("persist", persist)
 
     async def write_progress(
         self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]
@@ -286,9 +298,9 @@ class _Backend:
             raise BackendUnreachable("connection refused")
         if world.strikes(Fault.ACT_FAILED, point, machine):
             raise ActionFailed("it failed")
+        world.late.tell(workspace_id)
         if world.strikes(Fault.ACT_LATE, point, machine):
-            late_s = world.dice.choice((20, 100, 500)) * world.dice.random()
-            world.spawn(world.after(late_s, work), name=f"late {point}")
+            world.spawn(world.late.do(workspace_id, work), name=f"late {point}")
             await asyncio.sleep(world.dice.uniform(0, 10))
             await machine.leave(point)
             raise ActionFailed("no answer in time")
@@ -348,6 +360,7 @@ class ProcessInstances(_Backend):
 
 class ProcessStorage(_Backend):
     kind = "storage"
+    _listed_at = 0.0
 
     @property
     def _there(self) -> Any:
@@ -406,11 +419,14 @@ class ProcessStorage(_Backend):
         return found
 
     async def list_archives(self) -> Sequence[StoredArchive]:
+        asked_at = self._machine.world.loop.time()
         found: Sequence[StoredArchive] = await self._look("list_archives", self._there.list_archives)
+        self._listed_at = asked_at
         return found
 
     async def delete_archive(self, archive_key: str) -> None:
         workspace_id = UUID(archive_key.split("/", maxsplit=1)[0])
+        self._machine.world.judges.removes_archive(archive_key, self._listed_at)
         await self._act("delete_archive", workspace_id, lambda: self._there.delete_archive(archive_key))
 
     async def purge(self, home: Home) -> None:

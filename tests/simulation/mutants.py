@@ -8,12 +8,10 @@ from typing import Any
 from unittest import mock
 from uuid import UUID
 
-from tests.simulation import people
-
 from codehub.adapters.memory import instances as memory_instances
 from codehub.adapters.memory import storage as memory_storage
 from codehub.adapters.memory import store as memory_store
-from codehub.core import garbage, judge, plan, seen, settle, wishes
+from codehub.core import activity, garbage, idle, judge, plan, seen, settle, visit, wishes
 from codehub.core.conditions import Condition, Reason, Truth
 from codehub.core.errors import ErrorInfo
 from codehub.core.operations import Operation, Step
@@ -232,7 +230,7 @@ def clear_dirty_when_archiving_begins() -> Any:
 
 @mutant
 def use_a_condemned_volume() -> Any:
-    return [patched(each, "is_condemned", lambda _status: False) for each in (judge, plan, people)]
+    return [patched(each, "is_condemned", lambda _status: False) for each in (judge, plan, visit)]
 
 
 @mutant
@@ -303,10 +301,7 @@ def carry_on_anothers_operation_without_taking_it_over() -> Any:
         return original(spec, verdict, look, now, is_mine=True, **rest)
 
     original = plan.plan
-    return [
-        patched(controller, "plan", planned),
-        patched(memory_storage.MemoryStorage, "_check_job", lambda _self, _home, _job: None),
-    ]
+    return patched(controller, "plan", planned)
 
 
 @mutant
@@ -322,7 +317,11 @@ def record_the_outcome_of_another_operation() -> Any:
         return flight if flight is not None and flight.outcome is not None else None
 
     original = settle.conclude
-    return [patched(controller, "conclude", conclude), patched(crew.Crew, "landed", landed)]
+    return [
+        patched(controller, "conclude", conclude),
+        patched(crew.Crew, "landed", landed),
+        patched(crew.Crew, "recall", lambda _self, _row, _planned: None),
+    ]
 
 
 @mutant
@@ -366,7 +365,7 @@ def forget_what_is_in_the_trash() -> Any:
 
 @mutant
 def write_what_has_converged() -> Any:
-    return patched(controller, "is_worth_writing", lambda _before, _after: True)
+    return patched(controller, "is_worth_writing", lambda _before, _after, **_rules: True)
 
 
 @mutant
@@ -407,6 +406,33 @@ def accept_wishes_during_an_operation() -> Any:
 
     original = wishes.rule_wish
     return patched(workspaces, "rule_wish", rule)
+
+
+@mutant
+def wake_on_a_tabs_retry() -> Any:
+    return patched(visit, "intent", lambda _visit: visit.Intent.NAVIGATION)
+
+
+@mutant
+def let_anybody_in() -> Any:
+    return patched(visit, "may_enter", lambda _user_id, _owner_id: True)
+
+
+@mutant
+def take_an_open_tab_for_a_person() -> Any:
+    return patched(activity.Window, "add", lambda _self, _size, _at_s: True)
+
+
+@mutant
+def sleep_though_it_is_used() -> Any:
+    def deadline(workspace: Any) -> Any:
+        return original(replace(workspace, spec=replace(workspace.spec, last_access_at=None)))
+
+    original = idle._deadline
+    return [
+        patched(idle, "_deadline", deadline),
+        patched(memory_store, "is_idle", lambda row, now: idle.idle_wish(row, now) is not None),
+    ]
 
 
 @mutant

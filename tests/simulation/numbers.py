@@ -10,6 +10,7 @@ from codehub.engine.system import Cadence
 EPOCH = datetime(2026, 11, 16, tzinfo=UTC)
 GRACE = timedelta(minutes=5)
 TRASH_S = 400
+FLUSH_S = 30.0
 RULES = Rules(
     time_limits={
         **DEFAULT_RULES.time_limits,

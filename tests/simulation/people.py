@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from tests.simulation.doors import NAVIGATION, POLL, PROGRAM, RETRY
 from tests.support.workspaces import SPEC
 
-from codehub.core.judge import is_condemned
 from codehub.core.operations import DesiredState, Phase
+from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
 from codehub.ports.store import NameTaken, UnknownWorkspace
 from codehub.service.workspaces import By, WorkspaceService
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _BY = By("person", "because")
+_TYPED_BYTES = 2_500
+_IDLE_BYTES = 80
 
 
 @dataclass
@@ -39,6 +42,9 @@ class Person:
             living = [row for row in mine if row.spec.deleted_at is None]
             if not mine or (len(living) < self.workspaces_max and dice.random() < 0.3):
                 await self._create()
+            elif self.nasty and dice.random() < 0.02:
+                somebodys = dice.choice(self.world.rows())
+                await self.world.visit(NAVIGATION, self._me, somebodys.id)
             else:
                 await self._do_something(dice.choice(mine))
 
@@ -81,19 +87,37 @@ class Person:
             await self._ask(deed)
 
     async def _use(self, row: Workspace) -> None:
-        """Visit, which wakes it, and type if it is there; or leave a tab open, which does nothing."""
+        """Visit, which wakes it, and type if one is led in; or leave a tab open, which does nothing."""
         world, dice = self.world, self.world.dice
-        is_there = row.status.phase is Phase.RUNNING and not is_condemned(row.status)
-        if not is_there:
-            if row.status.phase is Phase.STANDBY and dice.random() < 0.7:
-                await self._ask(lambda service: service.set_wish(row.id, DesiredState.RUNNING, _BY))
-            return
-        if dice.random() < 0.2:
+        door = await world.visit(dice.choice((NAVIGATION, NAVIGATION, PROGRAM)), self._me, row.id)
+        if dice.random() < 0.05:
+            world.people.append(world.spawn(self._leave_open(row.id), name="tab"))
+        if door is None or dice.random() < 0.2:
             return
         for _ in range(dice.choice((1, 3))):
-            world.judges.types(row.id)
+            if world.judges.types(row.id):
+                door.send(row.id, _TYPED_BYTES)
             await asyncio.sleep(dice.uniform(0, 2))
-        await self._ask(lambda service: service.touch({row.id: world.now()}))
+
+    async def _leave_open(self, workspace_id: UUID) -> None:
+        """What a tab does that nobody looks at: a few bytes while it is connected, and retries for ever."""
+        world, dice = self.world, self.world.dice
+        for _ in range(dice.randint(5, 30)):
+            door = await world.visit(dice.choice((RETRY, POLL)), self._me, workspace_id)
+            if door is not None:
+                door.send(workspace_id, _IDLE_BYTES)
+            await asyncio.sleep(10)
+
+    @property
+    def _me(self) -> Visitor:
+        return Visitor(self.user_id, self.name)
+
+    async def wish_once_more(self) -> None:
+        """The last wishes before everybody goes home, after which nobody touches anything any more."""
+        for row in self.world.rows():
+            if row.spec.owner_user_id == self.user_id and row.spec.deleted_at is None:
+                wish = self.world.dice.choice(list(DesiredState))
+                await self._ask(lambda service, row=row, wish=wish: service.set_wish(row.id, wish, _BY))  # type: ignore[misc]
 
     async def _ask(self, deed: Callable[[WorkspaceService], Awaitable[object]]) -> None:
         async def asked(service: WorkspaceService) -> None:

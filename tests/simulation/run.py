@@ -60,10 +60,11 @@ def run(seed: int, *, only: Collection[int] | None = None, passes: int = PASSES)
 
 def _storm(world: World, passes: int) -> None:
     dice = world.dice
+    persons = []
     for number in range(dice.choice((1, 2, 2, 3))):
         world.loop.call_soon(world.start_controller, f"controller-{number}")
     for number in range(2):
-        world.start_api(f"api-{number}")
+        world.loop.call_soon(world.start_api, f"api-{number}")
     for number in range(dice.choice((1, 2, 3))):
         user_id = world.new_id()
         name = f"user{number}"
@@ -74,14 +75,22 @@ def _storm(world: World, passes: int) -> None:
         person = Person(
             world, user_id, name, nasty=dice.random() < 0.5, workspaces_max=dice.choice((1, 2, 4))
         )
+        persons.append(person)
         world.people.append(world.spawn(person.live(), name=name))
-    world.people.append(world.spawn(world.misfortune(), name="misfortune"))
-    world.loop.run_until(
-        _STORM_S_MAX,
-        stop=lambda: world.broken is not None or world.passes >= passes or bool(world.loop.failures),
-    )
+    misfortune = world.spawn(world.misfortune(), name="misfortune")
+
+    def is_over() -> bool:
+        return world.broken is not None or bool(world.loop.failures)
+
+    world.loop.run_until(_STORM_S_MAX, stop=lambda: world.passes >= passes or is_over())
     for task in world.people:
         task.cancel()
+    for person in persons:
+        world.spawn(person.wish_once_more(), name="last wishes")
+    world.loop.run_until(world.loop.time() + dice.uniform(0, 20), stop=is_over)
+    world.crash_one()
+    world.loop.run_until(world.loop.time() + dice.uniform(0, 20), stop=is_over)
+    misfortune.cancel()
 
 
 def _calm(world: World) -> None:

@@ -83,7 +83,7 @@ class Quiet(World):
         self.faults.is_over = True
         for name in ("first", "second"):
             self.loop.call_soon(self.start_controller, name)
-        self.start_api("api")
+        self.loop.call_soon(self.start_api, "api")
         user_id = self.new_id()
         made = self.store.create_user(user_id, username="ann", password_hash=PASSWORD_HASH, role="member")
         self.spawn(made, name="user")

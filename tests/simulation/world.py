@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
+from tests.simulation.doors import Door
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.judges import Broken, Judges
+from tests.simulation.late import LateCalls
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.machine import Crashed, LossyHints, Machine
 from tests.simulation.numbers import CADENCE, EPOCH, GRACE, LIMITS, RULES, TRASH_S
@@ -17,6 +19,7 @@ from tests.simulation.numbers import CADENCE, EPOCH, GRACE, LIMITS, RULES, TRASH
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
+from codehub.core.visit import Visit, Visitor
 from codehub.core.workspace import Workspace
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
@@ -29,6 +32,7 @@ from codehub.service.workspaces import WorkspaceService
 T = TypeVar("T")
 
 _TTL_S = 15.0
+_ACTIVITY_S = 5.0
 _GC_S = 100.0
 _MISFORTUNE_S = 20.0
 _SKEW_S = 30.0
@@ -41,6 +45,7 @@ class World:
         self.loop = VirtualLoop()  # type: ignore[abstract]  # sockets and programs it has none
         self.dice = random.Random(f"world {seed}")
         self.faults = Faults(seed, only=only)
+        self.late = LateCalls(self.dice)
         self.passes = 0
         self.restarts: list[float] = []
         self.is_still = False
@@ -60,6 +65,7 @@ class World:
         self.controllers: dict[str, Machine] = {}
         self.apis: dict[str, Machine] = {}
         self.services: dict[str, WorkspaceService] = {}
+        self.doors: dict[str, Door] = {}
         self._running: dict[str, Controller] = {}
         self.people: list[asyncio.Task[Any]] = []
 
@@ -92,8 +98,9 @@ class World:
         return 0.0 if drawn < 0.6 else (drawn - 0.6) * 0.05 if drawn < 0.97 else drawn * 2
 
     def strikes(self, fault: Fault, point: str, machine: Machine | None = None) -> bool:
-        where = point if machine is None else f"{machine.name}: {point}"
-        return self.faults.strikes_now(fault, self.loop.time(), where)
+        return self.faults.strikes_now(
+            fault, point, self.loop.time(), "" if machine is None else machine.prefix
+        )
 
     def is_away(self, kind: str) -> bool:
         until = self._away.get(kind)
@@ -122,10 +129,6 @@ class World:
         if error is not None and not isinstance(error, _EXPECTED):
             self.break_("no task fails", None, f"{task.get_name()}: {error!r}")
 
-    async def after(self, seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        await asyncio.sleep(seconds)
-        return await work()
-
     # Processes.
 
     def start_controller(self, name: str) -> None:
@@ -139,14 +142,14 @@ class World:
         controller = Controller(
             machine.name,
             machine.store,
-            machine.platforms,
+            machine.connect(),
             machine.hints,
             machine.system,
             rules=RULES,
             cadence=CADENCE,
         )
         service = WorkspaceService(cast("ApiStore", machine.store), limits=LIMITS, trash_s=TRASH_S)
-        collector = GarbageCollector(machine.store, machine.platforms, grace=GRACE)
+        collector = GarbageCollector(machine.store, machine.connect(), grace=GRACE)
         with suppress(StoreUnavailable):
             await controller.members.beat()
             await controller.run_pass(Woken(frozenset(), everyone=True))
@@ -175,9 +178,10 @@ class World:
     def start_api(self, name: str) -> None:
         machine = Machine(self, name)
         self.apis[name] = machine
-        self.services[name] = WorkspaceService(
-            cast("ApiStore", machine.store), limits=LIMITS, trash_s=TRASH_S
-        )
+        service = WorkspaceService(cast("ApiStore", machine.store), limits=LIMITS, trash_s=TRASH_S)
+        self.services[name] = service
+        door = self.doors[name] = Door(machine, service)
+        machine.tasks.spawn(self._every(_ACTIVITY_S, door.activity.flush, machine), name="activity")
 
     def crash(self, machine: Machine) -> None:
         """Kill it: nothing of it runs any more. What it has asked of a backend goes on there."""
@@ -185,6 +189,13 @@ class World:
         self.spawn(machine.tasks.settle(), name=f"end of {machine.name}")
         again = self.start_controller if machine.name in self.controllers else self.start_api
         self.loop.call_later(self.dice.uniform(0, 40), again, machine.name)
+
+    def crash_one(self) -> None:
+        """Kill a controller, if there is bad luck."""
+        name = self.dice.choice(sorted(self.controllers))
+        machine = self.controllers[name]
+        if not machine.is_dead and self.strikes(Fault.LAST_CRASH, name):
+            self.crash(machine)
 
     # What just happens.
 
@@ -244,15 +255,28 @@ class World:
             self.instances.sicken(workspace_id, sick=False)
 
     async def request(self, work: Callable[[WorkspaceService], Awaitable[T]]) -> T | None:
-        """Ask an API process, as a person would. Nothing comes back if it dies, or can't reach the database."""
-        name = self.dice.choice(sorted(self.apis))
+        """Ask an API process, as a person would."""
+        name = self._any_api()
+        return await self._on(name, lambda: work(self.services[name]))
+
+    async def visit(self, visit: Visit, person: Visitor, workspace_id: UUID) -> Door | None:
+        """Visit a workspace, and return the door through which one was led in."""
+        name = self._any_api()
+        door = self.doors[name]
+        return door if await self._on(name, lambda: door.visit(visit, person, workspace_id)) else None
+
+    def _any_api(self) -> str:
+        return self.dice.choice(sorted(self.apis))
+
+    async def _on(self, name: str, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Let a process do this. Nothing comes back if it dies, or can't reach the database."""
         machine = self.apis[name]
         if machine.is_dead:
             return None
 
         async def ask() -> T | None:
             try:
-                return await work(self.services[name])
+                return await work()
             except StoreUnavailable:
                 return None
 

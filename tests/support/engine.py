@@ -16,7 +16,7 @@ from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemIdentity, SystemTasks
 from codehub.core.limits import Limits
-from codehub.core.operations import DesiredState
+from codehub.core.operations import DesiredState, Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
@@ -113,14 +113,15 @@ class Plane:
         return await self.store.create_workspace(SystemIdentity().new_id(), spec, [])
 
     async def settle(self, controller: Controller, *, passes_max: int = 40) -> int:
-        """Run passes, two seconds apart, until one writes nothing and nothing is under way. Return how many it took."""
+        """Run passes, two seconds apart, until one writes nothing and no operation runs. Return how many it took."""
         process.set(controller.name)
         for count in range(1, passes_max + 1):
             written = await controller.run_pass(EVERYONE)
             await breathe()
             if controller.name in self.dead:
                 raise Crashed
-            if not written and not controller.is_busy:
+            rests = all(row.status.operation is Operation.NONE for row in self.store._workspaces.values())
+            if rests and not written and not controller.is_busy:
                 return count
             self.clock.seconds += 2
         raise AssertionError(f"still moving after {passes_max} passes: {self.points[-20:]}")

@@ -36,10 +36,11 @@ def judge(
 ) -> Verdict:
     """Return what the workspace is, given what was seen. Losses found at start-up are no crashes."""
     spec, stored = workspace.spec, workspace.status
-    status = _mark_dirty(replace(stored, conditions=conditions_seen(stored, seen, now, rules)))
-    if unknown := unknown_conditions(status.conditions, status.operation):
-        return Verdict(status, unknown)
-    status = replace(status, observed_at=now, op_started_at=_moved_clock(stored, now, rules))
+    conditions = conditions_seen(stored, seen, now, rules)
+    if unknown := unknown_conditions(conditions, stored.operation):
+        return Verdict(_mark_dirty(replace(stored, conditions=conditions)), unknown)
+    started_at = _moved_clock(stored, now, rules)
+    status = _mark_dirty(replace(stored, conditions=conditions, observed_at=now, op_started_at=started_at))
     if (error := stored.error_info) is not None and error.is_terminal and is_answered(spec, error):
         status = _answer(spec, status, error)
     if (broken := _broken_invariant(spec, stored, status, now)) is not None:

@@ -12,7 +12,7 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Plan, TakeOver
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import HomeCtx, Spec, Status
+from codehub.core.workspace import HomeCtx, Spec, Status, says_the_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,15 @@ def conclude(
     return _wait_out(status, act, outcome, now, rules)
 
 
-def is_worth_writing(before: Status, after: Status) -> bool:
-    """Whether a pass has anything to persist: what has converged is not written again (contract 14)."""
-    if after.operation is not Operation.NONE:
-        return after != before
-    return replace(after, observed_at=before.observed_at) != before
+def is_worth_writing(before: Status, after: Status, *, rules: Rules = DEFAULT_RULES) -> bool:
+    """Whether a pass has anything to persist: what has converged is not written again (contract 14).
+
+    While an operation runs, that somebody looks is worth a write now and then: its clock stands still without (contract 12)."""
+    if not says_the_same(before, after):
+        return True
+    if after.operation is Operation.NONE or after.observed_at is None:
+        return False
+    return before.observed_at is None or after.observed_at - before.observed_at >= rules.look_gap_max / 2
 
 
 def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:

@@ -1,9 +1,10 @@
 """A workspace: what people set (Spec, written by the API alone) and what was seen (Status, written by the controller alone)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from uuid import UUID
 
 from codehub.core.conditions import INITIAL, Conditions
@@ -103,6 +104,16 @@ class Status:
     error_count: int = 0
     restarts: tuple[datetime, ...] = ()
     previous_status: ObservedStatus | None = None
+
+
+_substance = attrgetter(
+    *(each.name for each in fields(Status) if each.name not in ("observed_at", "version"))
+)
+
+
+def says_the_same(one: Status, other: Status) -> bool:
+    """Whether they differ in nothing but when it was looked, and how often it was written."""
+    return bool(_substance(one) == _substance(other))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, TakeOve
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Archive, Seen
 from codehub.core.settle import conclude, is_worth_writing, settle
-from codehub.core.workspace import Status, Workspace
+from codehub.core.workspace import Status, Workspace, says_the_same
 from codehub.engine.alarm import Alarm, Woken
 from codehub.engine.crew import Crew
 from codehub.engine.membership import Membership
@@ -165,7 +165,11 @@ class Controller:
         decisions = [
             self._decide(row, looks.of(row, archives.get(row.id, ArchiveLook())), now) for row in rows
         ]
-        changed = [found for found in decisions if is_worth_writing(found.row.status, found.status)]
+        changed = [
+            found
+            for found in decisions
+            if is_worth_writing(found.row.status, found.status, rules=self._rules)
+        ]
         lost = await self._store.persist([_change(found, self.name) for found in changed])
         self._lost += len(lost)
         for found in changed:
@@ -315,5 +319,5 @@ def _change(found: Decision, actor: str) -> Change:
     )
     # What begins, begins because of a wish. While it was decided the wish may have changed, and nothing can be stopped half way.
     revision = found.row.spec.revision if isinstance(found.plan, Begin) else None
-    is_quiet = replace(found.status, observed_at=found.row.status.observed_at) == found.row.status
+    is_quiet = says_the_same(found.row.status, found.status)
     return Change(found.row.id, found.status, tuple(events), revision, is_quiet)

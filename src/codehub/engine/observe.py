@@ -1,9 +1,9 @@
 """Observe: platforms in, what is there out. One list per backend, never one call per workspace; a list that fails is blindness."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -85,21 +85,17 @@ class Observer:
     async def look(self) -> Looks:
         """Look at everything, all backends side by side."""
         instances, volumes = self._platforms.instances, self._platforms.storage
-        seen_instances, seen_volumes = await asyncio.gather(
-            _once_each(instances, lambda one: _look("instances", one.list_all)),
-            _once_each(volumes, lambda one: _look("volumes", one.list_volumes)),
+        hosts, disks = _distinct(instances), _distinct(volumes)
+        found: list[Any] = await asyncio.gather(
+            *(_look("instances", one.list_all) for one in hosts),
+            *(_look("volumes", one.list_volumes) for one in disks),
         )
-        return Looks(
-            {
-                b: seen if isinstance(seen, Blind) else self._count_all(seen)
-                for b, seen in seen_instances.items()
-            },
-            seen_volumes,
-        )
+        counted = [one if isinstance(one, Blind) else self._count_all(one) for one in found[: len(hosts)]]
+        return Looks(_by_backend(instances, hosts, counted), _by_backend(volumes, disks, found[len(hosts) :]))
 
     async def look_closely(self, workspaces: Collection[Workspace]) -> CloseLooks:
         """Look at these workspaces' instances one by one, and at nothing else: for those that are about to be ready."""
-        found = await asyncio.gather(*(self.look_at_instance(workspace) for workspace in workspaces))
+        found = await _side_by_side([self.look_at_instance(workspace) for workspace in workspaces])
         return CloseLooks({workspace.id: look for workspace, look in zip(workspaces, found, strict=True)})
 
     async def look_at_instance(self, workspace: Workspace) -> Instance | Blind | None:
@@ -118,7 +114,7 @@ class Observer:
                 return await self._look_at_archive(workspace)
 
         chosen = [workspace for workspace in workspaces if _concerns_archive(workspace)]
-        found = await asyncio.gather(*(one(workspace) for workspace in chosen))
+        found = await _side_by_side([one(workspace) for workspace in chosen])
         return {workspace.id: look for workspace, look in zip(chosen, found, strict=True)}
 
     async def sweep_archives(self, workspaces: Iterable[Workspace]) -> Mapping[UUID, ArchiveLook]:
@@ -130,7 +126,9 @@ class Observer:
                 return listed
             return {found.key: Archive(found.committed) for found in listed}
 
-        swept = await _once_each(self._platforms.storage, one)
+        storage = self._platforms.storage
+        disks = _distinct(storage)
+        swept = _by_backend(storage, disks, await _side_by_side([one(disk) for disk in disks]))
         looks: dict[UUID, ArchiveLook] = {}
         for workspace in workspaces:
             listed = swept.get(workspace.spec.storage_backend, Blind.UNREACHABLE)
@@ -182,9 +180,16 @@ async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
         return Blind.UNREACHABLE
 
 
-async def _once_each(backends: Mapping[K, A], look: Callable[[A], Awaitable[T]]) -> dict[K, T]:
-    """Look once at each adapter, however many backends it serves, all side by side."""
-    adapters = {id(one): one for one in backends.values()}
-    looks = await asyncio.gather(*(look(one) for one in adapters.values()))
-    found = dict(zip(adapters, looks, strict=True))
-    return {backend: found[id(one)] for backend, one in backends.items()}
+async def _side_by_side(looks: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
+    """Look at all of these at once. A single look, which is the usual case, needs no task of its own."""
+    return [await looks[0]] if len(looks) == 1 else await asyncio.gather(*looks)
+
+
+def _distinct(backends: Mapping[K, A]) -> Sequence[A]:
+    """Return each adapter once, however many backends it serves."""
+    return list({id(one): one for one in backends.values()}.values())
+
+
+def _by_backend(backends: Mapping[K, A], adapters: Sequence[A], found: Sequence[T]) -> Mapping[K, T]:
+    of = {id(one): each for one, each in zip(adapters, found, strict=True)}
+    return {backend: of[id(one)] for backend, one in backends.items()}
