@@ -51,20 +51,41 @@ def test_only_what_nobody_could_need_goes(found: Found, row: Workspace, goes: bo
     assert result.unknown == ()
 
 
+HALF = Found(Thing.VOLUME, WORKSPACE_ID, None)
+
+
 @pytest.mark.parametrize(
-    ("row", "goes"),
+    ("volume", "row", "goes"),
     [
-        (workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home(None)), True),
-        (workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home("v1")), False),
-        (workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=OTHER, home_ctx=home(None)), False),
-        (workspace(Phase.ARCHIVED, DesiredState.RUNNING, archive_key=KEY, home_ctx=home(None)), False),
+        (
+            VOLUME,
+            workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home(None)),
+            True,
+        ),
+        (
+            VOLUME,
+            workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home("v1")),
+            False,
+        ),
+        (
+            VOLUME,
+            workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=OTHER, home_ctx=home(None)),
+            False,
+        ),
+        (
+            VOLUME,
+            workspace(Phase.ARCHIVED, DesiredState.RUNNING, archive_key=KEY, home_ctx=home(None)),
+            False,
+        ),
+        (HALF, workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home(None)), True),
+        (HALF, workspace(Phase.ARCHIVED, DesiredState.RUNNING, archive_key=KEY, home_ctx=home(None)), False),
     ],
 )
 def test_a_volume_that_a_late_restore_left_goes_where_the_archive_is_whole(
-    row: Workspace, goes: bool
+    volume: Found, row: Workspace, goes: bool
 ) -> None:
-    result = sort_garbage([archive(KEY), VOLUME], {row.id: row}, NOW, grace=GRACE)
-    assert [removal.found for removal in result.removals] == ([VOLUME] if goes else [])
+    result = sort_garbage([archive(KEY), volume], {row.id: row}, NOW, grace=GRACE)
+    assert [removal.found for removal in result.removals] == ([volume] if goes else [])
 
 
 def test_what_the_database_does_not_know_is_reported_and_not_touched() -> None:

@@ -22,6 +22,7 @@ from codehub.core.seen import Instance, Volume
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake
 from codehub.core.wishes import is_purge_due
 from codehub.core.workspace import Status, Workspace, counts_as_running, says_the_same
+from codehub.ports.archives import archive_key
 from codehub.ports.store import Change
 
 if TYPE_CHECKING:
@@ -274,7 +275,10 @@ class Judges:
             )
         if is_wish and spec.desired_state is DesiredState.RUNNING and not counts_as_running(before):
             self._check_limits(after)
-        if spec.recover_at != before.spec.recover_at and spec.recover_accepts_loss:
+        error = before.status.error_info
+        is_deletion = spec.deleted_at is not None and before.spec.deleted_at is None
+        is_given_up = is_deletion and error is not None and error.reason is ErrorReason.DATA_LOST
+        if is_given_up or (spec.recover_at != before.spec.recover_at and spec.recover_accepts_loss):
             self.truth(after.id).expected = None
 
     def _check_use(self, after: Workspace) -> None:
@@ -479,7 +483,8 @@ class Judges:
     def _check_copies(
         self, row: Workspace, removed: Mapping[str, bytes], what: str, *, since: float | None = None
     ) -> None:
-        """Somewhere the home must be: on its volume, or in the archive that the row names (contracts 8 and 11)."""
+        """Somewhere the home must be: on its volume, in the archive that the row names, or in what its operation has made
+        (contracts 8 and 11)."""
         expected = self.truth(row.id).expected
         if not expected or removed != expected or is_purge_due(row.spec, self._world.now()):
             return
@@ -488,7 +493,9 @@ class Judges:
         noticed_at = self._world.loop.time() - _NOTICED_S if since is None else since
         if self.truth(row.id).struck_at >= noticed_at:
             return
-        if storage.files(row.id) == expected or (key is not None and storage.archived_files(key) == expected):
+        kept = [key, None if row.status.op_id is None else archive_key(row.id, row.status.op_id)]
+        archived = (storage.archived_files(each) for each in kept if each is not None)
+        if storage.files(row.id) == expected or expected in archived:
             return
         self._break("11 no silent loss", row.id, f"{what}, and nothing holds {dict(expected)} any more")
 
@@ -504,7 +511,8 @@ class Judges:
             return
         files = storage.files(row.id)
         if truth.expected is None:
-            truth.expected = files
+            # Who gave their home up sees what is there when it runs.
+            truth.expected = files if status.phase is Phase.RUNNING else None
         elif files != truth.expected:
             self._break(
                 "11 no silent loss", row.id, f"its home holds {files} and should hold {dict(truth.expected)}"

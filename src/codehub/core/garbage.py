@@ -90,7 +90,7 @@ def _is_needed(one: Found, row: Workspace, archives: Collection[str | None]) -> 
 
 
 def _is_stray(volume: Found, row: Workspace, archives: Collection[str | None]) -> bool:
-    """A volume that a late restore has left beside a whole archive. The row never named it, so no instance ever ran on it."""
+    """A volume, or half of one, that a late restore has left beside a whole archive. The row never named it, so no instance ever ran on it."""
     status = row.status
     rests = status.phase is Phase.ARCHIVED and status.operation is Operation.NONE
     return (
@@ -98,5 +98,5 @@ def _is_stray(volume: Found, row: Workspace, archives: Collection[str | None]) -
         and row.spec.desired_state in (DesiredState.ARCHIVED, DesiredState.PENDING)
         and status.archive_key in archives
         and not status.home_ctx.dirty
-        and volume.name != status.home_ctx.volume_id
+        and (volume.name is None or volume.name != status.home_ctx.volume_id)
     )
