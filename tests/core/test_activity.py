@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from tests.core.test_visit import BACKGROUND, NAVIGATION, PROGRAM, SOCKET
 
-from codehub.core.activity import Window, counts_as_use, flush_after_s, profile_of
+from codehub.core.activity import Window, counts_as_use, flush_after_s, is_its_own_doing, profile_of
 from codehub.core.visit import Visit
 
 CODE, JUPYTER, HTTP = (profile_of(ide) for ide in ("code-server", "jupyterlab", "http"))
@@ -32,6 +32,33 @@ PUT = Visit(method="PUT", fetch_mode="cors", fetch_site="same-origin", agent="Mo
 )
 def test_a_request_counts_if_somebody_did_it(profile: object, visit: Visit, path: str, counts: bool) -> None:
     assert counts_as_use(profile, visit, path) is counts  # type: ignore[arg-type]
+
+
+OWN = b"/home/coder/.local/share/code-server/User/workspaceStorage/1/vscode.lock"
+THEIRS = b"/home/coder/project/main.py"
+
+
+@pytest.mark.parametrize(
+    ("profile", "paths", "own"),
+    [
+        (CODE, [OWN], True),
+        (CODE, [OWN, OWN], True),
+        (CODE, [OWN, THEIRS], False),
+        (CODE, [THEIRS], False),
+        (CODE, [], False),
+        (HTTP, [OWN], False),
+    ],
+)
+def test_that_the_ide_wrote_its_own_files_is_its_own_doing(
+    profile: object, paths: list[bytes], own: bool
+) -> None:
+    changed = b",".join(b'{"$mid":1,"path":"%s"}' % path for path in paths)
+    told = b'\x0c$onFileEvent\x00\x00\x00\xc5[{"changed":[%s]}]' % changed
+    assert is_its_own_doing(profile, told) is own  # type: ignore[arg-type]
+
+
+def test_what_is_typed_is_never_the_ides_own_doing() -> None:
+    assert not is_its_own_doing(CODE, b"$acceptModelChanged " + OWN)
 
 
 def busy_seconds(per_second: dict[int, int], *, threshold: int = 2_000) -> list[int]:

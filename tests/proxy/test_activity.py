@@ -14,7 +14,7 @@ from codehub.adapters.system.machine import SystemClock
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
 from codehub.proxy.activity import Activity
-from codehub.proxy.frames import FrameCounter
+from codehub.proxy.frames import FrameReader
 
 BROWSER = "User-Agent: Mozilla/5.0"
 QUIET = (BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin")
@@ -40,9 +40,9 @@ async def ide(talk: Talk) -> None:
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
         )
         while part := await talk.reader.read(1 << 16):
-            if b"sync" in part:
+            if SYNC in part:
                 await talk.send(frame(b"sync", opcode=10))
-            if b"print" in part:
+            if PRINT in part:
                 for _ in range(20):
                     await talk.send(frame(b"line"))
 
@@ -56,7 +56,13 @@ def frame(payload: bytes, *, opcode: int = 2, masked: bool = False) -> bytes:
         head = bytes([0x80 | opcode, mask | 126]) + struct.pack(">H", size)
     else:
         head = bytes([0x80 | opcode, mask | 127]) + struct.pack(">Q", size)
-    return head + (b"\0\0\0\0" if masked else b"") + payload
+    if not masked:
+        return head + payload
+    key = b"\x01\x7f\x80\xff"
+    return head + key + bytes(byte ^ key[place % 4] for place, byte in enumerate(payload))
+
+
+SYNC, PRINT = frame(b"sync", opcode=9, masked=True), frame(b"print", opcode=9, masked=True)
 
 
 @asynccontextmanager
@@ -87,7 +93,7 @@ async def socket(made: Hub, row: Workspace) -> Talk:
 
 async def synced(talk: Talk) -> None:
     """Return when everything that was sent has gone through."""
-    await talk.send(frame(b"sync", opcode=9, masked=True))
+    await talk.send(SYNC)
     await talk.exactly(6)
 
 
@@ -142,7 +148,7 @@ async def test_for_jupyterlab_a_terminal_that_prints_is_a_use() -> None:
     async with watched() as (made, activity, uses):
         row = await made.workspace(ide="jupyterlab")
         talk = await socket(made, row)
-        await talk.send(frame(b"print", opcode=9, masked=True))
+        await talk.send(PRINT)
         await talk.exactly(20 * 6)
         assert await counts(activity, uses)
         await talk.close()
@@ -189,10 +195,36 @@ async def test_the_recorded_time_is_the_databases() -> None:
         assert abs((at - (await made.store.load([row.id])).now).total_seconds()) < 2
 
 
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 1000, 65_535, 65_536, 200_000])
+async def test_a_tab_that_is_told_of_the_ides_own_files_is_no_use() -> None:
+    """Recorded with code-server in a container whose home is open: its lock file is touched every second."""
+    told = b'\x01\x00\x00\x03X\x0c$onFileEvent\x00\x00\x00\xc5[{"created":[],"changed":[{"$mid":1,"path":"/home/coder/%s"}]}]'
+    async with watched() as (made, activity, uses):
+        row = await made.workspace(ide="code-server")
+        talk = await socket(made, row)
+        own = told % b".local/share/code-server/User/workspaceStorage/-7db23357/vscode.lock"
+        for _ in range(60):
+            await talk.send(frame(own, masked=True))
+        await synced(talk)
+        assert not await counts(activity, uses)
+        for _ in range(60):
+            await talk.send(frame(told % b"project/main.py", masked=True))
+        await synced(talk)
+        assert await counts(activity, uses)
+        await talk.close()
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 1_000, 1_024, 1_025, 65_535, 65_536, 200_000])
 @pytest.mark.parametrize("piece", [1, 7, 1000, 1 << 20])
-def test_frames_are_counted_however_they_are_cut(size: int, piece: int) -> None:
-    parts = [frame(b"a" * size, masked=True), frame(b"", opcode=9), frame(b"b" * size), frame(b"c", opcode=0)]
+def test_frames_are_read_however_they_are_cut(size: int, piece: int) -> None:
+    first, second = b"ab" * (size // 2) + b"a" * (size % 2), b"b" * size
+    parts = [
+        frame(first, masked=True),
+        frame(b"", opcode=9),
+        frame(second),
+        frame(b"c", opcode=0),
+    ]
     stream = b"".join(parts)
-    counter = FrameCounter()
-    assert sum(counter.feed(stream[at : at + piece]) for at in range(0, len(stream), piece)) == 3
+    reader = FrameReader()
+    read = [one for at in range(0, len(stream), piece) for one in reader.feed(stream[at : at + piece])]
+    is_short = size <= 1_024
+    assert read == [(size, first if is_short else b""), (size, second if is_short else b""), (1, b"c")]

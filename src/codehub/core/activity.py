@@ -3,12 +3,15 @@
 The rules belong to the IDE, as data (docs/adr/0018). Time comes in as seconds; nothing here has a clock.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codehub.core.visit import Intent, Visit, intent
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_FILE_EVENT = b"$onFileEvent"
+_PATH = re.compile(rb'"path":"([^"]*)"')
 _BUCKET_S = 10
 _BUCKETS = 6
 
@@ -21,6 +24,8 @@ class IdeProfile:
     """Whether it wants to be asked for /w/{id}/… rather than for what follows."""
     busy_bytes_per_minute: int | None = None
     """More than this many bytes up a minute, over all its sockets and uncompressed, are somebody's work."""
+    own_files: bytes | None = None
+    """A tab is told of every file that changes under what it has open. Of those in here the IDE itself is the cause."""
     counts_frames_up: bool = False
     """Whether every data frame from the browser is somebody's work."""
     busy_frames_down_per_minute: int | None = None
@@ -30,7 +35,7 @@ class IdeProfile:
 
 
 PROFILES: Mapping[str, IdeProfile] = {
-    "code-server": IdeProfile(busy_bytes_per_minute=2_000),
+    "code-server": IdeProfile(busy_bytes_per_minute=2_000, own_files=b"/.local/share/code-server/"),
     "jupyterlab": IdeProfile(
         keeps_prefix=True,
         counts_frames_up=True,
@@ -54,6 +59,14 @@ def counts_as_use(profile: IdeProfile, visit: Visit, path: str) -> bool:
     if visit.is_upgrade or visit.method in _SAFE:
         return False
     return profile.writes_under is None or path.startswith(profile.writes_under)
+
+
+def is_its_own_doing(profile: IdeProfile, message: bytes) -> bool:
+    """Whether a message up only answers that the IDE wrote its own files, which an open tab does every second."""
+    if profile.own_files is None or _FILE_EVENT not in message:
+        return False
+    paths = _PATH.findall(message)
+    return bool(paths) and all(profile.own_files in path for path in paths)
 
 
 class Window:

@@ -10,17 +10,25 @@ from uuid import UUID
 
 import structlog
 
-from codehub.core.activity import IdeProfile, Window, counts_as_use, flush_after_s, profile_of
+from codehub.core.activity import (
+    IdeProfile,
+    Window,
+    counts_as_use,
+    flush_after_s,
+    is_its_own_doing,
+    profile_of,
+)
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock
-from codehub.proxy.frames import FrameCounter
+from codehub.proxy.frames import FrameReader
 from codehub.proxy.requests import RequestHead
 from codehub.proxy.visits import visit_of
 
 log = structlog.get_logger()
 _TICK_S = 1.0
 _ID_END = 39
+_HEADER_BYTES = 6
 
 
 class Uses(Protocol):
@@ -73,22 +81,24 @@ class WorkspaceWatch:
 class SocketEar:
     """What one WebSocket tells."""
 
-    __slots__ = ("_down", "_up", "_watch", "hears_down")
+    __slots__ = ("_down", "_profile", "_up", "_watch", "hears_down")
 
     def __init__(self, watch: WorkspaceWatch, profile: IdeProfile) -> None:
         self._watch = watch
-        self._up = FrameCounter() if profile.counts_frames_up else None
+        self._profile = profile
+        self._up = FrameReader()
         self.hears_down = profile.busy_frames_down_per_minute is not None
-        self._down = FrameCounter() if self.hears_down else None
+        self._down = FrameReader() if self.hears_down else None
 
     def up(self, data: bytes) -> None:
-        if self._up is None:
-            self._watch.note_bytes(len(data))
-        elif self._up.feed(data):
-            self._watch.used()
+        for size, message in self._up.feed(data):
+            if self._profile.counts_frames_up:
+                self._watch.used()
+            elif not is_its_own_doing(self._profile, message):
+                self._watch.note_bytes(size + _HEADER_BYTES)
 
     def down(self, data: bytes) -> None:
-        if self._down is not None and (frames := self._down.feed(data)):
+        if self._down is not None and (frames := len(self._down.feed(data))):
             self._watch.note_printed(frames)
 
     def closed(self) -> None:
