@@ -1,0 +1,69 @@
+"""Rows in, a table out: coloured and fitted on a terminal, plain columns elsewhere."""
+
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from codehub.cli.speech import is_terminal
+from codehub.cli.words import colour_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, kept: Sequence[str] = ()) -> None:
+    """Print it. `kept`: columns that are never cut."""
+    if is_terminal():
+        _show_fitted(headings, rows, kept)
+    else:
+        typer.echo(plain([headings, *rows]))
+
+
+def plain(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def pairs(rows: Mapping[str, str | None]) -> str:
+    """Return `name  value` lines; what has no value is left out."""
+    width = max(map(len, rows))
+    lines = []
+    for name, value in rows.items():
+        if value:
+            first, *rest = value.splitlines()
+            lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
+    return "\n".join(lines)
+
+
+def coloured(display: str, text: str | None = None) -> str:
+    """Return a state in its colour: ours for a terminal, nothing elsewhere."""
+    return typer.style(text or display, fg=colour_of(display)) if is_terminal() else text or display
+
+
+def _show_fitted(headings: Sequence[str], rows: Sequence[Sequence[str]], kept: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
+    for heading in headings:
+        table.add_column(heading, no_wrap=True, overflow="ellipsis" if heading not in kept else "fold")
+    for row in rows:
+        table.add_row(*(_cell(heading, cell, Text) for heading, cell in zip(headings, row, strict=True)))
+    Console(file=sys.stdout, highlight=False).print(table)
+
+
+def _cell(heading: str, cell: str, text: "type[Text]") -> "Text":
+    return text(cell, style=colour_of(cell.partition(",")[0]) if heading == "STATE" else "")
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
