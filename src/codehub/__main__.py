@@ -22,10 +22,52 @@ if TYPE_CHECKING:
 
 @cli.command()
 def up() -> None:
-    """Run codehub on this machine. Ctrl-C stops it."""
+    """Run codehub on this machine, all of it. Ctrl-C stops it.
+
+    Needs nothing beside Python: its own PostgreSQL, homes, archives and workspaces are under CODEHUB_DATA_DIR. docs/settings.md has
+    what can be set.
+    """
     from codehub.app import run_up
 
     raise typer.Exit(run_up(_settings(), os.environ))
+
+
+def _role(name: str) -> None:
+    from codehub.app import apart
+    from codehub.app.process import run_until_signalled
+
+    settings = _settings()
+    raise typer.Exit(run_until_signalled(settings, os.environ, getattr(apart, name)(settings)))
+
+
+@cli.command()
+def api() -> None:
+    """Serve the API and the dashboard alone, on CODEHUB_HOST:CODEHUB_PORT, for `codehub proxy`."""
+    _role("api")
+
+
+@cli.command()
+def proxy() -> None:
+    """Serve the public port alone: workspaces, and all else from CODEHUB_API_URL."""
+    _role("proxy")
+
+
+@cli.command()
+def controller() -> None:
+    """Make wishes come true: observe, judge, plan, execute, persist, over and over."""
+    _role("controller")
+
+
+@cli.command()
+def migrate(json: bool = typer.Option(False, "--json", help="Print what was applied as JSON.")) -> None:
+    """Bring the database to this version's schema, and exit. Every start does it too."""
+    from codehub.app import apart
+
+    applied = _beside(apart.migrated)
+    if json:
+        typer.echo(_to_json({"applied": applied}))
+    else:
+        typer.echo("\n".join(f"applied {name}" for name in applied) or "The database is up to date.")
 
 
 @cli.command()
@@ -117,8 +159,8 @@ def list_users(json: bool = typer.Option(False, "--json", help="Print them as JS
 
 
 def _beside(work: "Callable[[Settings, System], Coroutine[Any, Any, T]]") -> "T":
-    from codehub.app import run_beside
     from codehub.app.errors import CannotStart
+    from codehub.app.process import run_beside
     from codehub.ports.access import LastAdmin, UnknownUser, UsernameTaken
 
     try:
@@ -131,6 +173,12 @@ def _beside(work: "Callable[[Settings, System], Coroutine[Any, Any, T]]") -> "T"
         _fail(f"there is no user {error}", 4)
     except LastAdmin:
         _fail("this is the last admin: make somebody else an admin first", 5)
+
+
+def _to_json(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _password(*, from_stdin: bool) -> str:

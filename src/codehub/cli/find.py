@@ -47,6 +47,10 @@ def _named(client: Client, name: str, owner: str, deleted: bool) -> dict[str, An
 def _near(client: Client, name: str, owner: str, deleted: bool) -> str | None:
     import difflib
 
+    if not deleted and any(
+        one["name"] == name for one in client.pages("/workspaces", owner=owner, deleted=True)
+    ):
+        return f"It is in the trash. Take it back: codehub ws undelete {name}"
     names = [one["name"] for one in client.pages("/workspaces", owner=owner, deleted=deleted)]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if near:

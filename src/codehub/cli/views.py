@@ -24,7 +24,7 @@ def list_rows(items: Sequence[Shown], now: datetime | None, *, owned: bool, dele
     for one in harmless(items):
         whose = [one["owner"]["username"]] if owned else []
         goes = one["purge_at"] if deleted else one["sleeps_at"]
-        used = ago(one["last_access_at"] or one["created_at"], now)
+        used = ago(one["last_access_at"], now)
         rows.append([one["name"], *whose, state(one), one["ide"], used, ahead(goes, now), one["id"]])
     return headings, rows
 
