@@ -7,7 +7,7 @@ RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
 .PHONY: help up test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
-	test-proxy simulate mutants chaos fuzz check format bench docs lock engines clean
+	test-proxy test-cli simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy ## set up, then run all suites
+test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-cli ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -77,6 +77,9 @@ fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mod
 
 test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
 	@scripts/suite test-proxy 120 $(PYTEST) -n 2 tests/proxy $(EDGE)
+
+test-cli: $(DEV) engines ## the command line against a running codehub, in a real terminal, and its roles as processes of their own
+	@scripts/suite test-cli 60 $(PYTEST) -n 2 tests/cli
 
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines

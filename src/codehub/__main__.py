@@ -102,20 +102,26 @@ def gc(
 
 
 user = typer.Typer(
-    help="People: add, list, disable, set passwords. Works beside a running codehub.", rich_markup_mode=None
+    help="People: add, list, disable, set passwords. On the server, beside a running codehub.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
 )
 cli.add_typer(user, name="user")
+_USERNAME_ARGUMENT = typer.Argument(help="Their name.", metavar="USERNAME")
+_USER_JSON = typer.Option(False, "--json", help="Print the user as JSON.")
 _FROM_STDIN = typer.Option(False, "--password-stdin", help="Read the password from stdin instead of asking.")
 
 
 @user.command("add")
 def add_user(
-    username: str,
+    username: str = _USERNAME_ARGUMENT,
     admin: bool = typer.Option(False, "--admin", help="Make them an admin."),
     password_stdin: bool = _FROM_STDIN,
+    json: bool = _USER_JSON,
 ) -> None:
     """Add a user."""
     from codehub.app import access
+    from codehub.cli.people import told_one
     from codehub.core.access import Role
 
     if not _USERNAME.fullmatch(username) or username.lower() in ("me", "all"):
@@ -124,29 +130,39 @@ def add_user(
             2,
         )
     role, password = Role.ADMIN if admin else Role.MEMBER, _password(from_stdin=password_stdin)
-    _beside(lambda settings, system: access.add_user(settings, system, username, password, role))
-    typer.echo(f"added {role} {username}")
+    added = _beside(lambda settings, system: access.add_user(settings, system, username, password, role))
+    typer.echo(told_one(added, f"added {role} {username}", as_json=json))
 
 
 @user.command("passwd")
-def set_password(username: str, password_stdin: bool = _FROM_STDIN) -> None:
+def set_password(
+    username: str = _USERNAME_ARGUMENT, password_stdin: bool = _FROM_STDIN, json: bool = _USER_JSON
+) -> None:
     """Set a user's password, which ends their sessions."""
     from codehub.app import access
+    from codehub.cli.people import told_one
 
     password = _password(from_stdin=password_stdin)
-    _beside(lambda settings, system: access.amend_user(settings, system, username, password=password))
-    typer.echo(f"changed the password of {username}")
+    changed = _beside(
+        lambda settings, system: access.amend_user(settings, system, username, password=password)
+    )
+    typer.echo(told_one(changed, f"changed the password of {username}", as_json=json))
 
 
 @user.command("disable")
 def disable_user(
-    username: str, undo: bool = typer.Option(False, "--undo", help="Enable them again.")
+    username: str = _USERNAME_ARGUMENT,
+    undo: bool = typer.Option(False, "--undo", help="Enable them again."),
+    json: bool = _USER_JSON,
 ) -> None:
     """Disable a user: their sessions end and their tokens open nothing."""
     from codehub.app import access
+    from codehub.cli.people import told_one
 
-    _beside(lambda settings, system: access.amend_user(settings, system, username, disabled=not undo))
-    typer.echo(f"{'enabled' if undo else 'disabled'} {username}")
+    changed = _beside(
+        lambda settings, system: access.amend_user(settings, system, username, disabled=not undo)
+    )
+    typer.echo(told_one(changed, f"{'enabled' if undo else 'disabled'} {username}", as_json=json))
 
 
 @user.command("list")

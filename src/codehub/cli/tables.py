@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, kept: Sequence[str] = ()) -> None:
-    """Print it. `kept`: columns that are never cut."""
+def show_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, gives_way: Sequence[str] = ()
+) -> None:
+    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for all."""
     if is_terminal():
-        _show_fitted(headings, rows, kept)
+        _show_fitted(headings, rows, gives_way)
     else:
         typer.echo(plain([headings, *rows]))
 
@@ -48,17 +50,27 @@ def coloured(display: str, text: str | None = None) -> str:
     return typer.style(text or display, fg=colour_of(display)) if is_terminal() else text or display
 
 
-def _show_fitted(headings: Sequence[str], rows: Sequence[Sequence[str]], kept: Sequence[str]) -> None:
+def _show_fitted(headings: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(file=sys.stdout, highlight=False)
+    widths = {
+        heading: 2 + max(_width(cell) for cell in (heading, *(row[column] for row in rows)))
+        for column, heading in enumerate(headings)
+    }
+    shown = list(headings)
+    for heading in gives_way:
+        if sum(widths[one] for one in shown) > console.width + 2:
+            shown.remove(heading)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
-    for heading in headings:
-        table.add_column(heading, no_wrap=True, overflow="ellipsis" if heading not in kept else "fold")
+    for heading in shown:
+        table.add_column(heading, no_wrap=heading != headings[-1], overflow="ellipsis")
     for row in rows:
-        table.add_row(*(_cell(heading, cell, Text) for heading, cell in zip(headings, row, strict=True)))
-    Console(file=sys.stdout, highlight=False).print(table)
+        cells = dict(zip(headings, row, strict=True))
+        table.add_row(*(_cell(heading, cells[heading], Text) for heading in shown))
+    console.print(table)
 
 
 def _cell(heading: str, cell: str, text: "type[Text]") -> "Text":

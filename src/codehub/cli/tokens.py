@@ -61,7 +61,7 @@ def list_tokens(json: bool = JSON) -> None:
             )
             for one in items
         ]
-        show_table(("NAME", "SCOPE", "LAST USED", "EXPIRES", "ID"), rows, kept=("ID",))
+        show_table(("NAME", "SCOPE", "LAST USED", "EXPIRES", "ID"), rows, gives_way=("ID", "LAST USED"))
 
 
 @token.command("delete")

@@ -175,7 +175,10 @@ def list_workspaces(
         if json:
             speech.result(items)
         elif items:
-            show_table(*list_rows(items, client.now, owned=owner != "me", deleted=deleted), kept=("ID",))
+            show_table(
+                *list_rows(items, client.now, owned=owner != "me", deleted=deleted),
+                gives_way=("ID", "IDE", "SLEEPS"),
+            )
         elif deleted:
             speech.say("The trash is empty.")
         elif query or phase or owner != "me":
@@ -256,7 +259,7 @@ def events(
         for event in reversed(found) if json else ():
             speech.line(event)
         if found and not json:
-            show_table(*history(list(reversed(found))), kept=("WHY",))
+            show_table(*history(list(reversed(found))), gives_way=("BY",))
 
 
 wishes.add_to(ws)
