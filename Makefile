@@ -7,7 +7,7 @@ RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
 .PHONY: help up code-server test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
-	test-proxy test-cli test-package simulate mutants chaos fuzz check format bench docs lock engines clean
+	test-proxy test-cli test-package test-compose simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,10 @@ test-cli: $(DEV) engines ## the command line against a running codehub, in a rea
 
 test-package: $(DEV) ## the wheel from a fresh environment; the systemd unit, the compose file and the Dockerfile
 	@scripts/suite test-package 60 $(PYTEST) tests/packaging --ignore tests/packaging/test_compose.py
+
+test-compose: $(DEV) ## compose.yaml, run with images of the same names that are made from Debian's packages (not in `make test`: it builds for minutes)
+	@scripts/engines docker-compose:docker-compose
+	@scripts/suite test-compose 300 $(PYTEST) tests/packaging/test_compose.py
 
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines

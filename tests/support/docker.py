@@ -107,7 +107,7 @@ class TestEngine:
         for each in self.ask("GET", "volumes", filters=filters)["Volumes"] or []:
             self.ask("DELETE", f"volumes/{each['Name']}")
 
-    def build(self, image: str, dockerfile: str, files: Mapping[str, bytes]) -> None:
+    def build(self, image: str, dockerfile: str, files: Mapping[str, bytes], **options: str) -> None:
         """Build an image once, and again when what it is made of has changed."""
         digest = hashlib.sha256(repr((dockerfile, sorted(files.items()))).encode()).hexdigest()[:16]
         found = self.find(f"images/{image}/json")
@@ -120,8 +120,8 @@ class TestEngine:
                 entry.size, entry.mode = len(content), 0o755
                 tar.addfile(entry, io.BytesIO(content))
         labels = json.dumps({_HASH: digest})
-        told = self.ask("POST", "build", content=context.getvalue(), t=image, labels=labels)
-        assert "errorDetail" not in told, told
+        told = self.ask("POST", "build", content=context.getvalue(), t=image, labels=labels, **options)
+        assert "errorDetail" not in told, told[-2000:]
 
     def build_code_server(self) -> None:
         """Build the image with a real IDE, from what scripts/code-server has made in the cache. Once: 400 MB go in."""
