@@ -42,19 +42,28 @@ def _role(name: str) -> None:
 
 @cli.command()
 def api() -> None:
-    """Serve the API and the dashboard alone, on CODEHUB_HOST:CODEHUB_PORT, for `codehub proxy`."""
+    """Serve the API and the dashboard alone.
+
+    On CODEHUB_HOST:CODEHUB_PORT, for `codehub proxy`.
+    """
     _role("api")
 
 
 @cli.command()
 def proxy() -> None:
-    """Serve the public port alone: workspaces, and all else from CODEHUB_API_URL."""
+    """Serve the public port alone.
+
+    Workspaces from here, all else from the `codehub api` at CODEHUB_API_URL.
+    """
     _role("proxy")
 
 
 @cli.command()
 def controller() -> None:
-    """Make wishes come true: observe, judge, plan, execute, persist, over and over."""
+    """Make wishes come true.
+
+    Observe, judge, plan, execute, persist, over and over.
+    """
     _role("controller")
 
 

@@ -177,17 +177,14 @@ class Client:
             code, message, details = str(error["code"]), str(error["message"]), error["details"]
         except (ValueError, KeyError, TypeError):
             return self._not_codehub(answer.status)
-        return Failed(code, message, details, do=self._remedy(code, details))
-
-    def _remedy(self, code: str, details: object) -> str | None:
-        if code == "UNAUTHORIZED":
-            if self.account.token is None:
-                return f"codehub login {self.account.url}"
-            return f"Your token opens nothing any more: codehub login {self.account.url}"
-        if code == "LIMIT_EXCEEDED" and isinstance(details, dict) and details.get("running"):
-            named = ", ".join(str(one["name"]) for one in details["running"])
-            return f"Stop one of those that run: {named}"
-        return None
+        if code == "UNAUTHORIZED" and "www-authenticate" in answer.headers:
+            words = (
+                "You are not signed in."
+                if self.account.token is None
+                else "Your token opens nothing any more."
+            )
+            return Failed(code, message, details, words=words, do=f"codehub login {self.account.url}")
+        return Failed(code, message, details, do=_remedy(code, details))
 
     def _not_codehub(self, status: int | None = None) -> Failed:
         told = "" if status is None else f" (status {status})"
@@ -204,3 +201,10 @@ def _connect(url: str, answer_s_max: float) -> http.client.HTTPConnection:
 
 def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _remedy(code: str, details: object) -> str | None:
+    if code == "LIMIT_EXCEEDED" and isinstance(details, dict) and details.get("running"):
+        named = ", ".join(str(one["name"]) for one in details["running"])
+        return f"Stop one of those that run: {named}"
+    return None

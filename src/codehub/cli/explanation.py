@@ -9,7 +9,7 @@ import typer
 from codehub.cli.find import find_workspace
 from codehub.cli.options import NAME, OWNER
 from codehub.cli.speech import JSON, client_for
-from codehub.cli.tables import coloured, pairs, plain
+from codehub.cli.tables import coloured, pairs, pairs_of, plain
 from codehub.cli.words import actor, ago, clock, harmless, state
 
 # The API's path of an action, after the workspace's own, and the command that does the same.
@@ -30,7 +30,11 @@ def explain(
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Say where a workspace is, where it should be, what is done about it, and why it is not there yet."""
+    """Say why a workspace is where it is.
+
+    Where it should be, what is done about it, what it waits for and since when, what failed, what you can do, and the last five
+    decisions.
+    """
     with client_for(json) as (client, speech):
         shown = find_workspace(client, name, owner=owner)
         told = client.ask("GET", f"/workspaces/{shown['id']}/explain")
@@ -63,7 +67,7 @@ def explained(shown: Mapping[str, Any], told: Mapping[str, Any], now: datetime |
     if told["actions"]:
         parts.append("You can\n" + _indented(plain(_actions(shown, told["actions"]))))
     if told["decisions"]:
-        parts.append("The last decisions, newest first\n" + _indented(plain(_decisions(told["decisions"]))))
+        parts.append("The last decisions, newest first\n" + _indented(_decisions(told["decisions"])))
     return "\n\n".join(parts)
 
 
@@ -108,17 +112,14 @@ def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]]) -> 
     return rows
 
 
-def _decisions(decisions: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    return [
-        [
+def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
+    return pairs_of(
+        (
             clock(one["at"]),
-            one["kind"],
-            f"{one['from'] or '-'} → {one['to'] or '-'}",
-            actor(one),
-            one["reason"],
-        ]
+            f"{one['kind']} {one['from'] or '-'} → {one['to'] or '-'}, by {actor(one)}\n{one['reason']}",
+        )
         for one in decisions
-    ]
+    )
 
 
 def _indented(text: str) -> str:

@@ -48,12 +48,22 @@ OF_CODE: Mapping[str, Exit] = {
 class Failed(Exception):
     """An error in the API's own shape, with what a person can do about it."""
 
-    def __init__(self, code: str, message: str, details: object = None, *, do: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        details: object = None,
+        *,
+        do: str | None = None,
+        words: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.details = details
         self.do = do
+        self.words = words or message
+        """What people are told, where that is not what programs are."""
 
     @property
     def exit(self) -> Exit:

@@ -49,7 +49,7 @@ def speaking(as_json: bool) -> Iterator[Speech]:
         if as_json:
             speech.line(failed.shape())
         else:
-            speech.say(f"codehub: {failed.message}")
+            speech.say(f"codehub: {failed.words}")
             if failed.do is not None:
                 speech.say(f"  → {failed.do}")
         raise typer.Exit(failed.exit) from None

@@ -1,8 +1,10 @@
 """Rows in, a table out: coloured and fitted on a terminal, plain columns elsewhere."""
 
+import shutil
 import sys
+import textwrap
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -36,13 +38,26 @@ def plain(rows: Sequence[Sequence[str]]) -> str:
 
 def pairs(rows: Mapping[str, str | None]) -> str:
     """Return `name  value` lines; what has no value is left out."""
-    width = max(map(len, rows))
+    return pairs_of((name, value) for name, value in rows.items() if value)
+
+
+def pairs_of(rows: Iterable[tuple[str, str]]) -> str:
+    """Return `name  value` lines. What is too long for a terminal goes on below itself."""
+    given = list(rows)
+    width = max(len(name) for name, _ in given)
     lines = []
-    for name, value in rows.items():
-        if value:
-            first, *rest = value.splitlines()
-            lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
+    for name, value in given:
+        first, *rest = (part for line in value.splitlines() for part in _folded(line, width + 4))
+        lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
     return "\n".join(lines)
+
+
+def _folded(line: str, indent: int) -> list[str]:
+    """Return it as lines that fit beside an indent. What is coloured is short, and is left alone."""
+    if not is_terminal() or "\x1b" in line:
+        return [line]
+    columns = max(20, shutil.get_terminal_size().columns - indent)
+    return textwrap.wrap(line, columns, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def coloured(display: str, text: str | None = None) -> str:

@@ -17,7 +17,7 @@ def list_rows(items: Sequence[Shown], now: datetime | None, *, owned: bool, dele
         "STATE",
         "IDE",
         "LAST USED",
-        "GOES" if deleted else "SLEEPS",
+        "GONE" if deleted else "SLEEPS",
         "ID",
     ]
     rows = []
