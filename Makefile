@@ -65,9 +65,9 @@ mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (
 	$(BIN)/python -m tests.simulation --mutants
 
 UP := tests/api/test_up.py tests/api/test_command.py tests/api/test_users_command.py tests/api/test_curl_circle.py \
-	tests/api/test_settings.py tests/api/test_logs.py
+	tests/api/test_settings.py tests/api/test_logs.py tests/cli/test_roles_apart.py
 EDGE := tests/api/test_edge.py tests/api/test_workers.py
-test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, and the whole circle with curl alone
+test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, roles as processes of their own, and the whole circle with curl alone
 	@scripts/suite test-up 120 $(PYTEST) -n 2 --dist loadfile $(UP)
 
 test-api: $(DEV) engines ## the API from outside, on PostgreSQL: people, workspaces, events, hostile requests, the whole document
@@ -81,8 +81,8 @@ fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mod
 test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
 	@scripts/suite test-proxy 120 $(PYTEST) -n 2 tests/proxy $(EDGE)
 
-test-cli: $(DEV) engines ## the command line against a running codehub, in a real terminal, and its roles as processes of their own
-	@scripts/suite test-cli 60 $(PYTEST) -n 2 tests/cli
+test-cli: $(DEV) engines ## the command line against a running codehub, and in a real terminal
+	@scripts/suite test-cli 60 $(PYTEST) -n 2 tests/cli --ignore tests/cli/test_roles_apart.py
 
 test-package: $(DEV) ## the wheel from a fresh environment; the systemd unit, the compose file and the Dockerfile
 	@scripts/suite test-package 60 $(PYTEST) tests/packaging --ignore tests/packaging/test_compose.py

@@ -1,5 +1,6 @@
 """A codehub in which wishes come true, and its command line in the hands of somebody with a token."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,14 @@ from tests.support.command import Command
 from tests.support.site import Site
 
 __all__ = ["living_site", "opened_living_site"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bytecode() -> Iterator[None]:
+    """Let programs keep bytecode, as people have it: without, every command compiles codehub anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        yield
 
 
 @pytest.fixture

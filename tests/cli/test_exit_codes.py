@@ -34,9 +34,9 @@ def test_every_error_of_the_api_has_an_exit_code() -> None:
     ids=lambda value: str(value)[:40],
 )
 async def test_what_goes_wrong_has_a_code_of_its_own(
-    command: Command, arguments: tuple[str, ...], code: int, name: str
+    living_site: Site, command: Command, arguments: tuple[str, ...], code: int, name: str
 ) -> None:
-    assert (await command("ws", "create", "taken", "--no-start")).code == 0
+    await create(await living_site.program("ann"), "taken", desired_state="PENDING")
     for_people, for_programs = await asyncio.gather(command(*arguments), command(*arguments, "--json"))
     assert (for_people.code, for_people.out) == (code, ""), for_people.err
     assert for_people.err.startswith("codehub: ")
@@ -59,9 +59,10 @@ async def test_a_token_that_may_only_read_changes_nothing(living_site: Site, com
     assert (await command("ws", "create", "x", token=token)).code == 3
 
 
-async def test_at_the_limit_those_that_run_are_named(command: Command) -> None:
+async def test_at_the_limit_those_that_run_are_named(living_site: Site, command: Command) -> None:
+    ann = await living_site.program("ann")
     for name in ("one", "two"):
-        assert (await command("ws", "create", name)).code == 0
+        await create(ann, name)
     refused = await command("ws", "create", "three")
     assert refused.code == 6
     assert "two, one" in refused.err or "one, two" in refused.err

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 from tests.api.conftest import opened_site, site
-from tests.support.command import Command, with_bytecode
+from tests.support.command import Command
 from tests.support.program import environment, running
 from tests.support.site import PASSWORD, Site, create
 from tests.support.terminal import NO_TMUX, Terminal, terminal
@@ -150,7 +150,8 @@ async def test_completion_is_quiet_when_nobody_can_be_asked(command: Command) ->
 
 def test_the_first_screen_says_how_to_go_on(tmp_path: Path) -> None:
     settings = environment(data_dir=str(tmp_path / "data"), port="0")
-    environ = with_bytecode(settings, tmp_path) | {
+    environ = {
+        **settings,
         "PATH": f"{Path(sys.executable).parent}:{settings['PATH']}",
         "HOME": str(tmp_path),
     }

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,10 +55,4 @@ class Command:
         ours = dict(environment(**{**self.settings, **settings}))
         for name in ("XDG_CONFIG_HOME", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
             ours.pop(name, None)
-        return with_bytecode(ours, self.home) | {"HOME": str(self.home), "TZ": "UTC"}
-
-
-def with_bytecode(environ: Mapping[str, str], place: Path) -> dict[str, str]:
-    """Return an environment in which Python keeps bytecode, as people have it: beside `place`, so that none is left in the clone."""
-    kept = {name: value for name, value in environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPYCACHEPREFIX": str(place.parent / "pycache")}
+        return ours | {"HOME": str(self.home), "TZ": "UTC"}
