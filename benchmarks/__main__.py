@@ -2,7 +2,7 @@
 
 import importlib
 
-SUITES = ("imports", "persist", "due_work", "engine", "archives", "api", "docker", "proxy", "wake")
+SUITES = ("imports", "command", "persist", "due_work", "engine", "archives", "api", "docker", "proxy", "wake")
 
 
 def main() -> None:

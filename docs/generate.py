@@ -1,12 +1,18 @@
-"""Writes the parts of the documentation that are made from the code: the lifecycle, the settings and the API. A test fails when they are stale."""
+"""Writes the parts of the documentation that are made from the code: the lifecycle, the settings, the API and the command line. A test fails when they are stale."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from typer.main import get_command
+
+import codehub.__main__
 from codehub.api.app import openapi
 from codehub.api.document import MEANING
 from codehub.api.errors import STATUS, Code
+from codehub.cli.failures import Exit
+from codehub.cli.main import SECTIONS
+from codehub.cli.main import cli as commands
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES
@@ -170,6 +176,60 @@ def api() -> str:
     return "\n".join(lines) + "\n"
 
 
+def cli() -> str:
+    """Return the command line as a page, from the commands themselves: every one with its arguments and options."""
+    assert codehub.__main__.cli is commands, "the commands that run a server are there too"  # type: ignore[attr-defined]
+    root: Any = get_command(commands)
+    lines = [
+        "# The command line",
+        "",
+        _MARK,
+        "",
+        "`CODEHUB_URL` and `CODEHUB_TOKEN`, or `codehub login URL`, say which codehub is meant. Results go to stdout, words for people to",
+        'stderr; with `--json` stdout holds the API\'s own objects, an error is `{"error": …}`. Workspaces are named by name or id.',
+        "",
+        "| exit | means |",
+        "|---|---|",
+        *(f"| {code.value} | {_EXITS[code]} |" for code in Exit),
+        "",
+        "`codehub --install-completion` teaches your shell the commands, and the names of your workspaces.",
+    ]
+    for title, names in SECTIONS.items():
+        lines += ["", f"## {title}"]
+        for name in names:
+            command = root.commands[name]
+            for path, one in _leaves(f"codehub {name}", command):
+                lines += ["", f"### `{path}`", "", _sentences(one.help), *_parameters(one)]
+    return "\n".join(lines) + "\n"
+
+
+def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "commands"):
+        yield path, command
+        return
+    for name, one in command.commands.items():
+        yield from _leaves(f"{path} {name}", one)
+
+
+def _sentences(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _parameters(command: Any) -> Iterator[str]:
+    rows = []
+    for one in command.params:
+        if one.param_type_name == "argument":
+            name = one.metavar or one.name.upper()
+            rows.append(f"| `{name}` | {one.help or ''} |")
+        elif "--help" not in one.opts:
+            value = "" if one.is_flag else f" {one.metavar or one.type.name.upper()}"
+            given = one.default
+            default = f" Default: {getattr(given, 'value', given)}." if given not in (None, False) else ""
+            rows.append(f"| `{', '.join(one.opts)}{value}` | {one.help or ''}{default} |")
+    if rows:
+        yield from ("", "| | |", "|---|---|", *rows)
+
+
 def _inputs(document: dict[str, Any]) -> Iterator[str]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -215,7 +275,19 @@ _USUAL = (
     "INTERNAL_ERROR",
     "UNAVAILABLE",
 )
-PAGES = {"lifecycle.md": lifecycle, "settings.md": settings, "api.md": api}
+_EXITS = {
+    Exit.DONE: "done",
+    Exit.FAILED: "failed",
+    Exit.USAGE: "wrong usage: an option, a value, a name that several have",
+    Exit.NOT_ALLOWED: "not signed in, or forbidden",
+    Exit.NOT_FOUND: "not found",
+    Exit.CONFLICT: "conflict: its state does not allow it, or the name is taken",
+    Exit.LIMIT: "a limit: as many run as may, or too many tries",
+    Exit.UNREACHABLE: "the server, or something it needs, can't be reached",
+    Exit.WAITED_INTO_ERROR: "waited, and it ended in ERROR",
+    Exit.TIMED_OUT: "`--timeout` passed",
+}
+PAGES = {"cli.md": cli, "lifecycle.md": lifecycle, "settings.md": settings, "api.md": api}
 
 
 def main() -> None:

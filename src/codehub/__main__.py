@@ -22,10 +22,61 @@ if TYPE_CHECKING:
 
 @cli.command()
 def up() -> None:
-    """Run codehub on this machine. Ctrl-C stops it."""
+    """Run codehub on this machine, all of it. Ctrl-C stops it.
+
+    Needs nothing beside Python: its own PostgreSQL, homes, archives and workspaces are under CODEHUB_DATA_DIR. docs/settings.md has
+    what can be set.
+    """
     from codehub.app import run_up
 
     raise typer.Exit(run_up(_settings(), os.environ))
+
+
+def _role(name: str) -> None:
+    from codehub.app import apart
+    from codehub.app.process import run_until_signalled
+
+    settings = _settings()
+    raise typer.Exit(run_until_signalled(settings, os.environ, getattr(apart, name)(settings)))
+
+
+@cli.command()
+def api() -> None:
+    """Serve the API and the dashboard alone.
+
+    On CODEHUB_HOST:CODEHUB_PORT, for `codehub proxy`.
+    """
+    _role("api")
+
+
+@cli.command()
+def proxy() -> None:
+    """Serve the public port alone.
+
+    Workspaces from here, all else from the `codehub api` at CODEHUB_API_URL.
+    """
+    _role("proxy")
+
+
+@cli.command()
+def controller() -> None:
+    """Make wishes come true.
+
+    Observe, judge, plan, execute, persist, over and over.
+    """
+    _role("controller")
+
+
+@cli.command()
+def migrate(json: bool = typer.Option(False, "--json", help="Print what was applied as JSON.")) -> None:
+    """Bring the database to this version's schema, and exit. Every start does it too."""
+    from codehub.app import apart
+
+    applied = _beside(apart.migrated)
+    if json:
+        typer.echo(_to_json({"applied": applied}))
+    else:
+        typer.echo("\n".join(f"applied {name}" for name in applied) or "The database is up to date.")
 
 
 @cli.command()
@@ -60,20 +111,26 @@ def gc(
 
 
 user = typer.Typer(
-    help="People: add, list, disable, set passwords. Works beside a running codehub.", rich_markup_mode=None
+    help="People: add, list, disable, set passwords. On the server, beside a running codehub.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
 )
 cli.add_typer(user, name="user")
+_USERNAME_ARGUMENT = typer.Argument(help="Their name.", metavar="USERNAME")
+_USER_JSON = typer.Option(False, "--json", help="Print the user as JSON.")
 _FROM_STDIN = typer.Option(False, "--password-stdin", help="Read the password from stdin instead of asking.")
 
 
 @user.command("add")
 def add_user(
-    username: str,
+    username: str = _USERNAME_ARGUMENT,
     admin: bool = typer.Option(False, "--admin", help="Make them an admin."),
     password_stdin: bool = _FROM_STDIN,
+    json: bool = _USER_JSON,
 ) -> None:
     """Add a user."""
     from codehub.app import access
+    from codehub.cli.people import told_one
     from codehub.core.access import Role
 
     if not _USERNAME.fullmatch(username) or username.lower() in ("me", "all"):
@@ -82,29 +139,39 @@ def add_user(
             2,
         )
     role, password = Role.ADMIN if admin else Role.MEMBER, _password(from_stdin=password_stdin)
-    _beside(lambda settings, system: access.add_user(settings, system, username, password, role))
-    typer.echo(f"added {role} {username}")
+    added = _beside(lambda settings, system: access.add_user(settings, system, username, password, role))
+    typer.echo(told_one(added, f"added {role} {username}", as_json=json))
 
 
 @user.command("passwd")
-def set_password(username: str, password_stdin: bool = _FROM_STDIN) -> None:
+def set_password(
+    username: str = _USERNAME_ARGUMENT, password_stdin: bool = _FROM_STDIN, json: bool = _USER_JSON
+) -> None:
     """Set a user's password, which ends their sessions."""
     from codehub.app import access
+    from codehub.cli.people import told_one
 
     password = _password(from_stdin=password_stdin)
-    _beside(lambda settings, system: access.amend_user(settings, system, username, password=password))
-    typer.echo(f"changed the password of {username}")
+    changed = _beside(
+        lambda settings, system: access.amend_user(settings, system, username, password=password)
+    )
+    typer.echo(told_one(changed, f"changed the password of {username}", as_json=json))
 
 
 @user.command("disable")
 def disable_user(
-    username: str, undo: bool = typer.Option(False, "--undo", help="Enable them again.")
+    username: str = _USERNAME_ARGUMENT,
+    undo: bool = typer.Option(False, "--undo", help="Enable them again."),
+    json: bool = _USER_JSON,
 ) -> None:
     """Disable a user: their sessions end and their tokens open nothing."""
     from codehub.app import access
+    from codehub.cli.people import told_one
 
-    _beside(lambda settings, system: access.amend_user(settings, system, username, disabled=not undo))
-    typer.echo(f"{'enabled' if undo else 'disabled'} {username}")
+    changed = _beside(
+        lambda settings, system: access.amend_user(settings, system, username, disabled=not undo)
+    )
+    typer.echo(told_one(changed, f"{'enabled' if undo else 'disabled'} {username}", as_json=json))
 
 
 @user.command("list")
@@ -117,8 +184,8 @@ def list_users(json: bool = typer.Option(False, "--json", help="Print them as JS
 
 
 def _beside(work: "Callable[[Settings, System], Coroutine[Any, Any, T]]") -> "T":
-    from codehub.app import run_beside
     from codehub.app.errors import CannotStart
+    from codehub.app.process import run_beside
     from codehub.ports.access import LastAdmin, UnknownUser, UsernameTaken
 
     try:
@@ -131,6 +198,12 @@ def _beside(work: "Callable[[Settings, System], Coroutine[Any, Any, T]]") -> "T"
         _fail(f"there is no user {error}", 4)
     except LastAdmin:
         _fail("this is the last admin: make somebody else an admin first", 5)
+
+
+def _to_json(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _password(*, from_stdin: bool) -> str:

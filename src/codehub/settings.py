@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -151,6 +151,15 @@ class Settings(BaseSettings):
         description="How many processes serve the port. 0: none of their own, it is served beside everything else.",
     )
 
+    api_url: str | None = Field(
+        None,
+        description="Where `codehub proxy` finds a `codehub api`: `http://host:port` or `unix:///path`. `codehub up` needs none.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] | None = Field(
+        None,
+        description="How much is logged: `debug`, `info`, `warning` or `error`. Default: `info`, and `warning` on a terminal.",
+    )
+
     @field_validator("data_dir")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
@@ -186,7 +195,7 @@ class Settings(BaseSettings):
             raise ValueError(f"it must have at least {PASSWORD_LENGTH_MIN} characters")
         return value
 
-    @field_validator("database_url", "redis_url", "archive_url")
+    @field_validator("database_url", "redis_url", "archive_url", "api_url")
     @classmethod
     def _known_scheme(cls, value: Any, info: Any) -> Any:
         schemes = _SCHEMES[info.field_name]
@@ -236,6 +245,7 @@ _SCHEMES: Mapping[str, tuple[str, ...]] = {
     "database_url": ("postgresql://", "postgres://"),
     "redis_url": ("redis://", "rediss://", "unix://"),
     "archive_url": ("file:///", "s3://"),
+    "api_url": ("http://", "unix:///"),
 }
 
 

@@ -9,14 +9,8 @@ import pytest
 from tests.support.program import codehub
 
 from codehub.doctor import Finding, Verdict, report
-from codehub.doctor.examine import (
-    examine_archives,
-    examine_data_dir,
-    examine_docker,
-    examine_ide,
-    examine_port,
-    examine_redis,
-)
+from codehub.doctor.examine import examine_archives, examine_data_dir, examine_ide, examine_port
+from codehub.doctor.services import examine_docker, examine_redis
 from codehub.settings import load_settings
 
 

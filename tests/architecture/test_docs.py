@@ -1,10 +1,16 @@
 """The documentation is true: what is made from the code is fresh, and what the acceptance table names exists."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docs.generate import DOCS, PAGES
+from typer.main import get_command
+
+import codehub.__main__
+from codehub.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\|(?P<item>[^|]+)\|(?P<shown_by>[^|]+)\|(?P<result>[^|]+)\|(?P<missing>[^|]*)\|$")
@@ -74,3 +80,39 @@ def test_every_test_belongs_to_a_suite_of_make_test() -> None:
         assert any(str(place) in named for place in (relative, *relative.parents)), (
             f"{relative} is in no suite"
         )
+
+
+def commands() -> dict[str, Any]:
+    """Every command of `codehub`, by what is typed."""
+
+    def leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+        if not hasattr(command, "commands"):
+            yield path, command
+            return
+        for name, one in command.commands.items():
+            yield from leaves(f"{path} {name}", one)
+
+    assert codehub.__main__.__doc__, "it adds what runs a server"
+    return dict(leaves("codehub", get_command(cli)))
+
+
+@pytest.mark.parametrize("path", commands())
+def test_every_command_and_option_is_documented(path: str) -> None:
+    """And has words of its own: what it does, and what each option is for."""
+    page = (DOCS / "cli.md").read_text()
+    section = page.partition(f"### `{path}`\n")[2].partition("\n###")[0]
+    command = commands()[path]
+    assert command.help
+    assert section, f"{path} is in none of codehub.cli.main.SECTIONS"
+    for parameter in command.params:
+        assert "--help" in parameter.opts or parameter.help, f"{parameter.name} says nothing"
+        for option in (one for one in parameter.opts if one.startswith("--") and one != "--help"):
+            assert option in section
+
+
+_RUNS_ON = {"codehub up", "codehub api", "codehub proxy", "codehub controller"}
+
+
+@pytest.mark.parametrize("path", sorted(commands().keys() - _RUNS_ON))
+def test_every_command_that_ends_speaks_json(path: str) -> None:
+    assert any("--json" in parameter.opts for parameter in commands()[path].params)

@@ -24,7 +24,7 @@ START_S_MAX = 60.0
 @asynccontextmanager
 async def running_code_server(directory: Path) -> AsyncIterator[tuple[UnixUpstream, Path]]:
     """Yield where it listens and its home. It is built first, once, where it is not there yet."""
-    command = ("node", str(await asyncio.to_thread(code_server)))
+    command = (str(await asyncio.to_thread(code_server)),)
     options = ("--auth", "none", "--disable-telemetry", "--disable-update-check", "--disable-workspace-trust")
     async with _running(directory, lambda sock, home: [*command, *options, "--socket", sock, home]) as served:
         yield served

@@ -26,11 +26,11 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def running_registry(directory: Path, *, closed: bool = False) -> AsyncIterator[str]:
-    """Yield its address. A closed one lets nobody in."""
+async def running_registry(directory: Path, *, closed: bool = False, members: str = "") -> AsyncIterator[str]:
+    """Yield its address. A closed one lets its members in, lines as htpasswd has them, and nobody else."""
     port, auth = free_port(), ""
     if closed:
-        (directory / "htpasswd").write_text("")
+        (directory / "htpasswd").write_text(members)
         auth = _AUTH.format(path=directory / "htpasswd")
     config = directory / "registry.yml"
     config.write_text(_CONFIG.format(root=directory / "registry", port=port, auth=auth))

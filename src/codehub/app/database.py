@@ -42,28 +42,37 @@ class Stores:
 
 
 @asynccontextmanager
-async def database(settings: Settings, system: System) -> AsyncIterator[dict[str, Any]]:
-    """Yield how to connect to a migrated database: the configured one, or the embedded one, which then runs that long."""
+async def database(
+    settings: Settings, system: System, *, is_migrated: bool = True
+) -> AsyncIterator[dict[str, Any]]:
+    """Yield how to connect to a migrated database: the configured one, or the embedded one, which then runs that long.
+
+    `is_migrated` False leaves the migrating to the caller.
+    """
     if settings.database_url is not None:
         connect_args = {"dsn": settings.database_url.get_secret_value()}
-        await migrate(connect_args)
+        if is_migrated:
+            await migrate(connect_args)
         yield connect_args
         return
     embedded = EmbeddedPostgres(settings.data_dir, clock=system.clock, tasks=system.tasks)
     await embedded.start()
     try:
-        await migrate(embedded.connect_args)
+        if is_migrated:
+            await migrate(embedded.connect_args)
         yield embedded.connect_args
     finally:
         await embedded.stop()
 
 
 @asynccontextmanager
-async def database_beside(settings: Settings, system: System) -> AsyncIterator[dict[str, Any]]:
+async def database_beside(
+    settings: Settings, system: System, *, is_migrated: bool = True
+) -> AsyncIterator[dict[str, Any]]:
     """Yield how to connect beside a codehub that may run: its embedded database if there is one, else as for a start."""
     running = None if settings.database_url is not None else find_running(settings.data_dir)
     if running is None:
-        async with database(settings, system) as connect_args:
+        async with database(settings, system, is_migrated=is_migrated) as connect_args:
             yield connect_args
         return
     with running:

@@ -4,6 +4,7 @@ import socket
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from codehub.core.workspace import InstanceBackend, Workspace
 from codehub.engine.system import System
 from codehub.ports.doors import Doorkeeper
 from codehub.ports.hints import Hints
-from codehub.ports.instances import InstanceController, Upstream
+from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.store import ApiStore, ControllerStore, Loaded
 from codehub.proxy.activity import Activity
 from codehub.proxy.directory import Directory
@@ -102,6 +103,15 @@ async def edge(
             yield made
     finally:
         await tasks.settle()
+
+
+def upstream_of(url: str) -> Upstream:
+    """Return where an API listens: unix:///path or http://host:port."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return UnixUpstream(Path(parts.path))
+    assert parts.hostname is not None
+    return TcpUpstream(parts.hostname, parts.port or 80)
 
 
 def own_origins(settings: Settings, port: int) -> frozenset[str]:

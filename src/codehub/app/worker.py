@@ -4,19 +4,17 @@ import asyncio
 import signal
 import socket
 import sys
-from pathlib import Path
 
 import uvloop
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.control import make_service
 from codehub.app.database import stores
-from codehub.app.edge import StoredPlaces, edge
+from codehub.app.edge import StoredPlaces, edge, upstream_of
 from codehub.app.local import local_platform
 from codehub.app.workers import Orders
 from codehub.engine.system import System
 from codehub.logs import configure_logs
-from codehub.ports.instances import UnixUpstream
 from codehub.settings import load_settings
 
 
@@ -43,7 +41,7 @@ async def serve() -> None:
         edge(
             settings,
             listener,
-            UnixUpstream(Path(orders.api)),
+            upstream_of(orders.api),
             places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
             doorkeeper=stored.doorkeeper,
             service=make_service(settings, stored),

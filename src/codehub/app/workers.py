@@ -11,7 +11,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -30,7 +29,7 @@ _END_S_MAX = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a worker is told: which descriptor it listens on, which database, where the API is."""
+    """What a worker is told: which descriptor it listens on, which database, where the API is (a URL)."""
 
     listener: int
     port: int
@@ -63,7 +62,7 @@ def shared_port(settings: Settings, workers: int) -> Iterator[Sequence[socket.so
 
 @asynccontextmanager
 async def edge_workers(
-    listeners: Sequence[socket.socket], connect_args: Mapping[str, Any], api: Path, system: System
+    listeners: Sequence[socket.socket], connect_args: Mapping[str, Any], api: str, system: System
 ) -> AsyncIterator[None]:
     """Run a worker on each listener until the end. Returns when all of them serve."""
     tasks = SystemTasks()
@@ -71,7 +70,7 @@ async def edge_workers(
     try:
         for listener in listeners:
             listener.listen()
-            orders = Orders(listener.fileno(), listener.getsockname()[1], connect_args, str(api))
+            orders = Orders(listener.fileno(), listener.getsockname()[1], connect_args, api)
             ready = asyncio.Event()
             serving.append(ready)
             tasks.spawn(_keep_up(orders, ready, replace(system, tasks=tasks)), name="edge-worker")

@@ -1,14 +1,52 @@
 """The client's commands. What runs a server is added by `codehub.__main__`, so that nothing here imports it."""
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 import typer
+from typer.core import TyperGroup
+
+from codehub.cli import explanation, signing, tokens, workspaces
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter
+
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "Use a codehub": ("login", "logout", "ws", "explain", "token"),
+    "Run one": ("up", "doctor", "user", "gc", "migrate"),
+    "Run its parts as processes of their own": ("api", "proxy", "controller"),
+}
+
+
+class Sections(TyperGroup):
+    """Lists the commands by what they are for."""
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002  # Typer's own
+        width = max(map(len, self.commands))
+        for title, names in SECTIONS.items():
+            rows = [
+                (f"{name:<{width}}", self.commands[name].get_short_help_str(formatter.width - width - 6))
+                for name in names
+                if name in self.commands
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
 
 cli = typer.Typer(
     name="codehub",
+    cls=Sections,
     help="Self-hosted cloud development environments.",
+    epilog="CODEHUB_URL and CODEHUB_TOKEN, or `codehub login`, say which codehub is meant. `codehub COMMAND --help` says more.",
     rich_markup_mode=None,  # help in colours costs three times the start-up
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+signing.add_to(cli)
+cli.add_typer(workspaces.ws, name="ws")
+explanation.add_to(cli)
+cli.add_typer(tokens.token, name="token")
 
 
 @cli.callback(invoke_without_command=True)

@@ -16,6 +16,10 @@ def told(users: Sequence[User], *, as_json: bool) -> str:
     return "\n".join(lines) or "There is nobody yet."
 
 
+def told_one(user: User, words: str, *, as_json: bool) -> str:
+    return json.dumps(_item(user), indent=2) if as_json else words
+
+
 def _item(user: User) -> dict[str, object]:
     created_at = user.created_at.isoformat().replace("+00:00", "Z")
     return {

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.database import examine_database
 from codehub.doctor.findings import Finding, Verdict
+from codehub.doctor.services import examine_docker, examine_redis, examine_s3
 from codehub.settings import Ide, Settings
 
 _ANSWER_S_MAX = 3.0
@@ -85,7 +86,7 @@ def examine_port(settings: Settings) -> Finding:
 def examine_archives(settings: Settings) -> Finding:
     url = urlsplit(settings.archives)
     if url.scheme == "s3":
-        return _examine_s3(url.netloc)
+        return examine_s3(settings)
     directory = Path(unquote(url.path))
     nearest = next(path for path in (directory, *directory.parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
@@ -96,35 +97,6 @@ def examine_archives(settings: Settings) -> Finding:
             "set CODEHUB_ARCHIVE_URL to a directory that is writable",
         )
     return Finding("archives", Verdict.OK, str(directory))
-
-
-def _examine_s3(bucket: str) -> Finding:
-    missing = [name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if not os.environ.get(name)]
-    if missing:
-        return Finding(
-            "archives",
-            Verdict.BROKEN,
-            f"s3 bucket {bucket}: {' and '.join(missing)} not set",
-            "set the usual AWS_… variables",
-        )
-    endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL", ""))
-    if endpoint.hostname is None:
-        return Finding(
-            "archives",
-            Verdict.OK,
-            f"s3 bucket {bucket} (credentials are set; the bucket is tried at the start)",
-        )
-    address = (endpoint.hostname, endpoint.port or (443 if endpoint.scheme == "https" else 80))
-    try:
-        socket.create_connection(address, _ANSWER_S_MAX).close()
-    except OSError as error:
-        return Finding(
-            "archives",
-            Verdict.BROKEN,
-            f"{address[0]}:{address[1]} does not answer ({error})",
-            "start the object store, or correct AWS_ENDPOINT_URL",
-        )
-    return Finding("archives", Verdict.OK, f"s3 bucket {bucket} at {address[0]}:{address[1]}")
 
 
 def examine_sandbox(settings: Settings) -> Finding:
@@ -168,60 +140,6 @@ def examine_ide(settings: Settings) -> Finding:
         f"{names} not found",
         "install code-server, or `pip install jupyterlab` beside codehub",
     )
-
-
-def examine_docker(settings: Settings) -> Finding:
-    need = Verdict.BROKEN if settings.instance_backend is InstanceBackend.LOCAL_DOCKER else Verdict.OPTIONAL
-    do = "install and start Docker, or set DOCKER_HOST"
-    if need is Verdict.OPTIONAL:
-        do += "; needed only with CODEHUB_INSTANCE_BACKEND=local-docker"
-    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-    url = urlsplit(host)
-    try:
-        if url.scheme == "unix":
-            answer = _http_ping(socket.AF_UNIX, url.path)
-        elif url.hostname is not None:
-            answer = _http_ping(socket.AF_INET, (url.hostname, url.port or 2375))
-        else:
-            return Finding(
-                "docker",
-                need,
-                f"DOCKER_HOST {host!r} is no unix:// or tcp:// address",
-                "correct DOCKER_HOST",
-            )
-    except OSError as error:
-        return Finding("docker", need, f"{host} does not answer ({error.strerror or error})", do)
-    if not answer.startswith(b"HTTP/1.") or b" 200 " not in answer.partition(b"\r\n")[0]:
-        return Finding("docker", need, f"{host} answers, but not as Docker does", do)
-    return Finding("docker", Verdict.OK, host)
-
-
-def examine_redis(settings: Settings) -> Finding:
-    if settings.redis_url is None:
-        return Finding("redis", Verdict.OPTIONAL, "not configured", "nothing: PostgreSQL carries the hints")
-    url = urlsplit(settings.redis_url.get_secret_value())
-    where = url.path if url.scheme == "unix" else f"{url.hostname or 'localhost'}:{url.port or 6379}"
-    try:
-        if url.scheme == "unix":
-            socket.socket(socket.AF_UNIX).connect(url.path)
-        else:
-            socket.create_connection((url.hostname or "localhost", url.port or 6379), _ANSWER_S_MAX).close()
-    except OSError as error:
-        return Finding(
-            "redis",
-            Verdict.BROKEN,
-            f"{where} does not answer ({error.strerror or error})",
-            "start Redis, or unset CODEHUB_REDIS_URL: hints then go through PostgreSQL",
-        )
-    return Finding("redis", Verdict.OK, where)
-
-
-def _http_ping(family: socket.AddressFamily, address: str | tuple[str, int]) -> bytes:
-    with socket.socket(family, socket.SOCK_STREAM) as connection:
-        connection.settimeout(_ANSWER_S_MAX)
-        connection.connect(address)
-        connection.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
-        return connection.recv(4096)
 
 
 def _run(command: list[str]) -> str | None:

@@ -1,5 +1,7 @@
 """Images from a registry: fetched with progress when they are missing; a refusal is for good, an outage is none."""
 
+import base64
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -12,6 +14,7 @@ from tests.support.docker_world import DockerWorld
 from tests.support.instances import new_spec
 from tests.support.registry import free_port, running_registry
 
+from codehub.adapters.docker.credentials import auth_header
 from codehub.core.errors import ErrorReason
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 
@@ -24,20 +27,23 @@ pytestmark = [
 ]
 
 
+MEMBER = "ann:$2b$04$2h1xW0IfcgdFwSQ2lSRiT.vVOwB4z1bZ9e81mHx0O09Ec3iCGXVIK\n"  # open sesame
+
+
 @pytest.fixture
 async def registry(tmp_path: Path) -> AsyncIterator[str]:
     async with running_registry(tmp_path) as address:
         yield address
 
 
-def push(world: DockerWorld, image: str) -> None:
+def push(world: DockerWorld, image: str, auth: str = "e30=") -> None:
     """Put a small image, with a layer that nobody has, into the registry, and forget it here."""
     # A program that needs no library and ends at once.
     files = {"init": Path("/usr/bin/tini-static").read_bytes(), "ballast": os.urandom(3_000_000)}
     dockerfile = 'FROM scratch\nCOPY init /init\nCOPY ballast /ballast\nENTRYPOINT ["/init", "-h"]'
     world.engine.build(image, dockerfile, files)
     repository, _, tag = image.rpartition(":")
-    words = {"X-Registry-Auth": "e30="}
+    words = {"X-Registry-Auth": auth}
     told = world.engine._client.post(f"/images/{repository}/push", params={"tag": tag}, headers=words)
     assert '"error"' not in told.text, told.text[-500:]
     world.engine.ask("DELETE", f"images/{image}", force=1)
@@ -76,6 +82,22 @@ async def test_a_registry_that_lets_us_not_in_fails_for_good(world: DockerWorld,
         with pytest.raises(ActionFailed) as failed:
             await world.instances.start(spec, volume_id)
     assert failed.value.reason is ErrorReason.IMAGE_PULL_FAILED
+
+
+async def test_a_registry_that_knows_docker_s_own_login_lets_us_in(
+    world: DockerWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    async with running_registry(tmp_path, closed=True, members=MEMBER) as address:
+        image = f"{address}/team/light:1"
+        config = {"auths": {address: {"auth": base64.b64encode(b"ann:open sesame").decode()}}}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        push(world, image, auth_header(image, tmp_path / "config.json")["X-Registry-Auth"])
+        spec = new_spec(image_ref=image)
+        await world.instances.start(spec, await world.make_volume(spec))
+        assert world.inspect(spec.workspace_id)["Config"]["Image"] == image
+    await world.instances.delete(spec.workspace_id)
+    world.engine.ask("DELETE", f"images/{image}", force=1)
 
 
 async def test_a_name_that_is_none_fails_for_good(world: DockerWorld) -> None:

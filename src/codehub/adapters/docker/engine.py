@@ -71,12 +71,14 @@ class Engine:
             raise refusal(error) from None
 
     @asynccontextmanager
-    async def stream(self, method: str, path: str, **params: Json) -> AsyncIterator[aiohttp.StreamReader]:
+    async def stream(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **params: Json
+    ) -> AsyncIterator[aiohttp.StreamReader]:
         """Yield an answer as it comes."""
         timeout = aiohttp.ClientTimeout(total=None)
         with self.reaching():
             async with self._docker()._query(  # noqa: SLF001
-                path, method, params=_words(params), timeout=timeout
+                path, method, params=_words(params), timeout=timeout, headers=headers
             ) as response:
                 try:
                     yield response.content

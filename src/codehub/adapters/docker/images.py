@@ -7,7 +7,9 @@ from typing import Any
 import structlog
 from aiodocker import DockerError
 
+from codehub.adapters.docker.credentials import auth_header, config_file
 from codehub.adapters.docker.engine import Engine
+from codehub.adapters.threads import in_thread
 from codehub.core.errors import ErrorReason
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report
@@ -43,8 +45,11 @@ async def pull(engine: Engine, image: str, report: Report) -> None:
     """Fetch the image, and report the layers' bytes as they come."""
     layers: dict[str, tuple[int, int]] = {}
     log.info("image_pull_began", image=image)
+    headers = await in_thread(auth_header, image, config_file())
     try:
-        async with engine.stream("POST", "images/create", fromImage=image, **_tag(image)) as lines:
+        async with engine.stream(
+            "POST", "images/create", headers=headers, fromImage=image, **_tag(image)
+        ) as lines:
             async for line in lines:
                 said = json.loads(line)
                 if "error" in said:

@@ -3,6 +3,14 @@
 from codehub.adapters.postgres.embedded.address import RunningServer, find_running
 from codehub.adapters.postgres.embedded.errors import EmbeddedPostgresError
 from codehub.adapters.postgres.embedded.examination import check_embedded
+from codehub.adapters.postgres.embedded.locks import owner_of
 from codehub.adapters.postgres.embedded.supervisor import EmbeddedPostgres
 
-__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "RunningServer", "check_embedded", "find_running"]
+__all__ = [
+    "EmbeddedPostgres",
+    "EmbeddedPostgresError",
+    "RunningServer",
+    "check_embedded",
+    "find_running",
+    "owner_of",
+]

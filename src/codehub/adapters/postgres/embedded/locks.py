@@ -34,6 +34,21 @@ def take_ownership(layout: Layout) -> int:
         return fd
 
 
+def owner_of(data_dir: Path) -> int | None:
+    """Return the pid of the codehub that owns this DATA_DIR now, or None. For whoever is about to own it."""
+    try:
+        fd = os.open(Layout(data_dir.absolute() / "postgres").lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if _locked(fd):
+            return None
+        told = os.pread(fd, 20, 0).strip()
+        return int(told) if told.isdigit() else 0
+    finally:
+        os.close(fd)
+
+
 async def vacate(layout: Layout, clock: Clock) -> int:
     """End what a dead codehub or a dead postmaster left at work here, and return the lock that proves that nothing is.
 

@@ -1,0 +1,129 @@
+"""Roles as processes of their own (spec §10): each finds the others in the database alone; the proxy finds the API by its address."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from codehub.adapters.postgres.migrate import migrate
+from codehub.adapters.prometheus.meters import PrometheusMeters
+from codehub.app.access import ADMIN, first_admin, make_access
+from codehub.app.control import control, make_service
+from codehub.app.database import Stores, database, database_beside, stores
+from codehub.app.edge import StoredPlaces, edge, upstream_of
+from codehub.app.errors import CannotStart
+from codehub.app.face import make_web
+from codehub.app.local import LocalPlatform, local_platform
+from codehub.app.process import make_system, say
+from codehub.app.roles import supervised
+from codehub.app.web import bound, serving
+from codehub.app.workers import edge_workers, shared_port
+from codehub.engine.system import System
+from codehub.settings import Settings
+
+
+async def api(settings: Settings) -> None:
+    """Serve the API, and feed its streams, until cancelled."""
+    _require(settings, "api", "database_url", "public_base_url")
+    system = make_system()
+    with bound(settings) as listener:
+        async with _grounds(settings, system, stops=False) as (stack, _connect_args, stored, local):
+            access = make_access(stored, system)
+            password = await first_admin(settings, access, system)
+            web = make_web(
+                settings,
+                stored,
+                local.platforms,
+                access,
+                system,
+                PrometheusMeters(),
+                ide=local.ide,
+                checks={"database": stored.check},
+            )
+            feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
+            stack.callback(feed.cancel)
+            await stack.enter_async_context(serving(web.app, listener, system))
+            host, port = listener.getsockname()[:2]
+            say(f"listens: {host}:{port}")
+            say(f"address: {settings.base_url}")
+            if password is not None:
+                say(f"user: {ADMIN}")
+                say(f"password: {password}")
+            await _ready()
+
+
+async def proxy(settings: Settings) -> None:
+    """Serve the public port until cancelled: workspaces from here, all else from the API at CODEHUB_API_URL."""
+    _require(settings, "proxy", "database_url", "public_base_url", "api_url")
+    assert settings.api_url is not None
+    system, workers = make_system(), settings.proxy_workers
+    with shared_port(settings, workers) as listeners:
+        async with _grounds(settings, system, stops=False) as (stack, connect_args, stored, local):
+            at_the_edge: AbstractAsyncContextManager[object] = (
+                edge_workers(listeners, connect_args, settings.api_url, system)
+                if workers
+                else edge(
+                    settings,
+                    listeners[0],
+                    upstream_of(settings.api_url),
+                    places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
+                    doorkeeper=stored.doorkeeper,
+                    service=make_service(settings, stored),
+                    hints=stored.hints,
+                    people_hints=stored.people_hints,
+                    system=system,
+                )
+            )
+            await stack.enter_async_context(at_the_edge)
+            host, port = listeners[0].getsockname()[:2]
+            say(f"listens: {host}:{port}")
+            say(f"address: {settings.base_url}")
+            await _ready()
+
+
+async def controller(settings: Settings) -> None:
+    """Make wishes come true until cancelled."""
+    _require(settings, "controller", "database_url")
+    system = make_system()
+    async with _grounds(settings, system, stops=True) as (stack, _connect_args, stored, local):
+        await stack.enter_async_context(control(settings, stored, local.platforms, system))
+        for warning in local.warnings:
+            print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
+        say(f"data: {settings.data_dir}")
+        say(f"backend: {settings.instance_backend}")
+        say(f"ide: {local.ide}")
+        await _ready()
+
+
+async def migrated(settings: Settings, system: System) -> list[str]:
+    """Bring the database to this program's schema, and return the names of what was applied."""
+    async with database_beside(settings, system, is_migrated=False) as connect_args:
+        applied = await migrate(connect_args)
+    return [f"{one.number:04} {one.name}" for one in applied]
+
+
+_Grounds = tuple[AsyncExitStack, dict[str, object], Stores, LocalPlatform]
+
+
+@asynccontextmanager
+async def _grounds(settings: Settings, system: System, *, stops: bool) -> AsyncIterator[_Grounds]:
+    """Yield what every role stands on: the database, the stores, the platform."""
+    async with AsyncExitStack() as stack:
+        connect_args = await stack.enter_async_context(database(settings, system))
+        stored = await stack.enter_async_context(stores(connect_args, system, settings.redis_url))
+        local = await stack.enter_async_context(local_platform(settings, stored, system, stops=stops))
+        yield stack, connect_args, stored, local
+
+
+def _require(settings: Settings, role: str, *names: str) -> None:
+    missing = [f"CODEHUB_{name.upper()}" for name in names if getattr(settings, name) is None]
+    if missing:
+        raise CannotStart(
+            f"`codehub {role}` runs beside other processes of codehub: set {' and '.join(missing)} "
+            "(docs/operators.md), or use `codehub up`, which needs nothing"
+        )
+
+
+async def _ready() -> None:
+    say("ready")
+    await asyncio.Event().wait()

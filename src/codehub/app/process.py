@@ -1,0 +1,94 @@
+"""One process of codehub: work in, an exit code out. Signals stop it in order; what can be expected to go wrong is told in a line."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import structlog
+import uvloop
+
+from codehub.adapters.postgres.embedded import EmbeddedPostgresError
+from codehub.adapters.postgres.migrate import MigrationRefused
+from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
+from codehub.app.errors import CannotStart
+from codehub.engine.system import System
+from codehub.logs import configure_logs
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.store import StoreUnavailable
+from codehub.settings import Settings, unknown_settings
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+_EXPECTED = (CannotStart, EmbeddedPostgresError, MigrationRefused, StoreUnavailable, BackendUnreachable)
+
+
+def run_until_signalled(
+    settings: Settings, environ: Mapping[str, str], work: Coroutine[Any, Any, None]
+) -> int:
+    """Run until Ctrl-C or SIGTERM and return the exit code."""
+    configure_logs(level=_level(settings))
+    for line in unknown_settings(environ):
+        print(f"codehub: {line}", file=sys.stderr)  # noqa: T201  # words for people go to stderr
+    return run_once(_until_signalled(work))
+
+
+def run_once(work: Coroutine[Any, Any, None]) -> int:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(work)
+        except _EXPECTED as error:
+            print(f"codehub: {error}", file=sys.stderr)  # noqa: T201
+            return 1
+    return 0
+
+
+def run_beside(settings: Settings, work: Callable[[Settings, System], Coroutine[Any, Any, T]]) -> T:
+    """Do something beside a codehub that may run. Raises CannotStart with words for people."""
+    configure_logs(level=logging.WARNING)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            return runner.run(work(settings, make_system()))
+        except _EXPECTED as error:
+            raise CannotStart(str(error)) from error
+
+
+def make_system() -> System:
+    return System(SystemClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+
+
+def say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  # the lines that wire.md fixes go to stdout
+
+
+def _level(settings: Settings) -> int:
+    """Whoever sits at a terminal wants to see what is wrong; a log file wants it all."""
+    if settings.log_level is not None:
+        return logging.getLevelNamesMapping()[settings.log_level.upper()]
+    return logging.WARNING if sys.stderr.isatty() else logging.INFO
+
+
+async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` until it ends or the first SIGINT or SIGTERM cancels it. Later signals don't cut the stopping short."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    was_signalled = False
+
+    def stop() -> None:
+        nonlocal was_signalled
+        if not was_signalled:
+            was_signalled = True
+            log.info("stopping")
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not was_signalled:
+            raise

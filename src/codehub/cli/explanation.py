@@ -1,0 +1,126 @@
+"""`codehub explain`: where a workspace is, where it should be, what is done about it, and why it is not there yet."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from codehub.cli.find import find_workspace
+from codehub.cli.options import NAME, OWNER
+from codehub.cli.speech import JSON, client_for
+from codehub.cli.tables import coloured, pairs, pairs_of, plain
+from codehub.cli.words import actor, ago, clock, harmless, state
+
+# The API's path of an action, after the workspace's own, and the command that does the same.
+_COMMANDS: Mapping[str, str] = {
+    ":start": "ws start",
+    ":stop": "ws stop",
+    ":archive": "ws archive",
+    ":recover": "ws recover",
+    ":keep_awake": "ws awake",
+    ":undelete": "ws undelete",
+    "": "ws delete",
+    "?purge=true": "ws delete --purge",
+}
+
+
+def explain(
+    name: str = NAME,
+    owner: str = OWNER,
+    json: bool = JSON,
+) -> None:
+    """Say why a workspace is where it is.
+
+    Where it should be, what is done about it, what it waits for and since when, what failed, what you can do, and the last five
+    decisions.
+    """
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        told = client.ask("GET", f"/workspaces/{shown['id']}/explain")
+        if json:
+            speech.result(told)
+        else:
+            speech.show(explained(shown, told, client.now))
+
+
+def add_to(cli: typer.Typer) -> None:
+    cli.command()(explain)
+
+
+def explained(shown: Mapping[str, Any], told: Mapping[str, Any], now: datetime | None) -> str:
+    shown, told = harmless(shown), harmless(told)
+    parts = [
+        _headline(shown, told),
+        pairs(
+            {
+                "doing": _doing(told),
+                "why": told["next"]["why"],
+                "waits for": told["waiting_for"],
+                "since": None
+                if told["since"] is None
+                else f"{clock(told['since'])} ({ago(told['since'], now)})",
+                "error": _error(told["error"], now),
+            }
+        ),
+    ]
+    if told["actions"]:
+        parts.append("You can\n" + _indented(plain(_actions(shown, told["actions"]))))
+    if told["decisions"]:
+        parts.append("The last decisions, newest first\n" + _indented(_decisions(told["decisions"])))
+    return "\n\n".join(parts)
+
+
+def _headline(shown: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+    name, is_now = shown["name"], coloured(shown["display"], state(shown))
+    if shown["deleted_at"] is not None:
+        return f"{name} is {is_now}: it should be gone."
+    wish = told["desired_state"]
+    if wish == told["phase"]:
+        return f"{name} is {is_now}, as it should be."
+    return f"{name} is {is_now}. It should be {coloured(wish)}."
+
+
+def _doing(told: Mapping[str, Any]) -> str:
+    if told["operation"] != "NONE":
+        return str(told["operation"])
+    upcoming = told["next"]["operation"]
+    return "nothing" if upcoming == "NONE" else f"{upcoming} is next"
+
+
+def _error(error: Mapping[str, Any] | None, now: datetime | None) -> str | None:
+    if error is None:
+        return None
+    times = f", {error['error_count']} times" if error["error_count"] > 1 else ""
+    head = f"{error['reason']} while {error['operation']}, {ago(error['occurred_at'], now)}{times}"
+    return f"{head}\n{error['message']}"
+
+
+def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    rows, seen = [], set()
+    for action in actions:
+        place = str(action["path"]).partition(shown["id"])[2]
+        command = _COMMANDS.get(place)
+        # The second offer to recover is the one that accepts the loss.
+        extra = " --accept-loss" if place in seen else ""
+        seen.add(place)
+        name = shown["id"] if " " in shown["name"] else shown["name"]
+        done_by = (
+            f"{action['method']} {action['path']}" if command is None else f"codehub {command} {name}{extra}"
+        )
+        rows.append([action["label"], done_by])
+    return rows
+
+
+def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
+    return pairs_of(
+        (
+            clock(one["at"]),
+            f"{one['kind']} {one['from'] or '-'} → {one['to'] or '-'}, by {actor(one)}\n{one['reason']}",
+        )
+        for one in decisions
+    )
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,114 @@
+"""What is seen while one waits: a line per step, and a bar where bytes are moved. On stderr, for people alone."""
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import typer
+
+from codehub.cli.words import OPERATIONS, STAGES, Shown, size, span
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+_WAITING = ("waiting for its turn", "")
+
+
+def watch(states: Iterable[Shown]) -> Shown:
+    """Show each state, and return the last. Whatever the states raise passes through."""
+    if not sys.stderr.isatty():
+        return _watch_plain(states)
+    with _bars() as bars:
+        return _Live(bars).watch(states)
+
+
+def _watch_plain(states: Iterable[Shown]) -> Shown:
+    shown: Shown = {}
+    operation = ""
+    for shown in states:
+        if shown["operation"] != operation:
+            operation = shown["operation"]
+            if operation in OPERATIONS:
+                typer.echo(f"{shown['name']}: {OPERATIONS[operation][0]}", err=True)
+    return shown
+
+
+def _bars() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class Bar(BarColumn):
+        """A bar where bytes are moved, nothing where not."""
+
+        def render(self, task: "Task") -> "ProgressBar | Text":  # type: ignore[override]
+            return super().render(task) if task.fields["moves_bytes"] else Text("")
+
+    return Progress(
+        SpinnerColumn(style="blue"),
+        TextColumn("{task.description}"),
+        Bar(bar_width=28),
+        TextColumn("{task.fields[told]}", style="dim"),
+        TimeElapsedColumn(),
+        console=Console(file=sys.stderr, highlight=False),
+        transient=True,
+    )
+
+
+class _Live:
+    """One task at a time. What is done is left standing as a line."""
+
+    def __init__(self, bars: "Progress") -> None:
+        self._bars = bars
+        self._task = bars.add_task(_WAITING[0], total=None, moves_bytes=False, told="")
+        self._operation = "NONE"
+        self._bytes = 0
+
+    def watch(self, states: Iterable[Shown]) -> Shown:
+        shown: Shown = {}
+        for shown in states:
+            if shown["operation"] != self._operation:
+                self._leave_standing()
+                self._operation = shown["operation"]
+            self._show(shown)
+        return shown
+
+    def _show(self, shown: Shown) -> None:
+        progress = shown["progress"]
+        if progress is None:
+            doing = OPERATIONS.get(self._operation, _WAITING)[0]
+            self._bars.update(self._task, description=doing, total=None, moves_bytes=False, told="")
+            return
+        done, total = progress["done_bytes"], progress["total_bytes"]
+        self._bytes = max(self._bytes, done)
+        self._bars.update(
+            self._task,
+            description=STAGES[progress["stage"]],
+            completed=done,
+            total=total,
+            moves_bytes=True,
+            told=_told(shown),
+        )
+
+    def _leave_standing(self) -> None:
+        (task,) = self._bars.tasks
+        if self._operation in OPERATIONS:
+            moved = f", {size(self._bytes)}" if self._bytes else ""
+            done = OPERATIONS[self._operation][1]
+            self._bars.console.print(f"[green]✓[/green] {done}{moved} [dim]({span(task.elapsed or 0)})[/dim]")
+        self._bytes = 0
+        self._bars.reset(self._task, total=None, completed=0, moves_bytes=False, told="")
+
+
+def _told(shown: Shown) -> str:
+    """42 of 100 MB, 12 MB/s, 5 s left."""
+    progress = shown["progress"]
+    total = progress["total_bytes"]
+    words = size(progress["done_bytes"]) + (f" of {size(total)}" if total else "")
+    if progress["bytes_per_second"]:
+        words += f", {size(progress['bytes_per_second'])}/s"
+    if progress["eta_seconds"] is not None:
+        words += f", {span(progress['eta_seconds'])} left"
+    return words

@@ -1,0 +1,72 @@
+"""How a command speaks: results on stdout, words for people on stderr, and an error in the form that was asked for."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import typer
+
+from codehub.cli.account import find_account
+from codehub.cli.client import ANSWER_S_MAX, Client
+from codehub.cli.failures import Failed
+
+_INTERRUPTED = 130
+
+JSON = typer.Option(False, "--json", help="Print the API's own objects, for programs.")
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    as_json: bool
+
+    def result(self, value: object) -> None:
+        """Print an object of the API's."""
+        typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+    def line(self, value: object) -> None:
+        """Print one of many objects, each on a line."""
+        typer.echo(json.dumps(value, ensure_ascii=False))
+        sys.stdout.flush()
+
+    def show(self, text: str) -> None:
+        """Print a result for people."""
+        typer.echo(text)
+
+    def say(self, text: str) -> None:
+        typer.echo(text, err=True)
+
+
+@contextmanager
+def speaking(as_json: bool) -> Iterator[Speech]:
+    """Turn a Failed into its words and its exit code."""
+    speech = Speech(as_json)
+    try:
+        yield speech
+    except Failed as failed:
+        if as_json:
+            speech.line(failed.shape())
+        else:
+            speech.say(f"codehub: {failed.words}")
+            if failed.do is not None:
+                speech.say(f"  → {failed.do}")
+        raise typer.Exit(failed.exit) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+
+
+@contextmanager
+def client_for(as_json: bool, *, answer_s_max: float = ANSWER_S_MAX) -> Iterator[tuple[Client, Speech]]:
+    """Yield a client of the server that the environment or the login names, and how to speak."""
+    with speaking(as_json) as speech:
+        client = Client(find_account(os.environ), answer_s_max=answer_s_max)
+        try:
+            yield client, speech
+        finally:
+            client.close()
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()

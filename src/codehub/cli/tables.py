@@ -1,0 +1,96 @@
+"""Rows in, a table out: coloured and fitted on a terminal, plain columns elsewhere."""
+
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from codehub.cli.speech import is_terminal
+from codehub.cli.words import colour_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+def show_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, gives_way: Sequence[str] = ()
+) -> None:
+    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for all."""
+    if is_terminal():
+        _show_fitted(headings, rows, gives_way)
+    else:
+        typer.echo(plain([headings, *rows]))
+
+
+def plain(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def pairs(rows: Mapping[str, str | None]) -> str:
+    """Return `name  value` lines; what has no value is left out."""
+    return pairs_of((name, value) for name, value in rows.items() if value)
+
+
+def pairs_of(rows: Iterable[tuple[str, str]]) -> str:
+    """Return `name  value` lines. What is too long for a terminal goes on below itself."""
+    given = list(rows)
+    width = max(len(name) for name, _ in given)
+    lines = []
+    for name, value in given:
+        first, *rest = (part for line in value.splitlines() for part in _folded(line, width + 4))
+        lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
+    return "\n".join(lines)
+
+
+def _folded(line: str, indent: int) -> list[str]:
+    """Return it as lines that fit beside an indent. What is coloured is short, and is left alone."""
+    if not is_terminal() or "\x1b" in line:
+        return [line]
+    columns = max(20, shutil.get_terminal_size().columns - indent)
+    return textwrap.wrap(line, columns, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def coloured(display: str, text: str | None = None) -> str:
+    """Return a state in its colour: ours for a terminal, nothing elsewhere."""
+    return typer.style(text or display, fg=colour_of(display)) if is_terminal() else text or display
+
+
+def _show_fitted(headings: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False)
+    widths = {
+        heading: 2 + max(_width(cell) for cell in (heading, *(row[column] for row in rows)))
+        for column, heading in enumerate(headings)
+    }
+    shown = list(headings)
+    for heading in gives_way:
+        if sum(widths[one] for one in shown) > console.width + 2:
+            shown.remove(heading)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
+    for heading in shown:
+        table.add_column(heading, no_wrap=heading != headings[-1], overflow="ellipsis")
+    for row in rows:
+        cells = dict(zip(headings, row, strict=True))
+        table.add_row(*(_cell(heading, cells[heading], Text) for heading in shown))
+    console.print(table)
+
+
+def _cell(heading: str, cell: str, text: "type[Text]") -> "Text":
+    return text(cell, style=colour_of(cell.partition(",")[0]) if heading == "STATE" else "")
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -1,0 +1,91 @@
+"""Workspaces and their history laid out for people: the API's objects in, rows and text out."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from codehub.cli.tables import coloured, pairs
+from codehub.cli.words import Shown, actor, ago, ahead, clock, harmless, span, state
+
+Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
+
+
+def list_rows(items: Sequence[Shown], now: datetime | None, *, owned: bool, deleted: bool) -> Rows:
+    """`owned`: with whose they are. `deleted`: with how long they can be taken back."""
+    headings = [
+        "NAME",
+        *(["OWNER"] if owned else []),
+        "STATE",
+        "IDE",
+        "LAST USED",
+        "GONE" if deleted else "SLEEPS",
+        "ID",
+    ]
+    rows = []
+    for one in harmless(items):
+        whose = [one["owner"]["username"]] if owned else []
+        goes = one["purge_at"] if deleted else one["sleeps_at"]
+        used = ago(one["last_access_at"], now)
+        rows.append([one["name"], *whose, state(one), one["ide"], used, ahead(goes, now), one["id"]])
+    return headings, rows
+
+
+def details(shown: Shown, now: datetime | None) -> str:
+    shown = harmless(shown)
+    resources, error = shown["resources"], shown["error"]
+    wish = shown["desired_state"]
+    facts = {
+        "name": shown["name"],
+        "state": coloured(shown["display"], state(shown))
+        + ("" if wish == shown["phase"] else f" (wish: {wish})"),
+        "error": None
+        if error is None
+        else f"{error['reason']}: {error['message']}\n→ codehub explain {shown['id']}",
+        "address": shown["url"],
+        "description": shown["description"],
+        "memo": shown["memo"],
+        "owner": shown["owner"]["username"],
+        "id": shown["id"],
+        "ide": shown["ide"],
+        "image": None if shown["instance_backend"] == "local-process" else shown["image_ref"],
+        "runs as": f"{shown['instance_backend']}, files in {shown['storage_backend']}",
+        "limits": f"{resources['memory_mb']} MB, {resources['cpus']:g} processors, {resources['pids']} processes",
+        "sleeps": _lifetime("when unused for", shown["standby_ttl_seconds"], shown["sleeps_at"], now),
+        "archived": _lifetime("after sleeping for", shown["archive_ttl_seconds"], None, now),
+        "awake until": None if shown["awake_until"] is None else clock(shown["awake_until"]),
+        "last used": ago(shown["last_access_at"], now),
+        "created": clock(shown["created_at"]),
+        "deleted": _deletion(shown),
+        "archive": shown["archive_key"],
+    }
+    conditions = {
+        name: f"{condition['status']:<8} {condition['message'] or condition['reason']}"
+        for name, condition in shown["conditions"].items()
+    }
+    return f"{pairs(facts)}\n\n{pairs(conditions)}"
+
+
+def history(events: Sequence[Shown]) -> Rows:
+    rows = [
+        [
+            clock(one["at"]),
+            one["kind"],
+            f"{one['from'] or '-'} → {one['to'] or '-'}",
+            actor(one),
+            one["reason"],
+        ]
+        for one in harmless(events)
+    ]
+    return ("WHEN", "WHAT", "CHANGE", "BY", "WHY"), rows
+
+
+def _lifetime(words: str, ttl_s: int | None, at: str | None, now: datetime | None) -> str:
+    if ttl_s is None:
+        return "never"
+    return f"{words} {span(ttl_s)}" + (f", that is {ahead(at, now)}" if at else "")
+
+
+def _deletion(shown: Shown) -> str | None:
+    if shown["deleted_at"] is None:
+        return None
+    kept = shown["purge_at"]
+    return clock(shown["deleted_at"]) + ("" if kept is None else f", can be taken back until {clock(kept)}")

@@ -1,0 +1,192 @@
+"""Waiting: a workspace and what it is to become in, each state on the way out, until it is there, failed, or time is up.
+
+The stream of events says when something happened; what it is, the workspace itself says. A cut stream only costs time.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codehub.cli.client import Client, Stream
+from codehub.cli.failures import Failed
+from codehub.core.operations import NEXT, DesiredState, Operation, Phase
+
+Shown = Mapping[str, Any]
+_SILENCE_S_MAX = 75.0  # heartbeats come every 30 s
+_AWAY_S_MAX = 60.0
+_AGAIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What was asked for: a wish, or to be gone. An error that was there when it was asked is not the answer."""
+
+    wish: str | None
+    old_error_at: str | None = None
+
+    @classmethod
+    def of(cls, answer: Shown, *, is_deletion: bool = False) -> "Goal":
+        error = answer["error"]
+        return cls(
+            None if is_deletion else answer["desired_state"], None if error is None else error["occurred_at"]
+        )
+
+
+def has_arrived(shown: Shown, goal: Goal) -> bool:
+    """Say whether it is there. Raises Failed when it will not get there by itself."""
+    name, error = shown["name"], shown["error"]
+    if shown["phase"] == Phase.ERROR and error is not None and error["occurred_at"] != goal.old_error_at:
+        raise Failed(
+            "WAITED_INTO_ERROR",
+            f"{name} failed while {error['operation']}: {error['reason']}: {error['message']}",
+            error,
+            do=f"codehub explain {shown['id']}",
+        )
+    if goal.wish is None:
+        if shown["deleted_at"] is None:
+            raise Failed("OVERTAKEN", f"The deletion of {name} was taken back meanwhile.")
+        return bool(shown["phase"] == Phase.DELETED)
+    if shown["deleted_at"] is not None:
+        raise Failed("OVERTAKEN", f"{name} is being deleted.")
+    if shown["desired_state"] != goal.wish:
+        raise Failed(
+            "OVERTAKEN", f"Meanwhile somebody wants {name} {shown['desired_state']}, not {goal.wish}."
+        )
+    if shown["operation"] != Operation.NONE or shown["phase"] not in NEXT:
+        return False
+    return NEXT[Phase(shown["phase"])][DesiredState(goal.wish)] is Operation.NONE
+
+
+def carry_out(
+    client: Client,
+    shown: Shown,
+    ask: Callable[[], Shown],
+    timeout_s: float | None,
+    *,
+    is_deletion: bool = False,
+) -> Iterator[Shown]:
+    """Ask, once what is under way is done, and yield each state until what was asked for is there."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while (answer := _asked(ask)) is None:
+        for state in _changes(client, _now(client, shown), deadline):
+            yield state
+            if state["operation"] == Operation.NONE:
+                break
+    goal = Goal.of(answer, is_deletion=is_deletion)
+    for state in _changes(client, answer, deadline):
+        yield state
+        if has_arrived(state, goal):
+            return
+
+
+def _asked(ask: Callable[[], Shown]) -> Shown | None:
+    """Return the answer, or None while an operation is under way."""
+    try:
+        return ask()
+    except Failed as failed:
+        if failed.code != "OPERATION_IN_PROGRESS":
+            raise
+        return None
+
+
+def _changes(client: Client, shown: Shown, deadline: float | None) -> Iterator[Shown]:
+    last: Shown | None = None
+    for state in _states(client, shown, deadline):
+        if state != last:
+            last = state
+            yield state
+
+
+def _states(client: Client, shown: Shown, deadline: float | None) -> Iterator[Shown]:
+    yield shown
+    me = client.ask("GET", "/session")["user"]["id"]
+    owner = "me" if shown["owner"]["id"] == me else "all"
+    away_since: float | None = None
+    while True:
+        try:
+            for state in _streamed(client, shown, owner, deadline):
+                away_since = None
+                shown = state
+                yield shown
+        except Failed as failed:
+            if failed.code not in ("UNREACHABLE", "UNAVAILABLE"):
+                raise
+            now = time.monotonic()
+            away_since = away_since or now
+            if now - away_since > _AWAY_S_MAX:
+                raise
+        time.sleep(min(_AGAIN_S, _left(deadline, shown)))
+
+
+def _streamed(client: Client, shown: Shown, owner: str, deadline: float | None) -> Iterator[Shown]:
+    """Yield the workspace as it is, then as it becomes. Returns when the stream ends."""
+    with client.stream("/events", owner=owner) as stream:
+        for kind, data in _events(stream, deadline, shown):
+            if kind == "connected":
+                shown = _now(client, shown)
+            elif data.get("id") != shown["id"]:
+                continue
+            elif kind == "workspace_updated":
+                shown = data
+            elif kind == "workspace_progress":
+                shown = {**shown, "progress": {name: value for name, value in data.items() if name != "id"}}
+            elif kind == "workspace_deleted":
+                shown = {
+                    **shown,
+                    "phase": Phase.DELETED.value,
+                    "display": Phase.DELETED.value,
+                    "operation": "NONE",
+                }
+            else:
+                continue
+            yield shown
+
+
+def _now(client: Client, shown: Shown) -> Shown:
+    try:
+        now: Shown = client.ask("GET", f"/workspaces/{shown['id']}")
+    except Failed as failed:
+        if failed.code != "WORKSPACE_NOT_FOUND":
+            raise
+        return {**shown, "phase": Phase.DELETED.value, "display": Phase.DELETED.value, "operation": "NONE"}
+    return now
+
+
+def _events(stream: Stream, deadline: float | None, shown: Shown) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Read server-sent events. The first message, whatever it is, says that nothing will be missed from now on."""
+    is_first, kind, data = True, "", ""
+    while True:
+        raw = stream.readline(min(_SILENCE_S_MAX, _left(deadline, shown)))
+        if not raw:
+            return
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if line:
+            name, _, value = line.partition(": ")
+            kind, data = (value if name == "event" else kind), (value if name == "data" else data)
+            continue
+        if is_first:
+            is_first = False
+            yield "connected", {}
+        if kind:
+            yield kind, json.loads(data or "{}")
+        kind, data = "", ""
+
+
+def _left(deadline: float | None, shown: Shown) -> float:
+    """Return how much time is left, or raise Failed."""
+    if deadline is None:
+        return float("inf")
+    left = deadline - time.monotonic()
+    if left <= 0:
+        doing = (
+            shown["display"] if shown["operation"] == "NONE" else f"{shown['display']}, {shown['operation']}"
+        )
+        raise Failed(
+            "TIMED_OUT",
+            f"{shown['name']} is not there yet: {doing}. It goes on by itself.",
+            {"id": shown["id"], "phase": shown["phase"], "operation": shown["operation"]},
+            do=f"codehub explain {shown['id']}",
+        )
+    return left

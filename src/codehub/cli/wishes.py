@@ -1,0 +1,201 @@
+"""`codehub ws start`, `stop` and so on: a wish goes to the API; who waits sees how it comes true."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from codehub.cli.client import Client
+from codehub.cli.failures import Failed
+from codehub.cli.find import find_workspace
+from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT
+from codehub.cli.speech import JSON, Speech, client_for
+from codehub.cli.tables import coloured
+from codehub.cli.words import clock, seconds, state
+
+
+def add_to(ws: typer.Typer) -> None:
+    for command in (start, stop, archive, recover, awake, delete, undelete):
+        ws.command()(command)
+
+
+def start(
+    name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
+) -> None:
+    """Start a workspace, from wherever it is: what was archived is restored first."""
+    _wish("start", name, wait, timeout, owner, json)
+
+
+def stop(
+    name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
+) -> None:
+    """Stop a workspace. Its files stay where they are, and the next visit wakes it."""
+    _wish("stop", name, wait, timeout, owner, json)
+
+
+def archive(
+    name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
+) -> None:
+    """Stop a workspace and put its files into the archive."""
+    _wish("archive", name, wait, timeout, owner, json)
+
+
+def recover(
+    name: str = NAME,
+    accept_loss: bool = typer.Option(
+        False, "--accept-loss", help="Go on without what is gone. Asks first; --yes does not."
+    ),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    wait: bool = WAIT,
+    timeout: str | None = TIMEOUT,
+    owner: str = OWNER,
+    json: bool = JSON,
+) -> None:
+    """Drop a workspace's error and judge it anew, from what is there."""
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        if accept_loss:
+            _be_sure(f"Go on without what {shown['name']} has lost?", yes)
+        path, body = f"/workspaces/{shown['id']}:recover", {"accept_loss": accept_loss}
+        carry(client, speech, shown, lambda: client.ask("POST", path, body), wait=wait, timeout=timeout)
+
+
+def awake(
+    name: str = NAME,
+    how_long: str = typer.Option("1h", "--for", metavar="TIME", help="How long: 30m, 2h; 12h at most."),
+    owner: str = OWNER,
+    json: bool = JSON,
+) -> None:
+    """Keep a running workspace from falling asleep for a while."""
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        body = {"seconds": seconds(how_long, may_be_never=False)}
+        answer = client.ask("POST", f"/workspaces/{shown['id']}:keep_awake", body)
+        if json:
+            speech.result(answer)
+        else:
+            speech.show(f"{answer['name']} stays awake until {clock(answer['awake_until'])}.")
+
+
+def delete(
+    name: str = NAME,
+    purge: bool = typer.Option(False, "--purge", help="Keep nothing: this can't be undone. Asks first."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    wait: bool = WAIT,
+    timeout: str | None = TIMEOUT,
+    owner: str = OWNER,
+    json: bool = JSON,
+) -> None:
+    """Delete a workspace. Its last archive is kept for a while, and `undelete` takes it back."""
+    with client_for(json) as (client, speech):
+        shown = (
+            _find_even_deleted(client, name, owner) if purge else find_workspace(client, name, owner=owner)
+        )
+        if purge:
+            _be_sure(f"Purge {shown['name']}? Its files are gone for good", yes)
+        path = f"/workspaces/{shown['id']}"
+        answer = carry(
+            client,
+            speech,
+            shown,
+            lambda: client.ask("DELETE", path, purge=purge),
+            wait=wait,
+            timeout=timeout,
+            is_deletion=True,
+        )
+        if not json and not purge:
+            until = "" if answer["purge_at"] is None else f"Until {clock(answer['purge_at'])} "
+            speech.say(f"{until}it can be taken back: codehub ws undelete {answer['id']}")
+
+
+def undelete(
+    name: str = DELETED_NAME,
+    wait: bool = WAIT,
+    timeout: str | None = TIMEOUT,
+    owner: str = OWNER,
+    json: bool = JSON,
+) -> None:
+    """Take a deletion back. `codehub ws list --deleted` shows what can be."""
+    with client_for(json) as (client, speech):
+        shown = _find_even_deleted(client, name, owner)
+        path = f"/workspaces/{shown['id']}:undelete"
+        carry(client, speech, shown, lambda: client.ask("POST", path), wait=wait, timeout=timeout)
+
+
+def carry(
+    client: Client,
+    speech: Speech,
+    shown: dict[str, Any],
+    ask: Callable[[], dict[str, Any]],
+    *,
+    wait: bool,
+    timeout: str | None,
+    is_deletion: bool = False,
+) -> dict[str, Any]:
+    """Ask for something, and say what became of it: at once, or when it has come true."""
+    limit_s = None if timeout is None else seconds(timeout, may_be_never=False)
+    if not wait:
+        if limit_s is not None:
+            raise Failed("USAGE", "--timeout says how long to --wait")
+        answer = ask()
+        if speech.as_json:
+            speech.result(answer)
+        else:
+            speech.show(_told(answer))
+        return answer
+    from codehub.cli.progress import watch
+    from codehub.cli.wait import carry_out
+
+    states = carry_out(client, shown, ask, limit_s, is_deletion=is_deletion)
+    if speech.as_json:
+        last = shown
+        for state_now in states:
+            last = dict(state_now)
+            speech.line(last)
+        return last
+    try:
+        last = dict(watch(states))
+    except KeyboardInterrupt:
+        speech.say(f"You no longer wait for {shown['name']}. It goes on by itself.")
+        raise
+    speech.show(f"{last['name']} is {coloured(last['display'])}.")
+    return last
+
+
+def _wish(word: str, name: str, wait: bool, timeout: str | None, owner: str, json: bool) -> None:
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        path = f"/workspaces/{shown['id']}:{word}"
+        last = carry(client, speech, shown, lambda: client.ask("POST", path), wait=wait, timeout=timeout)
+        if word == "start" and wait and not json:
+            speech.show(last["url"])
+
+
+def _told(answer: dict[str, Any]) -> str:
+    name, is_now = answer["name"], coloured(answer["display"], state(answer))
+    if answer["deleted_at"] is not None:
+        return f"{name} will be deleted. It is {is_now}."
+    wish = answer["desired_state"]
+    if wish == answer["phase"] and answer["operation"] == "NONE":
+        return f"{name} is {is_now} already."
+    return f"{name} will be {coloured(wish)}. It is {is_now}. (--wait shows how far it is.)"
+
+
+def _find_even_deleted(client: Client, name: str, owner: str) -> dict[str, Any]:
+    """Find it in the trash, or among what is still being deleted."""
+    try:
+        return find_workspace(client, name, owner=owner)
+    except Failed as failed:
+        if failed.code != "WORKSPACE_NOT_FOUND":
+            raise
+    return find_workspace(client, name, owner=owner, deleted=True)
+
+
+def _be_sure(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failed("USAGE", "this can't be undone, and nobody is there to be asked: add --yes")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)

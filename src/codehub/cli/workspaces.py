@@ -1,0 +1,282 @@
+"""`codehub ws`: making, looking at and changing workspaces."""
+
+import os
+import sys
+from typing import Any
+
+import typer
+
+from codehub.cli import wishes
+from codehub.cli.failures import Failed
+from codehub.cli.find import find_workspace
+from codehub.cli.options import NAME, OWNER, TIMEOUT, WAIT
+from codehub.cli.speech import JSON, client_for, is_terminal
+from codehub.cli.tables import show_table
+from codehub.cli.views import details, history, list_rows
+from codehub.cli.words import harmless_bytes, seconds
+
+ws = typer.Typer(
+    help="Workspaces: make, open, start, stop, archive, delete them.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+_IDE = typer.Option(None, "--ide", metavar="IDE", help="code-server, jupyterlab or http.", show_default=False)
+_IMAGE = typer.Option(
+    None, "--image", metavar="IMAGE", help="Its container image (Docker).", show_default=False
+)
+_MEMORY = typer.Option(None, "--memory", metavar="MB", help="Memory, in MB.", show_default=False)
+_CPUS = typer.Option(None, "--cpus", metavar="N", help="Processors, e.g. 1.5.", show_default=False)
+_PIDS = typer.Option(None, "--pids", metavar="N", help="Processes at most.", show_default=False)
+_DESCRIPTION = typer.Option(
+    None, "--description", metavar="TEXT", help="A line about it.", show_default=False
+)
+_MEMO = typer.Option(None, "--memo", metavar="TEXT", help="Notes.", show_default=False)
+_SLEEP = typer.Option(
+    None,
+    "--sleep-after",
+    metavar="TIME",
+    help="Stop it when unused for so long: 30m, 2h, never.",
+    show_default=False,
+)
+_ARCHIVE = typer.Option(
+    None,
+    "--archive-after",
+    metavar="TIME",
+    help="Archive it after sleeping for so long: 12h, 7d, never.",
+    show_default=False,
+)
+
+
+@ws.command()
+def create(
+    name: str = typer.Argument(help="What to call it.", show_default=False, metavar="NAME"),
+    *,
+    ide: str | None = _IDE,
+    image: str | None = _IMAGE,
+    memory: int | None = _MEMORY,
+    cpus: float | None = _CPUS,
+    pids: int | None = _PIDS,
+    sleep_after: str | None = _SLEEP,
+    archive_after: str | None = _ARCHIVE,
+    description: str | None = _DESCRIPTION,
+    memo: str | None = _MEMO,
+    backend: str | None = typer.Option(
+        None,
+        "--backend",
+        metavar="BACKEND",
+        help="What runs it: local-process, local-docker.",
+        show_default=False,
+    ),
+    storage: str | None = typer.Option(
+        None,
+        "--storage",
+        metavar="BACKEND",
+        help="What holds its files: local-dir, docker-volume, object-store.",
+        show_default=False,
+    ),
+    no_start: bool = typer.Option(False, "--no-start", help="Only make it."),
+    wait: bool = WAIT,
+    timeout: str | None = TIMEOUT,
+    json: bool = JSON,
+) -> None:
+    """Make a workspace, and start it."""
+    from uuid import uuid4
+
+    with client_for(json) as (client, speech):
+        body = {
+            "name": name,
+            "instance_backend": backend,
+            "storage_backend": storage,
+            "desired_state": "PENDING" if no_start else None,
+            "image_ref": image,
+            "ide": ide,
+            "description": description,
+            "memo": memo,
+            "resources": _resources(memory, cpus, pids),
+        }
+        said = {key: value for key, value in body.items() if value is not None} | _lifetimes(
+            sleep_after, archive_after
+        )
+        made = client.ask("POST", "/workspaces", said, headers={"Idempotency-Key": str(uuid4())})
+        wishes.carry(client, speech, made, lambda: made, wait=wait, timeout=timeout)
+        if not json:
+            speech.show(made["url"])
+
+
+@ws.command()
+def change(
+    name: str = NAME,
+    *,
+    new_name: str | None = typer.Option(
+        None, "--name", metavar="NAME", help="Call it this.", show_default=False
+    ),
+    ide: str | None = _IDE,
+    image: str | None = _IMAGE,
+    memory: int | None = _MEMORY,
+    cpus: float | None = _CPUS,
+    pids: int | None = _PIDS,
+    sleep_after: str | None = _SLEEP,
+    archive_after: str | None = _ARCHIVE,
+    description: str | None = _DESCRIPTION,
+    memo: str | None = _MEMO,
+    owner: str = OWNER,
+    json: bool = JSON,
+) -> None:
+    """Change a workspace. Image, IDE and resources count from its next start."""
+    with client_for(json) as (client, speech):
+        body = {
+            "name": new_name,
+            "image_ref": image,
+            "ide": ide,
+            "description": description,
+            "memo": memo,
+            "resources": _resources(memory, cpus, pids),
+        }
+        said = {key: value for key, value in body.items() if value is not None} | _lifetimes(
+            sleep_after, archive_after
+        )
+        if not said:
+            raise Failed("USAGE", "nothing to change: see `codehub ws change --help`")
+        shown = find_workspace(client, name, owner=owner)
+        headers = {"If-Match": f'"{shown["revision"]}"'}
+        answer = client.ask("PATCH", f"/workspaces/{shown['id']}", said, headers=headers)
+        if json:
+            speech.result(answer)
+        else:
+            speech.show(f"Changed {', '.join(said)} of {answer['name']}.")
+
+
+@ws.command("list")
+def list_workspaces(
+    query: str | None = typer.Option(
+        None,
+        "--query",
+        "-q",
+        metavar="WORDS",
+        help="Words in the name or the description.",
+        show_default=False,
+    ),
+    phase: str | None = typer.Option(
+        None,
+        "--phase",
+        metavar="PHASE",
+        help="RUNNING, STANDBY, ARCHIVED, PENDING or ERROR.",
+        show_default=False,
+    ),
+    owner: str = typer.Option("me", "--owner", metavar="WHO", help="Whose: me, or (admins) a name or all."),
+    deleted: bool = typer.Option(False, "--deleted", help="What can be undeleted, instead."),
+    json: bool = JSON,
+) -> None:
+    """List workspaces, newest first."""
+    with client_for(json) as (client, speech):
+        wanted = None if phase is None else phase.upper()
+        items = list(client.pages("/workspaces", q=query, phase=wanted, owner=owner, deleted=deleted))
+        if json:
+            speech.result(items)
+        elif items:
+            show_table(
+                *list_rows(items, client.now, owned=owner != "me", deleted=deleted),
+                gives_way=("ID", "IDE", "SLEEPS"),
+            )
+        elif deleted:
+            speech.say("The trash is empty.")
+        elif query or phase or owner != "me":
+            speech.say("There is no such workspace.")
+        else:
+            speech.say("You have no workspaces yet. Make one: codehub ws create NAME --wait")
+
+
+@ws.command()
+def show(name: str = NAME, owner: str = OWNER, json: bool = JSON) -> None:
+    """Show everything about a workspace."""
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        if json:
+            speech.result(shown)
+        else:
+            speech.show(details(shown, client.now))
+
+
+@ws.command("open")
+def open_workspace(
+    name: str = NAME,
+    no_browser: bool = typer.Option(False, "--no-browser", help="Only print the address."),
+    json: bool = JSON,
+) -> None:
+    """Print a workspace's address, and open it if there is a browser. The visit wakes it."""
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name)
+        if json:
+            speech.result(shown)
+        else:
+            speech.show(shown["url"])
+        if shown["phase"] in ("PENDING", "ARCHIVED", "ERROR"):
+            speech.say(
+                f"It is {shown['display']}: the page says how to go on, or codehub ws start {name} --wait"
+            )
+        if not no_browser and _has_browser():
+            import webbrowser
+
+            webbrowser.open(shown["url"])
+
+
+@ws.command()
+def logs(
+    name: str = NAME,
+    tail: int = typer.Option(200, "--tail", "-n", metavar="LINES", help="How many lines, from the end."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Go on as it writes more."),
+    owner: str = OWNER,
+    json: bool = typer.Option(False, "--json", help='Print each line as {"line": …}.'),
+) -> None:
+    """Print what a workspace's IDE writes."""
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        with client.stream(f"/workspaces/{shown['id']}/logs", tail=tail, follow=follow) as stream:
+            while line := stream.readline():
+                if json:
+                    speech.line({"line": line.decode("utf-8", "replace").rstrip("\r\n")})
+                else:
+                    sys.stdout.buffer.write(harmless_bytes(line) if is_terminal() else line)
+                    sys.stdout.buffer.flush()
+
+
+@ws.command()
+def events(
+    name: str = NAME,
+    limit: int = typer.Option(50, "--limit", "-n", metavar="N", help="How many, the newest."),
+    owner: str = OWNER,
+    json: bool = JSON,
+) -> None:
+    """Print a workspace's history: every wish, operation, phase and error, by whom and why."""
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        found: list[dict[str, Any]] = []
+        for event in client.pages(f"/workspaces/{shown['id']}/events"):
+            if len(found) >= limit:
+                break
+            found.append(event)
+        for event in reversed(found) if json else ():
+            speech.line(event)
+        if found and not json:
+            show_table(*history(list(reversed(found))), gives_way=("BY",))
+
+
+wishes.add_to(ws)
+
+
+def _resources(memory: int | None, cpus: float | None, pids: int | None) -> dict[str, float] | None:
+    said = {"memory_mb": memory, "cpus": cpus, "pids": pids}
+    return {key: value for key, value in said.items() if value is not None} or None
+
+
+def _lifetimes(sleep_after: str | None, archive_after: str | None) -> dict[str, int | None]:
+    said = {"standby_ttl_seconds": sleep_after, "archive_ttl_seconds": archive_after}
+    return {key: seconds(text, may_be_never=True) for key, text in said.items() if text is not None}
+
+
+def _has_browser() -> bool:
+    """Whether a page would open in a window. A text browser in this terminal would only be in the way."""
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )

@@ -1,0 +1,119 @@
+"""The exit codes of wire.md, each with its words for people and its object for programs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.support.command import Command
+from tests.support.site import Site, create
+
+from codehub.api.errors import Code
+from codehub.cli.failures import OF_CODE, Exit, Failed
+from codehub.core.access import Scope
+
+
+def test_every_error_of_the_api_has_an_exit_code() -> None:
+    assert {code.value for code in Code} <= OF_CODE.keys()
+    assert Failed("SOMETHING_NEW", "").exit is Exit.FAILED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "name"),
+    [
+        (("ws", "show", "nothing"), 4, "WORKSPACE_NOT_FOUND"),
+        (("explain", "01890000-0000-7000-8000-000000000000"), 4, "WORKSPACE_NOT_FOUND"),
+        (("token", "delete", "nothing"), 4, "NOT_FOUND"),
+        (("ws", "create", "taken", "--no-start"), 5, "NAME_TAKEN"),
+        (("ws", "create", "x", "--sleep-after", "soon"), 2, "USAGE"),
+        (("ws", "create", "x", "--memory", "1"), 2, "INVALID_REQUEST"),
+        (("ws", "create", "x", "--ide", "emacs"), 2, "INVALID_REQUEST"),
+        (("ws", "delete", "taken", "--purge"), 2, "USAGE"),
+        (("ws", "start", "taken", "--timeout", "5s"), 2, "USAGE"),
+        (("ws", "list", "--owner", "all"), 3, "FORBIDDEN"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_what_goes_wrong_has_a_code_of_its_own(
+    living_site: Site, command: Command, arguments: tuple[str, ...], code: int, name: str
+) -> None:
+    await create(await living_site.program("ann"), "taken", desired_state="PENDING")
+    for_people, for_programs = await asyncio.gather(command(*arguments), command(*arguments, "--json"))
+    assert (for_people.code, for_people.out) == (code, ""), for_people.err
+    assert for_people.err.startswith("codehub: ")
+    assert (for_programs.code, for_programs.err) == (code, "")
+    assert for_programs.json["error"]["code"] == name
+    assert for_programs.json["error"].keys() == {"code", "message", "details"}
+
+
+async def test_who_is_not_signed_in_is_told_how_to(command: Command) -> None:
+    nobody = await command("ws", "list", token="")
+    assert nobody.code == 3
+    assert "codehub login http://127.0.0.1:" in nobody.err
+    assert (await command("ws", "list", token="cht_wrong")).code == 3
+
+
+async def test_a_token_that_may_only_read_changes_nothing(living_site: Site, command: Command) -> None:
+    reader = await living_site.program("ann", scope=Scope.READ)
+    token = reader.headers["Authorization"].removeprefix("Bearer ")
+    assert (await command("ws", "list", "--json", token=token)).json == []
+    assert (await command("ws", "create", "x", token=token)).code == 3
+
+
+async def test_at_the_limit_those_that_run_are_named(living_site: Site, command: Command) -> None:
+    ann = await living_site.program("ann")
+    for name in ("one", "two"):
+        await create(ann, name)
+    refused = await command("ws", "create", "three")
+    assert refused.code == 6
+    assert "two, one" in refused.err or "one, two" in refused.err
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://nowhere.invalid"])
+async def test_a_server_out_of_reach_is_named(tmp_path: Path, url: str) -> None:
+    told = await Command(tmp_path)("ws", "list", url=url, token="cht_x")
+    assert told.code == 7
+    assert url in told.err
+    assert "Is codehub running there?" in told.err
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>",
+        b"HTTP/1.1 301 Moved\r\nLocation: https://there.invalid/\r\nContent-Length: 0\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"",
+    ],
+)
+async def test_a_server_that_is_no_codehub_is_named(tmp_path: Path, answer: bytes) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        told = await Command(tmp_path)("ws", "list", url=url, token="cht_x")
+    assert (told.code, told.out) == (7, "")
+    assert url in told.err
+    assert "Traceback" not in told.err
+
+
+async def test_when_time_is_up_the_code_says_so_and_it_goes_on(living_site: Site, command: Command) -> None:
+    ann = await living_site.program("ann")
+    made = await create(ann, "slow", desired_state="PENDING")
+    living_site.instances._boot_s = 3.0
+    try:
+        told = await command("ws", "start", "slow", "--wait", "--timeout", "1s")
+    finally:
+        living_site.instances._boot_s = 0.0
+    assert told.code == 9
+    assert "It goes on by itself." in told.err
+    await living_site.arrives(ann, made["id"], "RUNNING")
+
+
+@pytest.mark.parametrize("arguments", [("ws", "fly"), ("ws", "show"), ("ws", "list", "--wings")])
+async def test_wrong_usage_is_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    told = await Command(tmp_path)(*arguments)
+    assert (told.code, told.out) == (2, "")

@@ -1,0 +1,157 @@
+"""The scaled way (spec §10) on one machine: a controller, an API and a proxy, each a process of its own, serve one codehub."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.conftest import Servers
+from tests.support.command import Command
+from tests.support.light_ide import light_code_server
+from tests.support.program import codehub, environment
+
+PASSWORD = "correct horse"
+PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Where people come in, and how each role is started, again if need be."""
+
+    address: str
+    settings: dict[str, str]
+    path: str
+    logs: Path
+
+    @contextmanager
+    def role(self, name: str, **changes: str) -> Iterator[subprocess.Popen[str]]:
+        log = self.logs / f"{name}.log"
+        with log.open("a") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "codehub", name],
+                env={**environment(**{**self.settings, **changes}), "PATH": self.path},
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        assert process.stdout is not None
+        try:
+            assert any(line == "ready\n" for line in process.stdout), log.read_text()
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(15)
+            process.stdout.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+async def apart(servers: Servers, tmp_path: Path) -> AsyncIterator[Apart]:
+    server = await servers("postgres-18")
+    async with server.empty() as database:
+        public, api = free_port(), free_port()
+        address = f"http://127.0.0.1:{public}"
+        with light_code_server() as ide:
+            yield Apart(
+                address,
+                {
+                    "data_dir": str(tmp_path / "data"),
+                    "database_url": f"postgresql://admin@/{database}?host={server.directory}",
+                    "public_base_url": address,
+                    "api_url": f"http://127.0.0.1:{api}",
+                    "trusted_proxies": "127.0.0.1",
+                    "initial_admin_password": PASSWORD,
+                    "idle_period_seconds": "1",
+                    "ide": "code-server",
+                },
+                f"{ide}:{os.environ['PATH']}",
+                tmp_path,
+            )
+
+
+def port_of(url: str) -> str:
+    return url.rpartition(":")[2]
+
+
+async def signed_in(apart: Apart, home: Path) -> Command:
+    command = Command(home)
+    arguments = ("login", apart.address, "--username", "admin", "--password-stdin")
+    told = await command(*arguments, stdin=f"{PASSWORD}\n")
+    assert told.code == 0, told.err
+    return command
+
+
+async def visited(url: str, headers: dict[str, str]) -> str:
+    async with httpx.AsyncClient(timeout=60) as client:
+        return (await client.get(url, headers=headers)).text
+
+
+async def test_three_processes_serve_a_workspace(apart: Apart, tmp_path: Path) -> None:
+    """And two more: the proxy's workers."""
+    with ExitStack() as stack:
+        controller = stack.enter_context(apart.role("controller"))
+        api = stack.enter_context(apart.role("api", port=port_of(apart.settings["api_url"])))
+        proxy = stack.enter_context(apart.role("proxy", port=port_of(apart.address), proxy_workers="2"))
+        command = await signed_in(apart, tmp_path / "home")
+        made = await command("ws", "create", "demo", "--wait", "--json", "--timeout", "60s")
+        assert made.code == 0, made.out
+        token = (await command("token", "create", "visitor")).out.strip()
+        bearer = {"Authorization": f"Bearer {token}"}
+        url = made.lines[-1]["url"]
+        assert url.startswith(apart.address)
+        assert await visited(url, bearer) == "hello"
+        assert (await command("ws", "stop", "demo", "--wait")).code == 0
+        assert await visited(url, bearer) == "hello", "a visit wakes it"
+        assert "the test server starts" in (await command("ws", "logs", "demo")).out
+        assert [process.poll() for process in (controller, api, proxy)] == [None] * 3
+
+
+async def test_a_role_that_is_gone_is_missed_by_nobody_for_longer_than_it_is_gone(
+    apart: Apart, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(apart.role("proxy", port=port_of(apart.address)))
+        with apart.role("api", port=port_of(apart.settings["api_url"])):
+            command = await signed_in(apart, tmp_path / "home")
+            assert (await command("ws", "create", "demo")).code == 0
+            late = await command("ws", "start", "demo", "--wait", "--timeout", "1s")
+            assert late.code == 9, "nobody makes wishes come true yet"
+            with apart.role("controller"):
+                assert (await command("ws", "start", "demo", "--wait")).code == 0
+        assert (await command("ws", "list")).code == 7
+        with apart.role("api", port=port_of(apart.settings["api_url"])):
+            deadline = time.monotonic() + PATIENCE_S
+            while (await command("ws", "list")).code != 0:
+                assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("role", ["api", "proxy", "controller"])
+def test_a_role_says_what_it_needs(tmp_path: Path, role: str) -> None:
+    told = codehub(role, data_dir=str(tmp_path / "data"))
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "CODEHUB_DATABASE_URL" in told.stderr
+    assert told.stderr.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+async def test_a_database_is_migrated_once_and_says_so(apart: Apart) -> None:
+    url = apart.settings["database_url"]
+    applied = json.loads(codehub("migrate", "--json", database_url=url).stdout)["applied"]
+    assert applied[0] == "0001 people"
+    assert codehub("migrate", database_url=url).stdout == "The database is up to date.\n"

@@ -1,0 +1,164 @@
+"""`codehub ws` against a running codehub: what it does, what it prints for people and for programs."""
+
+import asyncio
+import json
+from uuid import UUID
+
+from tests.support.command import Command
+from tests.support.site import Site, create
+
+from codehub.core.access import Role
+
+
+async def test_a_workspace_goes_round_by_the_command_line_alone(command: Command) -> None:
+    made = await command("ws", "create", "demo", "--wait", "--timeout", "30s")
+    assert (made.code, made.out.splitlines()[0]) == (0, "demo is RUNNING."), made.err
+    assert "demo: starting" in made.err
+    for word, phase in (("stop", "STANDBY"), ("archive", "ARCHIVED"), ("start", "RUNNING")):
+        told = await command("ws", word, "demo", "--wait")
+        assert (told.code, told.out.splitlines()[0]) == (0, f"demo is {phase}."), told.err
+    deleted = await command("ws", "delete", "demo", "--wait")
+    assert (deleted.code, deleted.out) == (0, "demo is DELETED.\n")
+    undo = deleted.err.strip().rpartition("codehub ")[2].split()
+    assert undo[:2] == ["ws", "undelete"]
+    assert "demo" in (await command("ws", "list", "--deleted")).out
+    assert "It is in the trash" in (await command("ws", "show", "demo")).err
+    back = await command(*undo, "--wait")
+    assert (back.code, back.out) == (0, "demo is ARCHIVED.\n")
+    purged = await command("ws", "delete", "demo", "--purge", "--yes", "--wait")
+    assert purged.code == 0
+    assert (await command("ws", "undelete", "demo")).code == 4
+
+
+async def test_programs_get_the_api_s_own_objects(command: Command) -> None:
+    made = await command(
+        "ws", "create", "demo", "--wait", "--json", "--cpus", "1.5", "--sleep-after", "never"
+    )
+    states = made.lines
+    assert (made.code, made.err) == (0, "")
+    assert states[0]["phase"] == "PENDING"
+    assert (states[-1]["phase"], states[-1]["operation"]) == ("RUNNING", "NONE")
+    assert states[-1]["resources"]["cpus"] == 1.5
+    assert states[-1]["standby_ttl_seconds"] is None
+    listed = (await command("ws", "list", "--json")).json
+    assert [one["name"] for one in listed] == ["demo"]
+    assert (await command("ws", "show", "demo", "--json")).json["id"] == listed[0]["id"]
+    assert (await command("ws", "open", "demo", "--json")).json["url"].endswith(f"/w/{listed[0]['id']}/")
+    history = (await command("ws", "events", "demo", "--json", "--limit", "3")).lines
+    assert len(history) == 3
+    assert [one["seq"] for one in history] == sorted(one["seq"] for one in history)
+    explained = (await command("explain", "demo", "--json")).json
+    assert (explained["phase"], len(explained["decisions"])) == ("RUNNING", 5)
+    stopped = (await command("ws", "stop", "demo", "--json")).json
+    assert stopped["desired_state"] == "STANDBY"
+
+
+async def test_people_get_columns_that_fit_whatever_the_script(command: Command) -> None:
+    assert (await command("ws", "list")).err.startswith("You have no workspaces yet.")
+    for name in ("개발 환경", "web"):
+        assert (await command("ws", "create", name, "--no-start")).code == 0
+    heading, first, second = (await command("ws", "list")).out.splitlines()
+    assert heading.split() == ["NAME", "STATE", "IDE", "LAST", "USED", "SLEEPS", "ID"]
+    assert first.startswith("web        PENDING")
+    assert second.startswith("개발 환경  PENDING")
+    assert (await command("ws", "list", "-q", "web")).out.count("\n") == 2
+    assert (await command("ws", "list", "--phase", "running")).err == "There is no such workspace.\n"
+
+
+async def test_a_name_that_several_have_is_refused_with_their_ids(command: Command) -> None:
+    ids = []
+    for _ in range(2):
+        ids.append((await command("ws", "create", "twin", "--no-start", "--json")).json["id"])
+        assert (await command("ws", "delete", "twin", "--wait")).code == 0
+    refused = await command("ws", "undelete", "twin")
+    assert refused.code == 2
+    assert all(one in refused.err for one in ids)
+    told = (await command("ws", "undelete", "twin", "--json")).json["error"]
+    assert (told["code"], {one["id"] for one in told["details"]}) == ("AMBIGUOUS", set(ids))
+    assert (await command("ws", "undelete", ids[0])).code == 0
+
+
+async def test_an_admin_names_whose_workspace_is_meant(living_site: Site, command: Command) -> None:
+    assert (await command("ws", "create", "secret", "--no-start")).code == 0
+    boss = await living_site.program("boss", role=Role.ADMIN)
+    token = boss.headers["Authorization"].removeprefix("Bearer ")
+    assert (await command("ws", "show", "secret", token=token)).code == 4
+    ann = living_site.prefix + "ann"
+    seen = await command("ws", "show", "secret", "--owner", ann, "--json", token=token)
+    assert seen.json["owner"]["username"] == ann
+    started = await command("ws", "start", seen.json["id"], "--wait", token=token)
+    assert (started.code, started.out.splitlines()[0]) == (0, "secret is RUNNING.")
+    assert ann in (await command("ws", "list", "--owner", "all", token=token)).out
+
+
+async def test_who_waits_waits_for_what_is_under_way_first(living_site: Site, command: Command) -> None:
+    ann = await living_site.program("ann")
+    made = await create(ann, "busy")
+    told = await command("ws", "archive", "busy", "--wait")
+    assert (told.code, told.out) == (0, "busy is ARCHIVED.\n"), told.err
+    assert (await living_site.arrives(ann, made["id"], "ARCHIVED"))["desired_state"] == "ARCHIVED"
+
+
+async def test_an_error_is_waited_into_explained_and_recovered_from(
+    living_site: Site, command: Command
+) -> None:
+    made = (await command("ws", "create", "lost", "--wait", "--json")).lines[-1]
+    living_site.instances.vanish(UUID(made["id"]))
+    living_site.storage.lose_volume(UUID(made["id"]))
+    ann = await living_site.program("ann")
+    await living_site.arrives(ann, made["id"], "ERROR")
+    explained = await command("explain", "lost")
+    assert "lost is ERROR. It should be RUNNING." in explained.out
+    assert "DataLost while" in explained.out
+    assert "codehub ws recover lost --accept-loss" in explained.out
+    assert (await command("ws", "start", "lost")).code == 5
+    in_vain = await command("ws", "recover", "lost", "--wait", "--timeout", "30s")
+    assert in_vain.code == 8
+    assert "DataLost" in in_vain.err
+    refused = await command("ws", "recover", "lost", "--accept-loss")
+    assert (refused.code, "add --yes" in refused.err) == (2, True)
+    recovered = await command("ws", "recover", "lost", "--accept-loss", "--yes", "--wait")
+    assert (recovered.code, recovered.out) == (0, "lost is RUNNING.\n")
+
+
+async def test_settings_are_changed_and_a_workspace_is_kept_awake(command: Command) -> None:
+    assert (await command("ws", "create", "demo", "--wait")).code == 0
+    changed = await command(
+        "ws", "change", "demo", "--name", "other", "--sleep-after", "2h", "--memory", "512"
+    )
+    assert changed.out == "Changed name, resources, standby_ttl_seconds of other.\n"
+    shown = (await command("ws", "show", "other")).out
+    assert "when unused for 2 h" in shown
+    assert "512 MB" in shown
+    assert (await command("ws", "awake", "other", "--for", "2h")).out.startswith("other stays awake until 20")
+    assert (await command("ws", "change", "other")).code == 2
+
+
+async def test_logs_are_printed_and_followed(command: Command) -> None:
+    assert (await command("ws", "create", "demo", "--wait")).code == 0
+    assert (await command("ws", "logs", "demo", "--tail", "1")).out
+    process = await command.started("ws", "logs", "demo", "--follow", "--json")
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        line = await process.stdout.readline()
+    if process.returncode is None:
+        process.terminate()
+    await process.communicate()
+    assert json.loads(line).keys() == {"line"}
+
+
+async def test_waiting_goes_on_when_the_stream_of_events_is_cut(living_site: Site, command: Command) -> None:
+    made = (await command("ws", "create", "demo", "--no-start", "--json")).json
+    living_site.instances._boot_s = 2.0
+    try:
+        process = await command.started("ws", "start", "demo", "--wait", "--json")
+        async with asyncio.timeout(20):
+            while not living_site.web.feed._streams:  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.02)
+        for stream in list(living_site.web.feed._streams):
+            stream.is_ended.set()
+        out, err = await process.communicate()
+    finally:
+        living_site.instances._boot_s = 0.0
+    assert (process.returncode, json.loads(out.splitlines()[-1])["phase"]) == (0, "RUNNING"), err
+    assert made["phase"] == "PENDING"

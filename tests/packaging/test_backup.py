@@ -1,0 +1,76 @@
+"""Back-up and restore as docs/operators.md has them: the data directory, copied while codehub is stopped, is the whole installation."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.support.command import Command
+from tests.support.light_ide import light_code_server
+from tests.support.program import Running, running
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def light_ide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with light_code_server() as place:
+        monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+        yield
+
+
+def back_up(data: Path, copy: Path) -> None:
+    options = ("--numeric-owner", "--xattrs", "--acls", "--sparse", "--one-file-system")
+    subprocess.run(["tar", *options, "-C", data, "-cf", copy, "."], check=True)
+
+
+def restore(copy: Path, data: Path) -> None:
+    data.mkdir(mode=0o700)
+    subprocess.run(["tar", "--numeric-owner", "--xattrs", "--acls", "-C", data, "-xpf", copy], check=True)
+
+
+def remove(data: Path) -> None:
+    subprocess.run(["rm", "-rf", "--one-file-system", data], check=True)
+
+
+async def signed_in(server: Running, home: Path) -> tuple[Command, dict[str, str]]:
+    command = Command(home)
+    login = ("login", server.address, "--username", "admin", "--password-stdin")
+    assert (await command(*login, stdin=f"{PASSWORD}\n")).code == 0
+    return command, {"Authorization": f"Bearer {(await command('token', 'create', 'x')).out.strip()}"}
+
+
+async def inside(server: Running, workspace_id: str, headers: dict[str, str], line: str) -> str:
+    """Run a line in the workspace, as its terminal would."""
+    async with httpx.AsyncClient(timeout=60, headers=headers) as client:
+        url = f"{server.address}/w/{workspace_id}/run"
+        return (await client.post(url, content=line.encode())).text.strip()
+
+
+async def test_a_copy_of_the_data_directory_is_the_whole_installation(
+    light_ide: None, tmp_path: Path
+) -> None:
+    del light_ide
+    data, copy = tmp_path / "data", tmp_path / "copy.tar"
+    ids = {}
+    with running(data, initial_admin_password=PASSWORD) as server:
+        command, headers = await signed_in(server, tmp_path / "one")
+        for name in ("awake", "archived"):
+            made = await command("ws", "create", name, "--wait", "--json")
+            ids[name] = made.lines[-1]["id"]
+            line = f"echo kept by {name} >~/note; chmod 640 ~/note; ln -s note ~/link"
+            await inside(server, ids[name], headers, line)
+        assert (await command("ws", "archive", "archived", "--wait")).code == 0
+        assert server.stop() == 0
+    back_up(data, copy)
+    remove(data)
+    restored = tmp_path / "restored"
+    restore(copy, restored)
+    with running(restored) as server:
+        command, headers = await signed_in(server, tmp_path / "two")
+        for name, workspace_id in ids.items():
+            assert (await command("ws", "start", name, "--wait", "--timeout", "60s")).code == 0
+            told = await inside(server, workspace_id, headers, "cat ~/link; stat -c %a ~/note")
+            assert told == f"kept by {name}\n640"

@@ -1,0 +1,91 @@
+"""The wheel: it holds everything, and from a fresh environment outside the clone it starts a codehub."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.support.program import environment
+
+ROOT = Path(__file__).parents[2]
+UV = Path(sys.executable).with_name("uv")
+START_S_MAX = 60
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (made,) = place.glob("codehub-*.whl")
+    return made
+
+
+def test_it_holds_every_file_of_the_package(wheel: Path) -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "src/codehub"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    wanted = {name.removeprefix("src/") for name in tracked.split("\0") if name and (ROOT / name).exists()}
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    assert wanted <= held
+    assert any(name.endswith(".sql") for name in held)
+    assert not [name for name in held if "__pycache__" in name or name.startswith("tests/")]
+
+
+def test_from_a_fresh_environment_it_starts_until_it_is_ready(wheel: Path, tmp_path: Path) -> None:
+    """What it depends on is lent by the environment that runs the tests; codehub itself comes from the wheel alone."""
+    fresh = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", fresh], check=True)
+    python = fresh / "bin/python"
+    install: list[str | Path] = [
+        UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--python",
+        python,
+        wheel,
+    ]
+    subprocess.run(install, check=True)
+    (packages,) = fresh.glob("lib/python*/site-packages")
+    (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))
+    where: list[str | Path] = [python, "-c", "import codehub; print(codehub.__file__)"]
+    told = subprocess.run(where, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert Path(told.strip()).is_relative_to(fresh)
+    process = subprocess.Popen(
+        [fresh / "bin/codehub", "up"],
+        cwd=tmp_path,
+        env=environment(data_dir=str(tmp_path / "data"), port="0"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        lines = []
+        for line in process.stdout:
+            lines.append(line.strip())
+            if line == "ready\n":
+                break
+        assert lines[-1:] == ["ready"], lines
+        assert httpx.get(f"{lines[0].removeprefix('address: ')}/readyz").status_code == 200
+    finally:
+        process.terminate()
+        assert process.wait(START_S_MAX) == 0
+        process.stdout.close()
+
+
+def test_its_version_is_the_one_that_the_changelog_will_name() -> None:
+    version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    told = subprocess.run(
+        [sys.executable, "-m", "codehub", "--version"], check=True, capture_output=True, text=True
+    )
+    assert told.stdout == f"codehub {version[1]}\n"

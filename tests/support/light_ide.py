@@ -1,0 +1,27 @@
+"""A code-server for tests that is ready in a moment: put its directory into PATH, and a local codehub runs it."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_SERVER = Path(__file__).with_name("ide_server.py")
+_PROGRAM = """#!/bin/sh
+while [ "$1" != --socket ]; do shift; done
+exec /usr/bin/python3 -I -S "$(dirname "$(readlink -f "$0")")/ide_server.py" "$2"
+"""
+
+
+@contextmanager
+def light_code_server() -> Iterator[Path]:
+    """Yield the directory. Not below pytest's: that is closed to the users that workspaces run as."""
+    place = Path(tempfile.mkdtemp(prefix="codehub-ide-", dir="/var/tmp"))
+    try:
+        place.chmod(0o755)
+        shutil.copy(_SERVER, place / "ide_server.py")
+        (place / "code-server").write_text(_PROGRAM)
+        (place / "code-server").chmod(0o755)
+        yield place
+    finally:
+        shutil.rmtree(place)
