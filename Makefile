@@ -32,7 +32,7 @@ STORE := tests/contracts tests/integration/embedded_postgres tests/integration/t
 LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
 	tests/integration/local_instances tests/integration/test_local_circle.py
 DOCKER := tests/integration/docker
-CIRCLE := tests/integration/docker/test_circle.py
+CIRCLE := tests/integration/docker/test_circle.py tests/integration/docker/test_up.py
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
 	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
 
@@ -40,13 +40,13 @@ test-local: $(DEV) engines ## this machine as a platform: sandboxed processes, h
 	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile -m "not docker" $(LOCAL)
 
 test-docker: $(DEV) engines ## Docker: containers, volumes, isolation, images, on a dockerd of its own
-	@scripts/suite test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) --ignore $(CIRCLE)
+	@scripts/suite test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) $(CIRCLE:%=--ignore %)
 
 test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
 	@scripts/suite test-s3 90 $(PYTEST) tests/integration/s3
 
-test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL
-	@scripts/suite test-circle 120 $(PYTEST) $(CIRCLE)
+test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
+	@scripts/suite test-circle 150 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 $(CIRCLE)
 
 test-chaos: $(DEV) engines ## five rounds of chaos
 	@scripts/suite test-chaos 120 $(PYTEST) tests/chaos

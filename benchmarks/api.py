@@ -30,6 +30,7 @@ from codehub.adapters.postgres.connect import open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock
+from codehub.app.database import SERVING_CONNECTIONS
 from codehub.core.limits import Limits
 from codehub.logs import configure_logs
 
@@ -257,7 +258,9 @@ async def serve() -> None:
     configure_logs(as_json=True)
     async with migrated_database() as connect_args:
         clock = SystemClock()
-        api_pool = await open_pool(connect_args, DatabaseRole.API, size_max=20)
+        api_pool = await open_pool(
+            connect_args, DatabaseRole.API, size_min=SERVING_CONNECTIONS, size_max=SERVING_CONNECTIONS
+        )
         pool = await open_pool(connect_args, DatabaseRole.CONTROLLER)
         hints = PostgresHints(api_pool, connect_args, DatabaseRole.API, clock=clock)
         sent = PostgresHints(pool, connect_args, DatabaseRole.CONTROLLER, clock=clock)

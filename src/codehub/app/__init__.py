@@ -45,7 +45,7 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
             connect_args = await enter(database(settings, system))
-            stored = await enter(stores(connect_args, system, settings.redis_url))
+            stored = await enter(stores(connect_args, system, settings.redis_url, is_serving=True))
             local = await enter(local_platform(settings, stored, system, stops=True))
             is_controlled = await enter(control(settings, stored, local.platforms, system, meters))
             access = make_access(stored, system)

@@ -23,6 +23,7 @@ from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings
 
 _CHECK_S_MAX = 2.0
+SERVING_CONNECTIONS = 8
 _ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is told 503, and to come back
 
 
@@ -81,11 +82,21 @@ async def database_beside(
 
 @asynccontextmanager
 async def stores(
-    connect_args: dict[str, Any], system: System, redis_url: SecretStr | None = None
+    connect_args: dict[str, Any],
+    system: System,
+    redis_url: SecretStr | None = None,
+    *,
+    is_serving: bool = False,
 ) -> AsyncIterator[Stores]:
     """Open both writers' stores. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
-        api_pool = await open_pool(connect_args, Role.API, answer_s_max=_ANSWER_S_MAX)
+        api_pool = await open_pool(
+            connect_args,
+            Role.API,
+            size_min=SERVING_CONNECTIONS if is_serving else 1,
+            size_max=SERVING_CONNECTIONS,
+            answer_s_max=_ANSWER_S_MAX,
+        )
         stack.callback(api_pool.terminate)
         pool = await open_pool(connect_args, Role.CONTROLLER)
         stack.callback(pool.terminate)

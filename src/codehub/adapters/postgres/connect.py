@@ -36,6 +36,9 @@ _UNREACHABLE = (
 )
 
 
+_IDLE_S_MAX = 300.0
+
+
 class Role(StrEnum):
     OWNER = "codehub_owner"
     API = "codehub_api"
@@ -50,13 +53,20 @@ async def open_pool(
     size_max: int = 10,
     answer_s_max: float | None = None,
 ) -> "Pool":
+    """Open a pool. One whose least is its most stays open for good: a crowd of requests finds every connection there."""
     with_role = {
         **connect_args,
         "server_settings": _settings(connect_args, role),
         "command_timeout": answer_s_max,
     }
     async with reaching():
-        return await asyncpg.create_pool(min_size=size_min, max_size=size_max, reset=_as_it_is, **with_role)
+        return await asyncpg.create_pool(
+            min_size=size_min,
+            max_size=size_max,
+            max_inactive_connection_lifetime=0 if size_min == size_max else _IDLE_S_MAX,
+            reset=_as_it_is,
+            **with_role,
+        )
 
 
 async def _as_it_is(_connection: object) -> None:
