@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
@@ -10,7 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from tests.simulation.mutants import MUTANTS, alive
+from tests.simulation.faults import Faults
+from tests.simulation.mutants import MUTANTS, NEEDS, alive
 from tests.simulation.run import Outcome, run
 from tests.simulation.story import shrink, tell
 
@@ -85,17 +87,28 @@ def kills(name: str, seed: int) -> str | None:
     return None if found.broken is None else found.broken.contract
 
 
+def promising(name: str) -> list[int]:
+    """Return the seeds to search, those first in which what this mutant needs is rife."""
+
+    def chance(seed: int) -> float:
+        rates = Faults(seed).rates
+        return math.prod(rates.get(fault, 0.0) for fault in NEEDS.get(name, ()))
+
+    return sorted(range(_SEARCHED_MAX), key=chance, reverse=True)
+
+
 def search() -> int:
     known = json.loads(KILLERS.read_text()) if KILLERS.exists() else {}
     killers: dict[str, dict[str, str]] = {}
     with ProcessPoolExecutor() as pool:
         for name in MUTANTS:
-            order = [*map(int, known.get(name, {})), *range(_SEARCHED_MAX)]
+            order = [*map(int, known.get(name, {})), *promising(name)]
             killers[name] = {}
             for start in range(0, len(order), 8):
                 batch = order[start : start + 8]
                 for seed, contract in zip(batch, pool.map(partial(kills, name), batch), strict=True):
-                    if contract is not None and len(killers[name]) < KEPT_MAX:
+                    is_wanted = contract is not None and len(killers[name]) < KEPT_MAX
+                    if is_wanted and run(seed).broken is None:  # else the seed has found a bug of ours
                         killers[name][str(seed)] = contract
                 if killers[name]:
                     break

@@ -79,7 +79,7 @@ _SPELLS = frozenset(
         Fault.INSTANCE_DIED,
     }
 )
-_CHANCE_OF_A_SPELL = 0.2
+_CHANCE_OF_A_SPELL = 0.3
 _SPELL_S_MAX = 600.0
 _RATE_IN_A_SPELL = 0.85
 

@@ -8,6 +8,8 @@ from typing import Any
 from unittest import mock
 from uuid import UUID
 
+from tests.simulation.faults import Fault
+
 from codehub.adapters.memory import instances as memory_instances
 from codehub.adapters.memory import storage as memory_storage
 from codehub.adapters.memory import store as memory_store
@@ -25,21 +27,15 @@ from codehub.service import workspaces
 
 Mutant = Callable[[], Any]
 MUTANTS: dict[str, Mutant] = {}
-# No seed that was searched finds them: a fault or a judge is missing. docs/simulation.md says how far the search went.
-HARD = frozenset(
-    {
-        "start_on_no_volume",
-        "let_everybody_handle_nothing_that_is_new",
-        "carry_on_anothers_operation_without_taking_it_over",
-        "collect_older_archives_while_the_archive_is_missing",
-        "delete_a_volume_that_is_in_use",
-        "forget_what_changed_when_a_pass_fails",
-        "record_the_outcome_of_another_operation",
-        "replace_whatever_volume_is_there",
-        "restart_what_dies_for_ever",
-        "use_a_condemned_volume",
-    }
-)
+# What has to go wrong before they can be seen: seeds in which it is rife are searched first.
+NEEDS: dict[str, tuple[Fault, ...]] = {
+    "collect_older_archives_while_the_archive_is_missing": (Fault.ARCHIVE_GONE,),
+    "delete_a_volume_that_is_in_use": (Fault.ACT_LATE,),
+    "forget_what_changed_when_a_pass_fails": (Fault.STORE_AWAY, Fault.HINT_LOST),
+    "let_everybody_handle_nothing_that_is_new": (Fault.LAST_CRASH,),
+    "replace_whatever_volume_is_there": (Fault.ACT_LATE,),
+    "use_a_condemned_volume": (Fault.ACT_LATE, Fault.HINT_LOST),
+}
 
 
 def mutant(make: Mutant) -> Mutant:

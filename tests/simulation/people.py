@@ -76,7 +76,15 @@ class Person:
         ]
         if row.status.phase is Phase.ERROR:
             accept_loss = dice.random() < 0.4
-            deeds.append((12, lambda service: service.recover(row.id, _BY, accept_loss=accept_loss)))
+
+            async def recover(service: WorkspaceService) -> None:
+                """Who recovers a workspace mostly wants to go on with it, and does not wait to say so."""
+                await service.recover(row.id, _BY, accept_loss=accept_loss)
+                for _ in range(dice.choice((0, 1, 4))):
+                    await service.set_wish(row.id, DesiredState.RUNNING, _BY)
+                    await asyncio.sleep(dice.uniform(0, 1))
+
+            deeds.append((12, recover))
         if row.spec.deleted_at is not None:
             deeds.append((6, lambda service: service.undelete(row.id, _BY)))
         if self.nasty or dice.random() < 0.2:

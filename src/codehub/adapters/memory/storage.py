@@ -216,6 +216,8 @@ class MemoryStorage:
         return key in self._objects and self._objects[key].committed
 
     def _commit(self, key: str) -> None:
+        if key not in self._objects:  # garbage collection was faster than a job that nobody waits for
+            raise ActionFailed("the archive was removed while it was made")
         self._objects[key] = replace(self._objects[key], committed=True)
 
 
