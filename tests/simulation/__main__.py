@@ -107,8 +107,9 @@ def search() -> int:
             for start in range(0, len(order), 8):
                 batch = order[start : start + 8]
                 for seed, contract in zip(batch, pool.map(partial(kills, name), batch), strict=True):
-                    is_wanted = contract is not None and len(killers[name]) < KEPT_MAX
-                    if is_wanted and run(seed).broken is None:  # else the seed has found a bug of ours
+                    if contract is None or len(killers[name]) >= KEPT_MAX:
+                        continue
+                    if run(seed).broken is None:  # else the seed has found a bug of ours
                         killers[name][str(seed)] = contract
                 if killers[name]:
                     break

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,10 @@ _NOTICED_S = 120.0
 _MOMENT_S = 10.5
 # An operation begins at the time at which its pass began to look.
 _PASS_S_MAX = 15.0
+
+
+# When the call was made that has its effect now: it may come late, and misfortune may have come first.
+ASKED_AT: ContextVar[float] = ContextVar("asked_at")
 
 
 class Broken(Exception):
@@ -493,7 +498,7 @@ class Judges:
             return
         storage = self._world.storage
         key = row.status.archive_key
-        noticed_at = self._world.loop.time() - _NOTICED_S if since is None else since
+        noticed_at = ASKED_AT.get(self._world.loop.time()) - _NOTICED_S if since is None else since
         if self.truth(row.id).struck_at >= noticed_at:
             return
         kept = [key, None if row.status.op_id is None else archive_key(row.id, row.status.op_id)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from tests.simulation.faults import Fault
+from tests.simulation.judges import ASKED_AT
 
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.system.machine import SystemTasks
@@ -292,6 +293,7 @@ class _Backend:
     async def _act(self, point: str, workspace_id: UUID, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         machine, world = self._machine, self._machine.world
         world.judges.acts(machine, point, workspace_id)
+        ASKED_AT.set(world.loop.time())
         point = f"{point} of {world.store._workspaces[workspace_id].spec.name}"
         await machine.enter(point)
         if world.is_away(self.kind) or world.strikes(Fault.ACT_REFUSED, point, machine):
