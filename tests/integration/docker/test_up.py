@@ -1,27 +1,21 @@
 """`codehub up` on what people run, as they use it: with curl, and with a browser that has a tab open in a real code-server."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from playwright.async_api import Page
 from tests.support.curl import CURL, Curl, go_round
 from tests.support.docker import BASE, CODE_SERVER, DOCKER, NO_CODE_SERVER, Docker, TestEngine
-from tests.support.edge import until
-from tests.support.ides import CHROMIUM, browser
+from tests.support.ides import CHROMIUM
 from tests.support.program import Running, running
 from tests.support.redis import REDIS, running_redis
 from tests.support.s3 import S3, running_s3, told
+from tests.support.tabs import PASSWORD, PATIENCE_S, sit_before_a_tab
 
-PATIENCE_S = 90.0
-TTL_S = 20
-PASSWORD = "correct horse"
+from codehub.adapters.docker.volumes import home_name
+
 pytestmark = [
     *DOCKER,
     S3,
@@ -66,73 +60,11 @@ def test_with_curl_alone_a_workspace_goes_round_the_whole_circle(server: Running
     go_round(Curl(server, tmp_path / "jar"))
 
 
-@dataclass
-class Owner:
-    """Somebody with a session, and one workspace."""
-
-    client: httpx.AsyncClient
-    workspace: str
-
-    async def phase(self) -> str:
-        answer = await self.client.get(self.workspace)
-        answer.raise_for_status()
-        shown: dict[str, Any] = answer.json()
-        return str(shown["phase"]) if shown["operation"] == "NONE" else str(shown["operation"])
-
-    async def arrives(self, phase: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while (now := await self.phase()) != phase:
-            assert time.monotonic() < deadline, now
-            await asyncio.sleep(0.2)
-
-    async def starts(self) -> int:
-        """How often it was started so far."""
-        events = (await self.client.get(f"{self.workspace}/events", params={"limit": 200})).json()["items"]
-        return sum(event["to"] == "STARTING" for event in events)
-
-
 async def test_a_person_who_types_keeps_it_awake_and_a_forgotten_tab_neither_keeps_nor_wakes_it(
     server: Running, engine: TestEngine, tmp_path: Path
 ) -> None:
-    async with (
-        httpx.AsyncClient(base_url=f"{server.address}/api/v1", timeout=30) as client,
-        browser() as context,
-    ):
-        signed_in = await client.post("/login", json={"username": "admin", "password": PASSWORD})
-        made = await client.post(
-            "/workspaces",
-            json={"name": "demo", "desired_state": "STANDBY", "standby_ttl_seconds": TTL_S},
-        )
-        owner = Owner(client, f"/workspaces/{made.json()['id']}")
-        await owner.arrives("STANDBY")
-        session = signed_in.cookies["codehub_session"]
-        await context.add_cookies([{"name": "codehub_session", "value": session, "url": server.address}])
-        page = await context.new_page()
-        refused: list[str] = []
-
-        def hear(why: str) -> None:
-            refused.append(why)
-
-        page.on("websocket", lambda socket: socket.on("socketerror", hear))
-        await page.goto(f"{server.address}/w/{made.json()['id']}/")
-        assert "demo is waking up" in await page.title()
-        await open_terminal(page)
-        answer = engine.path_of(f"ws-{made.json()['id']}-home") / "answer"
-        await page.keyboard.type("echo $((6 * 7)) | tee answer\n")
-        await until(lambda: answer.exists() and answer.read_text() == "42\n", seconds=PATIENCE_S)
-        await page.screenshot(path=tmp_path / "code-server.png")
-
-        began = time.monotonic()
-        while time.monotonic() - began < 2 * TTL_S:
-            await page.keyboard.type("echo typing is work\n", delay=50)
-            assert await owner.phase() == "RUNNING"
-
-        await owner.arrives("STANDBY")
-        starts = await owner.starts()
-        retried = len(refused)
-        await until(lambda: len(refused) >= retried + 2, seconds=PATIENCE_S)
-        assert await owner.phase() == "STANDBY"
-        assert await owner.starts() == starts
+    picture = tmp_path / "code-server.png"
+    await sit_before_a_tab(server, lambda one: engine.path_of(home_name(one)), open_terminal, picture)
 
 
 async def open_terminal(page: Page) -> None:

@@ -1,0 +1,97 @@
+"""A tab in a real browser, and who sits in front of it: while they type their workspace stays awake, and then it sleeps."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+from playwright.async_api import Page
+from tests.support.edge import until
+from tests.support.ides import browser
+from tests.support.program import Running
+
+PATIENCE_S = 90.0
+TTL_S = 20
+PASSWORD = "correct horse"
+
+
+@dataclass
+class Owner:
+    """Somebody with a session, and one workspace."""
+
+    client: httpx.AsyncClient
+    workspace: str
+
+    async def phase(self) -> str:
+        answer = await self.client.get(self.workspace)
+        answer.raise_for_status()
+        shown: dict[str, Any] = answer.json()
+        return str(shown["phase"]) if shown["operation"] == "NONE" else str(shown["operation"])
+
+    async def arrives(self, phase: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while (now := await self.phase()) != phase:
+            assert time.monotonic() < deadline, now
+            await asyncio.sleep(0.2)
+
+    async def starts(self) -> int:
+        """How often it was started so far."""
+        events = (await self.client.get(f"{self.workspace}/events", params={"limit": 200})).json()["items"]
+        return sum(event["to"] == "STARTING" for event in events)
+
+
+async def sit_before_a_tab(
+    server: Running,
+    home_of: Callable[[UUID], Path],
+    open_terminal: Callable[[Page], Awaitable[None]],
+    picture: Path,
+) -> None:
+    """Open a sleeping workspace, type into its terminal for twice its time to live, and go away from the open tab.
+
+    It runs for as long as somebody types, sleeps although the tab is open, and is not woken by the tab's retries."""
+    async with (
+        httpx.AsyncClient(base_url=f"{server.address}/api/v1", timeout=30) as client,
+        browser() as context,
+    ):
+        signed_in = await client.post("/login", json={"username": "admin", "password": PASSWORD})
+        wanted = {"name": "demo", "desired_state": "STANDBY", "standby_ttl_seconds": TTL_S}
+        workspace_id = (await client.post("/workspaces", json=wanted)).json()["id"]
+        owner = Owner(client, f"/workspaces/{workspace_id}")
+        await owner.arrives("STANDBY")
+        session = signed_in.cookies["codehub_session"]
+        await context.add_cookies([{"name": "codehub_session", "value": session, "url": server.address}])
+        page = await context.new_page()
+        refused = _refusals(page)
+        await page.goto(f"{server.address}/w/{workspace_id}/")
+        assert "demo is waking up" in await page.title()
+        await open_terminal(page)
+        answer = home_of(UUID(workspace_id)) / "answer"
+        await page.keyboard.type("echo $((6 * 7)) | tee answer\n")
+        await until(lambda: answer.exists() and answer.read_text() == "42\n", seconds=PATIENCE_S)
+        await page.screenshot(path=picture)
+
+        began = time.monotonic()
+        while time.monotonic() - began < 2 * TTL_S:
+            await page.keyboard.type("echo typing is work\n", delay=50)
+            assert await owner.phase() == "RUNNING"
+
+        await owner.arrives("STANDBY")
+        starts, retries = await owner.starts(), len(refused)
+        await until(lambda: len(refused) >= retries + 2, seconds=PATIENCE_S)
+        assert await owner.phase() == "STANDBY"
+        assert await owner.starts() == starts
+
+
+def _refusals(page: Page) -> list[str]:
+    """Return a list that grows with each socket that is not let in."""
+    refused: list[str] = []
+
+    def hear(why: str) -> None:
+        refused.append(why)
+
+    page.on("websocket", lambda socket: socket.on("socketerror", hear))
+    return refused
