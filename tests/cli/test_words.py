@@ -1,13 +1,17 @@
 """What people are told, and when waiting is over: tables of pure functions."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.cli.tables import pairs, plain
-from codehub.cli.wait import Goal, has_arrived
+from codehub.cli.wait import Goal, carry_out, has_arrived
 from codehub.cli.words import ago, harmless, harmless_bytes, seconds, size, span, state
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -124,3 +128,38 @@ def test_columns_and_pairs_line_up() -> None:
     assert (
         pairs({"name": "demo", "nothing": None, "error": "one\ntwo"}) == "name   demo\nerror  one\n       two"
     )
+
+
+class Told:
+    """A server in this process: what it answers, and a stream of what it has said before."""
+
+    def __init__(self, answers: list[dict[str, Any]], events: list[dict[str, Any]]) -> None:
+        self._answers = iter(answers)
+        lines = [b"event: heartbeat", b"data: {}", b""]
+        for event in events:
+            lines += [b"event: workspace_updated", f"data: {json.dumps(event)}".encode(), b""]
+        self._lines = iter(line + b"\n" for line in lines)
+
+    def ask(self, _method: str, path: str) -> Any:
+        return {"user": {"id": "me"}} if path == "/session" else next(self._answers)
+
+    @contextmanager
+    def stream(self, _path: str, **_query: str) -> Iterator["Told"]:
+        yield self
+
+    def readline(self, _silence_s_max: float | None = None) -> bytes:
+        return next(self._lines, b"")
+
+
+def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
+    def at(second: int, **changes: Any) -> dict[str, Any]:
+        return {**SHOWN, "owner": {"id": "me"}, "updated_at": f"2026-11-16T12:00:0{second}Z", **changes}
+
+    asked = at(1)
+    server = Told([at(2, operation="STARTING")], [asked, at(3, phase="RUNNING")])
+    seen = list(carry_out(cast(Client, server), asked, lambda: asked, None))
+    assert [(one["phase"], one["operation"]) for one in seen] == [
+        ("STANDBY", "NONE"),
+        ("STANDBY", "STARTING"),
+        ("RUNNING", "NONE"),
+    ]
