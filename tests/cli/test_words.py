@@ -157,7 +157,7 @@ def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
 
     asked = at(1)
     server = Told([at(2, operation="STARTING")], [asked, at(3, phase="RUNNING")])
-    seen = list(carry_out(cast(Client, server), asked, lambda: asked, None))
+    seen = list(carry_out(cast("Client", server), asked, lambda: asked, None))
     assert [(one["phase"], one["operation"]) for one in seen] == [
         ("STANDBY", "NONE"),
         ("STANDBY", "STARTING"),
