@@ -4,15 +4,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.cli.tables import pairs, plain
 from codehub.cli.wait import Goal, carry_out, has_arrived
 from codehub.cli.words import ago, harmless, harmless_bytes, seconds, size, span, state
+
+if TYPE_CHECKING:
+    from codehub.cli.client import Client
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 SHOWN: dict[str, Any] = {
