@@ -85,7 +85,7 @@ test-cli: $(DEV) engines ## the command line against a running codehub, and in a
 	@scripts/suite test-cli 60 $(PYTEST) -n 2 tests/cli --ignore tests/cli/test_roles_apart.py
 
 test-package: $(DEV) ## the wheel from a fresh environment; the systemd unit, the compose file and the Dockerfile
-	@scripts/suite test-package 60 $(PYTEST) tests/packaging --ignore tests/packaging/test_compose.py
+	@scripts/suite test-package 90 $(PYTEST) tests/packaging --ignore tests/packaging/test_compose.py
 
 test-compose: $(DEV) ## compose.yaml, run with images of the same names that are made from Debian's packages (not in `make test`: it builds for minutes)
 	@scripts/engines docker-compose:docker-compose

@@ -76,6 +76,16 @@ async def test_the_kept_token_is_sent_to_no_other_server(living_site: Site, tmp_
     assert not any(b"uthorization" in head or b"cht_" in head for head in heads)
 
 
+async def test_a_password_is_changed_by_whoever_knows_the_old_one(living_site: Site, tmp_path: Path) -> None:
+    command = await signed_in(living_site, tmp_path)
+    assert (await command("password", "--stdin", stdin="wrong\nanother horse\n")).code == 3
+    changed = await command("password", "--stdin", stdin=f"{PASSWORD}\nanother horse\n")
+    assert (changed.code, changed.out) == (0, "Your password is changed.\n")
+    login = ("login", living_site.address, "-u", living_site.prefix + "ann", "--password-stdin")
+    assert (await Command(tmp_path / "new")(*login, stdin=f"{PASSWORD}\n")).code == 3
+    assert (await Command(tmp_path / "new")(*login, stdin="another horse\n")).code == 0
+
+
 async def test_a_token_is_made_shown_once_and_deleted(command: Command) -> None:
     made = await command("token", "create", "ci", "--scope", "read", "--expires", "30d")
     word = made.out.strip()

@@ -81,7 +81,7 @@ async def test_a_bar_shows_how_many_bytes_were_moved(site: Site, tmp_path: Path)
         assert "━" in bar
         await become(operation=Operation.NONE, op_started_at=None, phase=Phase.ARCHIVED)
         screen = await seen(shell, "^demo is ARCHIVED.")
-    assert "✓ archived its files, 42.0 MB" in screen
+    assert "✓ archived its files, 100.0 MB" in screen
 
 
 async def test_who_no_longer_waits_stops_nothing(living_site: Site, shell: Terminal) -> None:

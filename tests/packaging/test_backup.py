@@ -9,7 +9,8 @@ import httpx
 import pytest
 from tests.support.command import Command
 from tests.support.light_ide import light_code_server
-from tests.support.program import Running, running
+from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, running_server
+from tests.support.program import Running, codehub, running
 
 PASSWORD = "correct horse"
 
@@ -74,3 +75,43 @@ async def test_a_copy_of_the_data_directory_is_the_whole_installation(
             assert (await command("ws", "start", name, "--wait", "--timeout", "60s")).code == 0
             told = await inside(server, workspace_id, headers, "cat ~/link; stat -c %a ~/note")
             assert told == f"kept by {name}\n640"
+
+
+@pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15)
+async def test_a_dump_and_the_files_are_the_whole_installation_on_another_server(
+    light_ide: None, tmp_path: Path
+) -> None:
+    """The scaled way: PostgreSQL's own dump, restored into a server that has never seen codehub."""
+    del light_ide
+    data, copy, dump = tmp_path / "data", tmp_path / "copy.tar", tmp_path / "dump"
+    async with running_server("postgres-15") as old, old.empty() as database:
+        url = f"postgresql://admin@/{database}?host={old.directory}"
+        with running(data, initial_admin_password=PASSWORD, database_url=url) as server:
+            command, headers = await signed_in(server, tmp_path / "one")
+            made = (await command("ws", "create", "demo", "--wait", "--json")).lines[-1]["id"]
+            await inside(server, made, headers, "echo kept >~/note")
+            assert (await command("ws", "archive", "demo", "--wait")).code == 0
+            assert server.stop() == 0
+        postgres("pg_dump", "-Fc", "-f", str(dump), url)
+    back_up(data, copy)
+    remove(data)
+    restore(copy, data)
+    async with running_server("postgres-15", is_prepared=False) as new:
+        async with new.empty() as scratch:
+            assert (
+                codehub(
+                    "migrate", database_url=f"postgresql://admin@/{scratch}?host={new.directory}"
+                ).returncode
+                == 0
+            )
+        async with new.empty() as database:
+            url = f"postgresql://admin@/{database}?host={new.directory}"
+            postgres("pg_restore", "-d", url, "--exit-on-error", str(dump))
+            with running(data, database_url=url) as server:
+                command, headers = await signed_in(server, tmp_path / "two")
+                assert (await command("ws", "start", "demo", "--wait", "--timeout", "60s")).code == 0
+                assert await inside(server, made, headers, "cat ~/note") == "kept"
+
+
+def postgres(program: str, *arguments: str) -> None:
+    subprocess.run([DEBIAN_15 / program, *arguments], check=True)

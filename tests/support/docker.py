@@ -222,6 +222,10 @@ class Dockerd:
         if self.engine is not None and self.engine.process is not None and self.engine.process.poll() is None:
             clear(self.engine)
             self.halt()
+        for mounted in (self._run / "exec" / "netns").glob(
+            "*"
+        ):  # a container on the host's network leaves one
+            subprocess.run(["umount", mounted], stderr=subprocess.DEVNULL, check=False)
         shutil.rmtree(self._run, ignore_errors=True)
 
 

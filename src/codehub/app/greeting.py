@@ -12,7 +12,7 @@ def next_steps(settings: Settings, program: str, *, is_new: bool) -> str:
     codehub = "codehub" if shutil.which("codehub") else _shortened(program)
     url = settings.base_url
     keep = (
-        "  Keep the password: it is shown this once. (codehub user passwd admin sets another.)\n"
+        f"  Keep the password, it is shown this once; `{codehub} user passwd admin` sets another.\n"
         if is_new
         else ""
     )
@@ -25,7 +25,8 @@ Or in another terminal
   {codehub} ws create hello --wait
   {codehub} ws open hello
 
-{_reach(settings)} Ctrl-C stops it; the next start finds everything as it was."""
+{_reach(settings)} Ctrl-C stops it.
+The next start finds everything as it was."""
 
 
 def _reach(settings: Settings) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Use a codehub": ("login", "logout", "ws", "explain", "token"),
+    "Use a codehub": ("login", "logout", "password", "ws", "explain", "token"),
     "Run one": ("up", "doctor", "user", "gc", "migrate"),
     "Run its parts as processes of their own": ("api", "proxy", "controller"),
 }

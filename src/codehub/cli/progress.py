@@ -82,7 +82,7 @@ class _Live:
             self._bars.update(self._task, description=doing, total=None, moves_bytes=False, told="")
             return
         done, total = progress["done_bytes"], progress["total_bytes"]
-        self._bytes = max(self._bytes, done)
+        self._bytes = total or done  # what is done in the end is all of it
         self._bars.update(
             self._task,
             description=STAGES[progress["stage"]],

@@ -9,7 +9,7 @@ import typer
 from codehub.cli.account import Account, find_account, keep, login_file, normal_url
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
-from codehub.cli.speech import JSON, Speech, speaking
+from codehub.cli.speech import JSON, Speech, client_for, speaking
 
 _LASTS_S = 90 * 86_400
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
@@ -75,14 +75,36 @@ def logout(json: bool = JSON) -> None:
             speech.show(f"Signed out of {account.url}.")
 
 
+def password(
+    stdin: bool = typer.Option(
+        False, "--stdin", help="Read two lines from stdin: the old one, then the new one."
+    ),
+    json: bool = JSON,
+) -> None:
+    """Change your password, which ends your sessions elsewhere. Tokens stay."""
+    with client_for(json) as (client, speech):
+        if stdin:
+            old, new = (sys.stdin.readline().rstrip("\r\n") for _ in range(2))
+        else:
+            old = _asked("Old password", hidden=True, option="--stdin")
+            new = typer.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
+        client.ask("PUT", "/session/password", {"old": old, "new": new})
+        if not json:
+            speech.show("Your password is changed.")
+
+
 def add_to(cli: typer.Typer) -> None:
-    cli.command()(login)
-    cli.command()(logout)
+    for command in (login, logout, password):
+        cli.command()(command)
 
 
 def _with_password(url: str, username: str | None, from_stdin: bool) -> Account:
-    name = username or _asked("Username")
-    password = sys.stdin.readline().rstrip("\r\n") if from_stdin else _asked("Password", hidden=True)
+    name = username or _asked("Username", option="--username")
+    password = (
+        sys.stdin.readline().rstrip("\r\n")
+        if from_stdin
+        else _asked("Password", hidden=True, option="--password-stdin")
+    )
     client = Client(Account(url, None))
     try:
         cookie = client.sign_in(name, password)
@@ -114,9 +136,8 @@ def _with_token(url: str) -> Account:
     return Account(url, account.token, username)
 
 
-def _asked(what: str, *, hidden: bool = False) -> str:
+def _asked(what: str, *, option: str, hidden: bool = False) -> str:
     if not sys.stdin.isatty():
-        option = "--password-stdin" if hidden else "--username"
         raise Failed("USAGE", f"nobody is there to be asked: give {option}")
     answer: str = typer.prompt(what, hide_input=hidden, err=True)
     return answer

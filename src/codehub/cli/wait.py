@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from codehub.cli.client import Client, Stream
@@ -129,6 +130,8 @@ def _streamed(client: Client, shown: Shown, owner: str, deadline: float | None) 
             elif data.get("id") != shown["id"]:
                 continue
             elif kind == "workspace_updated":
+                if _is_older(data, shown):
+                    continue
                 shown = data
             elif kind == "workspace_progress":
                 shown = {**shown, "progress": {name: value for name, value in data.items() if name != "id"}}
@@ -142,6 +145,11 @@ def _streamed(client: Client, shown: Shown, owner: str, deadline: float | None) 
             else:
                 continue
             yield shown
+
+
+def _is_older(one: Shown, other: Shown) -> bool:
+    """An event that was under way when the workspace was read tells what is past."""
+    return datetime.fromisoformat(one["updated_at"]) < datetime.fromisoformat(other["updated_at"])
 
 
 def _now(client: Client, shown: Shown) -> Shown:

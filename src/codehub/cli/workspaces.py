@@ -233,12 +233,16 @@ def logs(
     with client_for(json) as (client, speech):
         shown = find_workspace(client, name, owner=owner)
         with client.stream(f"/workspaces/{shown['id']}/logs", tail=tail, follow=follow) as stream:
+            is_silent = True
             while line := stream.readline():
+                is_silent = False
                 if json:
                     speech.line({"line": line.decode("utf-8", "replace").rstrip("\r\n")})
                 else:
                     sys.stdout.buffer.write(harmless_bytes(line) if is_terminal() else line)
                     sys.stdout.buffer.flush()
+        if is_silent:
+            speech.say(f"{shown['name']} is {shown['display']}, and there is no output of it.")
 
 
 @ws.command()

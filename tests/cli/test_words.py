@@ -1,0 +1,167 @@
+"""What people are told, and when waiting is over: tables of pure functions."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from codehub.cli.failures import Failed
+from codehub.cli.tables import pairs, plain
+from codehub.cli.wait import Goal, carry_out, has_arrived
+from codehub.cli.words import ago, harmless, harmless_bytes, seconds, size, span, state
+
+if TYPE_CHECKING:
+    from codehub.cli.client import Client
+
+NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+SHOWN: dict[str, Any] = {
+    "id": "1",
+    "name": "demo",
+    "phase": "STANDBY",
+    "display": "STANDBY",
+    "operation": "NONE",
+    "desired_state": "RUNNING",
+    "deleted_at": None,
+    "error": None,
+    "progress": None,
+}
+ERROR = {"occurred_at": "t1", "operation": "STARTING", "reason": "Timeout", "message": "…"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "goal", "expected"),
+    [
+        ({}, Goal("RUNNING"), False),
+        ({"phase": "RUNNING"}, Goal("RUNNING"), True),
+        ({"phase": "RUNNING", "operation": "STOPPING"}, Goal("RUNNING"), False),
+        ({"phase": "ARCHIVED", "desired_state": "PENDING"}, Goal("PENDING"), True),
+        ({"phase": "PENDING", "desired_state": "ARCHIVED"}, Goal("ARCHIVED"), False),
+        ({"phase": "DELETED", "desired_state": "PENDING"}, Goal("PENDING"), False),
+        ({"desired_state": "STANDBY"}, Goal("RUNNING"), "OVERTAKEN"),
+        ({"deleted_at": "t"}, Goal("RUNNING"), "OVERTAKEN"),
+        ({"phase": "ERROR", "error": ERROR}, Goal("RUNNING"), "WAITED_INTO_ERROR"),
+        ({"phase": "ERROR", "error": ERROR}, Goal("RUNNING", old_error_at="t1"), False),
+        ({"phase": "ERROR", "error": ERROR}, Goal("RUNNING", old_error_at="t0"), "WAITED_INTO_ERROR"),
+        ({"error": ERROR}, Goal("RUNNING"), False),
+        ({"deleted_at": "t"}, Goal(None), False),
+        ({"deleted_at": "t", "phase": "DELETED"}, Goal(None), True),
+        ({}, Goal(None), "OVERTAKEN"),
+    ],
+)
+def test_when_waiting_is_over(changes: dict[str, Any], goal: Goal, expected: bool | str) -> None:
+    if isinstance(expected, bool):
+        assert has_arrived({**SHOWN, **changes}, goal) is expected
+        return
+    with pytest.raises(Failed) as failed:
+        has_arrived({**SHOWN, **changes}, goal)
+    assert failed.value.code == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("90s", 90), ("5m", 300), ("2h", 7200), ("1d", 86400), ("never", None)]
+)
+def test_times_are_read(text: str, expected: int | None) -> None:
+    assert seconds(text, may_be_never=True) == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5m", "1.5h", "5 m", "1w"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(Failed, match="is no time"):
+        seconds(text, may_be_never=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (7199, "119 min"),
+        (7200, "2 h"),
+        (172_800, "2 d"),
+        (-3, "0 s"),
+    ],
+)
+def test_spans_are_told_as_people_say_them(given: float, expected: str) -> None:
+    assert span(given) == expected
+
+
+def test_ages_are_told_by_the_server_s_time() -> None:
+    assert ago("2026-11-16T11:58:00Z", NOW) == "2 min ago"
+    assert ago(None, NOW) == "never"
+    assert ago("2026-11-16T11:58:00Z", None) == "2026-11-16T11:58:00Z"
+
+
+def test_sizes_have_units() -> None:
+    assert [size(count) for count in (0, 999, 1000, 42_000_000, 7e12)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "42.0 MB",
+        "7000.0 GB",
+    ]
+
+
+def test_a_state_says_what_is_done_and_how_far_it_is() -> None:
+    assert state(SHOWN) == "STANDBY"
+    assert state({**SHOWN, "operation": "STARTING"}) == "STANDBY, starting"
+    moving = {"stage": "archive", "done_bytes": 42, "total_bytes": 100}
+    assert (
+        state({**SHOWN, "operation": "ARCHIVING", "progress": moving}) == "STANDBY, archiving its files 42 %"
+    )
+
+
+def test_what_comes_from_a_workspace_may_colour_a_terminal_and_not_command_it() -> None:
+    assert harmless_bytes(b"\x1b[31mred\x1b[0m\tend\r\n") == b"\x1b[31mred\x1b[0m\tend\r\n"
+    hostile = b"\x1b]0;title\x07\x1b[2J\x1bc\x08\xc2\x9b31m\x00"
+    assert not set(harmless_bytes(hostile)) & {0x1B, 0x07, 0x08, 0x00, 0x9B}
+    assert harmless({"message": "a\x1b[31mb", "list": ["\x07"], "n": 1}) == {
+        "message": "a[31mb",
+        "list": [""],
+        "n": 1,
+    }
+
+
+def test_columns_and_pairs_line_up() -> None:
+    assert plain([["A", "B"], ["개발", "x"]]) == "A     B\n개발  x"
+    assert (
+        pairs({"name": "demo", "nothing": None, "error": "one\ntwo"}) == "name   demo\nerror  one\n       two"
+    )
+
+
+class Told:
+    """A server in this process: what it answers, and a stream of what it has said before."""
+
+    def __init__(self, answers: list[dict[str, Any]], events: list[dict[str, Any]]) -> None:
+        self._answers = iter(answers)
+        lines = [b"event: heartbeat", b"data: {}", b""]
+        for event in events:
+            lines += [b"event: workspace_updated", f"data: {json.dumps(event)}".encode(), b""]
+        self._lines = iter(line + b"\n" for line in lines)
+
+    def ask(self, _method: str, path: str) -> Any:
+        return {"user": {"id": "me"}} if path == "/session" else next(self._answers)
+
+    @contextmanager
+    def stream(self, _path: str, **_query: str) -> Iterator["Told"]:
+        yield self
+
+    def readline(self, _silence_s_max: float | None = None) -> bytes:
+        return next(self._lines, b"")
+
+
+def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
+    def at(second: int, **changes: Any) -> dict[str, Any]:
+        return {**SHOWN, "owner": {"id": "me"}, "updated_at": f"2026-11-16T12:00:0{second}Z", **changes}
+
+    asked = at(1)
+    server = Told([at(2, operation="STARTING")], [asked, at(3, phase="RUNNING")])
+    seen = list(carry_out(cast("Client", server), asked, lambda: asked, None))
+    assert [(one["phase"], one["operation"]) for one in seen] == [
+        ("STANDBY", "NONE"),
+        ("STANDBY", "STARTING"),
+        ("RUNNING", "NONE"),
+    ]
