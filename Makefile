@@ -7,7 +7,7 @@ RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
 .PHONY: help up test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
-	test-proxy simulate mutants chaos fuzz check format bench docs lock engines clean
+	test-proxy test-browser screens simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy ## set up, then run all suites
+test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-browser ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -77,6 +77,12 @@ fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mod
 
 test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
 	@scripts/suite test-proxy 120 $(PYTEST) -n 2 tests/proxy $(EDGE)
+
+test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
+	@scripts/suite test-browser 90 $(PYTEST) -n 2 --dist loadfile tests/dashboard tests/browser
+
+screens: $(DEV) engines ## take the pictures in docs/screens
+	$(BIN)/python -m tests.browser.screens docs/screens
 
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines

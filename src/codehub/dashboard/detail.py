@@ -1,5 +1,6 @@
 """One workspace: what is happening and why, what was seen, its history, its output."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -7,10 +8,12 @@ from starlette.responses import Response
 from codehub.core.conditions import NAMES
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import WaitsFor
+from codehub.core.history import EventKind
+from codehub.core.operations import Operation, Phase
 from codehub.core.workspace import Workspace
 from codehub.dashboard.face import Caller, Face
 from codehub.dashboard.home import drawn_rows, usage
-from codehub.dashboard.shown import EVENT_TONES, event_words, track
+from codehub.dashboard.shown import EVENT_TONES, TONES, event_words, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
 from codehub.web.terms import TROUBLE, reason_words, remedy_words, waiting_words, why_words
@@ -64,15 +67,30 @@ async def history(face: Face, caller: Caller) -> Response:
 
 async def _history(face: Face, caller: Caller, row: Workspace, before: int | None) -> dict[str, Any]:
     found = await face.parts.store.history(row.id, limit=_HISTORY + 1, before_seq=before)
-    lines = [_line(recorded, caller) for recorded in found[:_HISTORY]]
+    lines = [_line(recorded, caller) for recorded in told_once(found[:_HISTORY])]
     return {"lines": lines, "earlier": found[_HISTORY - 1].seq if len(found) > _HISTORY else None}
+
+
+def told_once(found: Sequence[Recorded]) -> list[Recorded]:
+    """Leave out what another line of the same moment says already: that an operation ended, beside where it led; ERROR, beside why."""
+    said = {(one.at, one.event.kind) for one in found}
+
+    def is_said(one: Recorded) -> bool:
+        event = one.event
+        if event.kind is EventKind.OPERATION and event.after == Operation.NONE:
+            return (one.at, EventKind.PHASE) in said
+        return (
+            event.kind is EventKind.PHASE and event.after == Phase.ERROR and (one.at, EventKind.ERROR) in said
+        )
+
+    return [one for one in found if not is_said(one)]
 
 
 def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
     event = recorded.event
     return {
         "at": recorded.at,
-        "tone": EVENT_TONES[event.kind],
+        "tone": TONES[event.after or ""] if event.kind is EventKind.PHASE else EVENT_TONES[event.kind],
         "words": event_words(event, caller.say, caller.language),
         "reason": reason_words(event.reason, caller.language),
     }

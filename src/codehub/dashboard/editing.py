@@ -11,11 +11,11 @@ from codehub.dashboard.actions import refusal_words
 from codehub.dashboard.face import Caller, Face, see_other
 from codehub.dashboard.forms import WrongFields, checked, posted, workspace_fields
 from codehub.dashboard.home import usage
-from codehub.dashboard.words import Say, span
 from codehub.ports.store import NameTaken
 from codehub.settings import Ide
 from codehub.web.asks import WorkspaceBody, WorkspacePatch
 from codehub.web.drafts import changed_resources, draft
+from codehub.web.measures import span
 
 _STANDBY_S = (300, 900, 1800, 3600, 7200, 28_800)
 _ARCHIVE_S = (0, 3600, 86_400, 604_800, 2_592_000)
@@ -102,8 +102,8 @@ async def _form(
         problem=problem,
         ides=ides,
         has_images=has_images,
-        standby=_choices(_STANDBY_S, values["standby_ttl_seconds"], caller.say),
-        archive=_choices(_ARCHIVE_S, values["archive_ttl_seconds"], caller.say),
+        standby=_choices(_STANDBY_S, values["standby_ttl_seconds"], caller),
+        archive=_choices(_ARCHIVE_S, values["archive_ttl_seconds"], caller),
         usage=await usage(face, caller),
     )
 
@@ -140,8 +140,10 @@ def _numbers(resources: Resources, standby_s: int | None, archive_s: int | None)
     }
 
 
-def _choices(usual: tuple[int, ...], chosen: str, say: Say) -> list[tuple[str, str]]:
+def _choices(usual: tuple[int, ...], chosen: str, caller: Caller) -> list[tuple[str, str]]:
     """Return times to choose from; the one that is set is always among them."""
     seconds = sorted({*usual, *([int(chosen)] if chosen.isdecimal() else [])})
-    timed = [(str(one), say("ttl.at_once") if one == 0 else span(one, say)) for one in seconds]
-    return [*timed, ("never", say("ttl.never"))]
+    timed = [
+        (str(one), caller.say("ttl.at_once") if one == 0 else span(one, caller.language)) for one in seconds
+    ]
+    return [*timed, ("never", caller.say("ttl.never"))]

@@ -21,11 +21,13 @@ from codehub.core.access import Person, is_foreign, may_manage
 from codehub.core.language import preferred_language
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import assets
-from codehub.dashboard.words import Say, relative, size, span, speaker
+from codehub.dashboard.words import Say, speaker
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.service.access import SESSION_COOKIE
 from codehub.service.workspaces import By
+from codehub.web.measures import WORDS as MEASURES
+from codehub.web.measures import relative, span
 from codehub.web.parts import Parts
 
 log = structlog.get_logger()
@@ -41,7 +43,6 @@ _HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "Vary": "Accept-Language",
 }
-_UNITS = ("ago", "in", "now", "unit.s", "unit.min", "unit.h", "unit.d")
 _SAFE = frozenset({"GET", "HEAD"})
 
 
@@ -159,17 +160,16 @@ class Face:
         )
 
     def drawn(self, caller: Caller, template: str, **values: Any) -> str:
-        say, now = caller.say, caller.now
+        language, now = caller.language, caller.now
         return self._templates.get_template(template).render(
-            say=say,
-            language=caller.language,
+            say=caller.say,
+            language=language,
             me=caller.known,
             now=now,
             stamp=_stamp,
-            relative=lambda at: relative(at, now, say),
-            span=lambda seconds: span(seconds, say),
-            size=size,
-            units=json.dumps({key: say(key) for key in _UNITS}, ensure_ascii=False),
+            relative=lambda at: relative(at, now, language),
+            span=lambda seconds: span(seconds, language),
+            units=json.dumps(MEASURES[language], ensure_ascii=False),
             path=caller.request.url.path,
             **values,
         )

@@ -13,10 +13,10 @@ from codehub.core.operations import LEVEL, MOVES, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.workspace import Workspace, display
-from codehub.dashboard.words import Say, size, span
+from codehub.dashboard.words import Say
+from codehub.web.measures import percent, progress_words
 from codehub.web.terms import TROUBLE, UNDER_WAY, why_words
 
-_PERCENT_MAX = 100
 # How each state looks: the name of a colour, never the only sign of it.
 TONES: Mapping[str, str] = {
     "PENDING": "quiet",
@@ -27,14 +27,6 @@ TONES: Mapping[str, str] = {
     "DELETED": "quiet",
     "DELETING": "warn",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """How far bytes have moved. `percent` None: nobody knows how many there are."""
-
-    percent: int | None
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +41,28 @@ class Shown:
     note: str | None
     """What is under way, or what is wrong; None while it rests."""
     is_moving: bool
-    moved: Moved | None
+    doing: str | None
+    """The operation under way, as a word."""
+    progress: Progress | None
+    moved: str | None
+    """How far bytes have moved, in words."""
     sleeps_at: datetime | None
+
+    @property
+    def badge(self) -> str:
+        """The word for where it is, or for what is being done about it."""
+        return self.label if self.doing is None else self.doing
+
+    @property
+    def aside(self) -> str | None:
+        """What stands beside the badge: how far it is, if that is known."""
+        if self.doing is None:
+            return self.note
+        return self.moved
+
+    @property
+    def percent(self) -> int | None:
+        return None if self.progress is None else percent(self.progress)
 
     @property
     def key(self) -> str:
@@ -78,7 +90,7 @@ class Shown:
             return None
         if self.is_moving or self.state in ("RUNNING", "STANDBY"):
             return "open"
-        return {"ARCHIVED": "restore", "PENDING": "start"}[self.state]
+        return {"ARCHIVED": "restore", "PENDING": "start"}.get(self.state)
 
 
 def shown(
@@ -108,7 +120,11 @@ def shown(
         label=say(f"phase.{state}"),
         note=note,
         is_moving=is_moving,
-        moved=None if progress is None or not is_moving else moved(progress, say),
+        doing=say(f"op.{row.status.operation}")
+        if is_moving and tone == "moving" and row.status.operation != "NONE"
+        else None,
+        progress=progress if is_moving else None,
+        moved=None if progress is None or not is_moving else progress_words(progress, language),
         sleeps_at=sleeps_at(row),
     )
 
@@ -123,21 +139,6 @@ def _note(row: Workspace, told: Explanation, language: str) -> str | None:
     if row.status.phase is Phase.ERROR and row.status.error_info is not None:
         return TROUBLE[language][row.status.error_info.reason]
     return None
-
-
-def moved(progress: Progress, say: Say) -> Moved:
-    words = [say(f"stage.{progress.stage}")]
-    percent = None
-    if progress.total_bytes:
-        percent = min(_PERCENT_MAX, progress.done_bytes * _PERCENT_MAX // progress.total_bytes)
-        words.append(say("of", done=size(progress.done_bytes), total=size(progress.total_bytes)))
-    elif progress.done_bytes:
-        words.append(size(progress.done_bytes))
-    if progress.bytes_per_second:
-        words.append(f"{size(int(progress.bytes_per_second))}/s")
-    if progress.eta_seconds is not None and progress.eta_seconds >= 1:
-        words.append(say("left", t=span(progress.eta_seconds, say)))
-    return Moved(percent, " · ".join(words))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@
   // Times: the same rule as words.span and words.relative.
   const span = (seconds) => {
     for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
-      if (seconds >= size || unit === "s") return fill(units["unit." + unit], { n: Math.floor(seconds / size) });
+      if (seconds < size && unit !== "s") continue;
+      const n = Math.floor(seconds / size);
+      return unit === "d" && n === 1 ? units["unit.d.1"] : fill(units["unit." + unit], { n });
     }
   };
   const paint = (element, text) => { if (element.textContent !== text) element.textContent = text; };
@@ -136,7 +138,9 @@
     stream.onerror = () => {
       say(true);
       delete body.dataset.live;
-      if (stream?.readyState === EventSource.CLOSED) again();
+      if (stream?.readyState !== EventSource.CLOSED) return;
+      again();
+      get("/api/v1/session", "").catch(() => {}); // if it is the session that ended, this leads to the door
     };
     for (const kind of ["workspace_updated", "workspace_deleted", "workspace_progress", "workspace_sleeping_soon", "heartbeat"]) {
       stream.addEventListener(kind, hear);
