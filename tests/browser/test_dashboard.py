@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from playwright.async_api import Dialog, Page, expect
+from playwright.async_api import Dialog, Page, Route, expect
 from tests.browser.conftest import Pages
 from tests.support.chromium import serious, sign_in, until
 from tests.support.site import API, Site, create
@@ -358,3 +358,23 @@ async def test_signing_out_elsewhere_ends_the_page_too(site: Site, pages: Pages)
         return "/login" in page.url
 
     await until(is_at_login)
+
+
+async def test_what_happens_between_a_page_and_its_stream_is_not_missed(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    may_follow = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await may_follow.wait()
+        await route.continue_()
+
+    await page.route("**/api/v1/events", late)
+    await page.goto(f"{site.address}/")
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Not started")
+    await api.post(f"{API}/workspaces/{made['id']}:start")
+    await site.arrives(api, made["id"], "RUNNING")
+    may_follow.set()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from axe_playwright_python.async_playwright import Axe
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 from tests.support.ides import CHROMIUM, FLAGS
 from tests.support.site import PASSWORD, Site
@@ -35,7 +35,7 @@ async def watched_page(browser: Browser, complaints: list[str], **options: Any) 
     context.set_default_timeout(PATIENCE_MS)
 
     def hear(message: ConsoleMessage) -> None:
-        is_ours = "/w/" not in (message.location or {}).get("url", "")
+        is_ours = "/w/" not in message.location["url"]
         if message.type == "error" and is_ours and not any(word in message.text for word in _EXPECTED):
             complaints.append(message.text)
 

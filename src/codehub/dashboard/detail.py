@@ -25,11 +25,12 @@ _DIGITS_MAX = 18
 
 
 async def page(face: Face, caller: Caller) -> Response:
+    end = await face.parts.store.feed_end()
     row = await face.find(caller)
     values = await part_values(face, caller, row)
     if caller.is_partial and caller.target == "ws":
         return face.page(caller, "workspace.html", **values)
-    return face.page(caller, "detail.html", **values)
+    return face.page(caller, "detail.html", seq=end.seq, **values)
 
 
 async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, Any]:

@@ -31,6 +31,7 @@ async def everybody(face: Face, caller: Caller) -> Response:
 
 async def _list(face: Face, caller: Caller, *, is_all: bool) -> Response:
     query = _query(caller, is_all=is_all)
+    end = await face.parts.store.feed_end()
     rows = await face.parts.store.page(query)
     is_more = len(rows) > PAGE
     found = await drawn_rows(face, caller, rows[:PAGE])
@@ -45,7 +46,7 @@ async def _list(face: Face, caller: Caller, *, is_all: bool) -> Response:
     }
     if caller.is_partial and caller.target in ("list", "more"):
         return face.page(caller, "rows.html" if caller.target == "more" else "list.html", **values)
-    return face.page(caller, "home.html", usage=await usage(face, caller), **values)
+    return face.page(caller, "home.html", seq=end.seq, usage=await usage(face, caller), **values)
 
 
 async def rows(face: Face, caller: Caller) -> Response:

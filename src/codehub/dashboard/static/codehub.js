@@ -42,7 +42,9 @@
         const open = [...old.querySelectorAll("details[open][id]")].map((one) => one.id);
         const focus = old.contains(held) ? held.id : "", ticked = [...old.querySelectorAll("input[id]:checked")].map((one) => one.id);
         const scrolls = old.querySelector("#d-sure") && focus;
+        const isElsewhere = old.dataset.state !== fresh.dataset.state;
         old.replaceWith(fresh);
+        if (isElsewhere) htmx.trigger("#logs", "fresh");
         for (const id of open) { const menu = document.getElementById(id); if (menu) menu.open = true; }
         for (const id of ticked) { const box = document.getElementById(id); if (box) box.checked = true; }
         if (focus) document.getElementById(focus)?.focus({ preventScroll: !scrolls });
@@ -111,7 +113,7 @@
   // Events. A hidden tab holds no connection: browsers give six to a site, and a person may have more tabs.
   const SILENCE_MS = 45000, PATIENCE_MS = 1500;
   const lost = document.getElementById("lost");
-  let stream = null, heard = 0, wait = 500, missed = false, doubt = 0;
+  let stream = null, begun = false, heard = 0, wait = 500, missed = false, doubt = 0;
   const say = (isLost) => {
     clearTimeout(doubt);
     if (isLost) { missed = true; doubt = setTimeout(() => { lost.hidden = false; body.classList.add("offline"); }, PATIENCE_MS); }
@@ -119,7 +121,10 @@
   };
   const hear = (event) => {
     heard = Date.now();
-    if (!event.data) return;
+    if (!begun && event.type === "heartbeat") { // it says where the stream begins: something may have happened since the page was drawn
+      begun = true;
+      if (event.lastEventId !== body.dataset.seq) catchUp().catch(() => {});
+    }
     const told = JSON.parse(event.data);
     if (!told.id || (body.dataset.only && told.id !== body.dataset.only)) return;
     due.add(told.id);
