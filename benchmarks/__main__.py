@@ -2,7 +2,18 @@
 
 import importlib
 
-SUITES = ("imports", "persist", "due_work", "engine", "archives", "api", "docker", "proxy", "wake")
+SUITES = (
+    "imports",
+    "persist",
+    "due_work",
+    "engine",
+    "archives",
+    "api",
+    "docker",
+    "proxy",
+    "wake",
+    "dashboard",
+)
 
 
 def main() -> None:

@@ -198,7 +198,8 @@ async def test_pages_speak_the_browsers_language(site: Site, language: str, word
     answer = await ann.get("/", headers={"Accept-Language": language})
     assert word in answer.text
     assert answer.headers["content-language"] == ("ko" if "ko" in language else "en")
-    assert answer.headers["vary"] == "Accept-Language"
+    assert answer.headers["vary"] == "Accept-Language, Accept-Encoding"
+    assert answer.headers["content-encoding"] == "gzip"
 
 
 async def test_while_the_database_is_away_pages_say_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

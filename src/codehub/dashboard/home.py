@@ -1,5 +1,6 @@
 """Lists: one's own workspaces, everybody's, the trash; and single rows, for what changes while somebody looks."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -55,9 +56,10 @@ async def rows(face: Face, caller: Caller) -> Response:
     is_all = asked.get("owner") == "all" and caller.person.is_admin
     ids = {one for text in asked.getlist("id")[:_ROWS_MAX] if (one := _uuid(text)) is not None}
     query = _query(caller, is_all=is_all)
+    found, used = await asyncio.gather(face.parts.store.several(ids), usage(face, caller))
     fitting = [
         row
-        for row in (await face.parts.store.several(ids)).values()
+        for row in found.values()
         if may_manage(caller.person, row.spec.owner_user_id)
         and (is_all or row.spec.owner_user_id == caller.person.id)
         and not is_deleted(row)
@@ -70,7 +72,7 @@ async def rows(face: Face, caller: Caller) -> Response:
         is_all=is_all,
         more=None,
         is_fragment=True,
-        usage=await usage(face, caller),
+        usage=used,
     )
 
 

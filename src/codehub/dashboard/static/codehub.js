@@ -45,7 +45,7 @@
         const isElsewhere = old.dataset.state !== fresh.dataset.state;
         old.replaceWith(fresh);
         if (isElsewhere) htmx.trigger("#logs", "fresh");
-        for (const id of open) { const menu = document.getElementById(id); if (menu) menu.open = true; }
+        for (const id of open) { const menu = document.getElementById(id); if (menu) { menu.open = true; menu.closest(".row")?.classList.add("open"); } }
         for (const id of ticked) { const box = document.getElementById(id); if (box) box.checked = true; }
         if (focus) document.getElementById(focus)?.focus({ preventScroll: !scrolls });
       } else if (fresh.matches("li.row")) {
@@ -61,6 +61,9 @@
     }
     return came;
   };
+
+  // A list without rows says so.
+  const count = () => { for (const list of document.querySelectorAll("ul.rows")) list.parentElement.classList.toggle("bare", !list.querySelector(".row")); };
 
   // Rows that changed are asked for together: one request at a time, the next one takes all that came meanwhile.
   const due = new Set();
@@ -81,6 +84,7 @@
         ids.forEach((id) => address.searchParams.append("id", id));
         const came = place(await get(address, "rows"));
         for (const id of ids) if (!came.has("ws-" + id)) document.getElementById("ws-" + id)?.remove();
+        count();
       }
     } catch (failed) {
       if (failed instanceof Gone) location.assign("/");
@@ -184,6 +188,7 @@
     const sure = event.target.closest("[data-sure]");
     if (sure && !confirm(sure.dataset.sure)) { event.preventDefault(); event.stopPropagation(); }
   }, true);
+  document.addEventListener("toggle", (event) => event.target.closest?.(".row")?.classList.toggle("open", event.target.open), true); // see .row.open
   document.addEventListener("keydown", (event) => {
     const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
@@ -205,6 +210,6 @@
   };
   document.addEventListener("htmx:sendError", complain);
   document.addEventListener("htmx:responseError", complain);
-  document.addEventListener("htmx:afterSwap", () => tick());
+  document.addEventListener("htmx:afterSwap", () => { tick(); count(); });
   document.addEventListener("htmx:afterRequest", (event) => event.target.closest?.(".toast")?.remove());
 })();
