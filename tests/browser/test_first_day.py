@@ -60,7 +60,7 @@ async def archived_and_restored_by_a_visit(page: Page, entry: str) -> None:
     await page.get_by_role("button", name="Stop").click()
     await is_shown(page, "Asleep")
     await page.get_by_role("button", name="Archive").click()
-    await expect(page.locator(".moving .moved")).to_contain_text("MB", timeout=IDE_MS_MAX)
+    await expect(page.locator(".under-way .moved")).to_contain_text("MB", timeout=IDE_MS_MAX)
     await is_shown(page, "Archived")
     visitor = await page.context.new_page()
     await visitor.goto(entry)

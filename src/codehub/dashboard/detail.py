@@ -38,8 +38,8 @@ async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, A
     (one,) = await drawn_rows(face, caller, [row])
     language, error = caller.language, row.status.error_info
     waiting = one.told.waiting_for
-    if waiting is not None and waiting.on is WaitsFor.REMEDY:
-        waiting = None  # the problem's own box says it
+    if waiting is not None and waiting.on in (WaitsFor.REMEDY, WaitsFor.END_SEEN):
+        waiting = None  # the problem's own box says it, and so does the bar
     return {
         "one": one,
         "why": why_words(one.told.why, language),

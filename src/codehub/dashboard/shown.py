@@ -9,7 +9,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, Explanation, explain
 from codehub.core.history import Event, EventKind
 from codehub.core.idle import sleeps_at
-from codehub.core.operations import LEVEL, MOVES, Operation, Phase
+from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.workspace import Workspace, display
@@ -17,6 +17,8 @@ from codehub.dashboard.words import Say
 from codehub.web.measures import percent, progress_words
 from codehub.web.terms import TROUBLE, UNDER_WAY, why_words
 
+# Stages that are called like their operation: to say so beside it would say it twice.
+_PLAIN = frozenset({"archive", "restore"})
 # How each state looks: the name of a colour, never the only sign of it.
 TONES: Mapping[str, str] = {
     "PENDING": "quiet",
@@ -88,7 +90,9 @@ class Shown:
             return "look"
         if not self.is_mine:
             return None
-        if self.is_moving or self.state in ("RUNNING", "STANDBY"):
+        if self.is_moving:
+            return "open" if self.row.spec.desired_state is DesiredState.RUNNING else None
+        if self.state in ("RUNNING", "STANDBY"):
             return "open"
         return {"ARCHIVED": "restore", "PENDING": "start"}.get(self.state)
 
@@ -120,11 +124,13 @@ def shown(
         label=say(f"phase.{state}"),
         note=note,
         is_moving=is_moving,
-        doing=say(f"op.{row.status.operation}")
+        doing=say(f"doing.{row.status.operation}")
         if is_moving and tone == "moving" and row.status.operation != "NONE"
         else None,
         progress=progress if is_moving else None,
-        moved=None if progress is None or not is_moving else progress_words(progress, language),
+        moved=None
+        if progress is None or not is_moving
+        else progress_words(progress, language, saying=progress.stage not in _PLAIN),
         sleeps_at=sleeps_at(row),
     )
 

@@ -154,12 +154,8 @@ def resting_page(page: Page, workspace: Workspace, language: str) -> Answer:
         why = f"<p>{escape(trouble)}</p><p><code>{escape(error.message)}</code></p><p>{escape(remedy_words(error.reason, language))}</p>"
     else:
         why = ""
-    more = (
-        f'<nav><a href="/workspaces/{workspace.id}">{escape(words["details"])}</a></nav>'
-        if page is Page.ERROR
-        else ""
-    )
-    return _page(page, workspace, language, f"{why}{_button(workspace.id, action, words[label])}{more}")
+    link = (f"/workspaces/{workspace.id}", words["details"]) if page is Page.ERROR else None
+    return _page(page, workspace, language, f"{why}{_button(workspace.id, action, words[label])}", link=link)
 
 
 def limit_page(workspace: Workspace, refused: Refused, language: str) -> Answer:
@@ -177,8 +173,8 @@ def limit_page(workspace: Workspace, refused: Refused, language: str) -> Answer:
         _button(UUID(one["id"]), f"stop?then={workspace.id}", words["stop"].format(name=one["name"]))
         for one in listed
     )
-    again = f'<nav><a href="/w/{workspace.id}/">{escape(words["again"])}</a></nav>'
-    return _page(Page.LIMIT, workspace, language, f"<p>{escape(why)}</p>{buttons}{again}")
+    again = (f"/w/{workspace.id}/", words["again"])
+    return _page(Page.LIMIT, workspace, language, f"<p>{escape(why)}</p>{buttons}", link=again)
 
 
 def language_of(accept_language: bytes) -> str:
@@ -201,10 +197,18 @@ def _button(workspace_id: UUID, action: str, label: str) -> str:
 
 
 def _page(
-    page: Page, workspace: Workspace, language: str, body: str, *, main: str = "", script: str = ""
+    page: Page,
+    workspace: Workspace,
+    language: str,
+    body: str,
+    *,
+    main: str = "",
+    script: str = "",
+    link: tuple[str, str] | None = None,
 ) -> Answer:
     words = _words(language)
     title = escape(words[page].format(name=workspace.spec.name))
+    more = "" if link is None else f'<a href="{link[0]}">{escape(link[1])}</a>'
     scripted = f"<script>{script}</script>" if script else ""
     refresh = f'<noscript><meta http-equiv="refresh" content="{_REFRESH_S}"></noscript>' if script else ""
     html = f"""<!doctype html>
@@ -218,7 +222,7 @@ def _page(
 {_MARK}
 <h1>{title}</h1>
 {body}
-<nav><a href="/">{escape(words["dashboard"])}</a></nav>
+<nav>{more}<a href="/">{escape(words["dashboard"])}</a></nav>
 </main>
 {scripted}
 </html>

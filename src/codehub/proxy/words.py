@@ -12,7 +12,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "pending_why": "It has no home yet. Starting makes one.",
         "error": "{name} has a problem",
         "limit": "No place is free for {name}",
-        "limit_why": "{running} of {max} of your workspaces run already. Stop one of them, and this one starts.",
+        "limit_why": "You may run {max} at once, and {running} run already. Stop one, and this one starts.",
         "limit_total": "All {max} places of this installation are taken. Try again when somebody's workspace has stopped.",
         "restore": "Restore and open",
         "start": "Start and open",
@@ -20,7 +20,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "stop": "Stop {name}",
         "again": "Try again",
         "details": "What happened?",
-        "dashboard": "All workspaces",
+        "dashboard": "Your workspaces",
     },
     "ko": {
         "waking": "{name} 워크스페이스를 깨우는 중입니다",
@@ -39,6 +39,6 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "stop": "{name} 중지",
         "again": "다시 시도",
         "details": "무슨 일인가요?",
-        "dashboard": "모든 워크스페이스",
+        "dashboard": "내 워크스페이스",
     },
 }

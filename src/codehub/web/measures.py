@@ -79,10 +79,10 @@ def percent(progress: Progress) -> int | None:
     return min(_PERCENT_MAX, progress.done_bytes * _PERCENT_MAX // progress.total_bytes)
 
 
-def progress_words(progress: Progress, language: str) -> str:
-    """Return how far, how fast and how long still, as far as each is known."""
+def progress_words(progress: Progress, language: str, *, saying: bool = True) -> str:
+    """Return how far, how fast and how long still, as far as each is known. `saying`: what is done, too."""
     words = WORDS[language]
-    parts = [words[f"stage.{progress.stage}"]]
+    parts = [words[f"stage.{progress.stage}"]] if saying else []
     if progress.total_bytes:
         done, total = size(progress.done_bytes), size(progress.total_bytes)
         parts.append(words["of"].format(done=done, total=total))

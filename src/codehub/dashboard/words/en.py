@@ -225,6 +225,13 @@ WORDS: Mapping[str, str] = {
     "op.ARCHIVING": "Archiving",
     "op.DELETING": "Deleting",
     "op.NONE": "Nothing",
+    "doing.PROVISIONING": "Preparing",
+    "doing.CREATE_EMPTY_ARCHIVE": "Archiving",
+    "doing.RESTORING": "Restoring",
+    "doing.STARTING": "Starting",
+    "doing.STOPPING": "Stopping",
+    "doing.ARCHIVING": "Archiving",
+    "doing.DELETING": "Deleting",
     # The trash
     "trash.title": "Trash",
     "trash.lead": "Deleted workspaces are kept for a while. Bring them back, or delete them for good.",

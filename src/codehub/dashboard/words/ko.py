@@ -225,6 +225,13 @@ WORDS: Mapping[str, str] = {
     "op.ARCHIVING": "보관",
     "op.DELETING": "삭제",
     "op.NONE": "없음",
+    "doing.PROVISIONING": "준비 중",
+    "doing.CREATE_EMPTY_ARCHIVE": "보관 중",
+    "doing.RESTORING": "복원 중",
+    "doing.STARTING": "시작 중",
+    "doing.STOPPING": "중지 중",
+    "doing.ARCHIVING": "보관 중",
+    "doing.DELETING": "삭제 중",
     # 휴지통
     "trash.title": "휴지통",
     "trash.lead": "삭제한 워크스페이스를 얼마 동안 간직합니다. 되살리거나 완전히 삭제하세요.",
