@@ -79,7 +79,7 @@ test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety besi
 	@scripts/suite test-proxy 120 $(PYTEST) -n 2 tests/proxy $(EDGE)
 
 test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
-	@scripts/suite test-browser 90 $(PYTEST) -n 2 --dist loadfile tests/dashboard tests/browser
+	@scripts/suite test-browser 90 $(PYTEST) -n 2 --dist worksteal tests/browser tests/dashboard
 
 screens: $(DEV) engines ## take the pictures in docs/screens
 	$(BIN)/python -m tests.browser.screens docs/screens

@@ -11,6 +11,7 @@ from codehub.core.conditions import NAMES, Reason
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, Waiting, WaitsFor
 from codehub.core.history import EventKind
+from codehub.core.idle import UNUSED
 from codehub.core.language import LANGUAGES
 from codehub.core.operations import Operation, Phase
 from codehub.core.plan import Why
@@ -84,6 +85,7 @@ def test_what_is_waited_for_is_said_in_each_language() -> None:
     assert terms.waiting_words(waiting, "en") == "a person. Do it."
     assert terms.REMEDY_KO[ErrorReason.CRASH_LOOP] in terms.waiting_words(waiting, "ko")
     assert terms.reason_words(Why.SEEN.value, "ko") == terms.WHY_KO[Why.SEEN]
+    assert terms.reason_words(UNUSED, "ko") != UNUSED
     assert terms.reason_words("as somebody wrote it", "ko") == "as somebody wrote it"
     assert terms.ask_words(Ask.STOP, "ko") == "중지"
 

@@ -13,7 +13,7 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.workspace import Workspace
 from codehub.dashboard.face import Caller, Face
 from codehub.dashboard.home import drawn_rows, usage
-from codehub.dashboard.shown import EVENT_TONES, TONES, event_words, track
+from codehub.dashboard.shown import EVENT_TONES, TONES, TTL, event_words, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
 from codehub.web.terms import TROUBLE, reason_words, remedy_words, waiting_words, why_words
@@ -22,6 +22,7 @@ _HISTORY = 30
 _LINES = 200
 _LOG_BYTES_MAX = 200_000
 _DIGITS_MAX = 18
+_ASKED = frozenset({EventKind.WISH, EventKind.RECOVERY, EventKind.DELETION})
 
 
 async def page(face: Face, caller: Caller) -> Response:
@@ -89,11 +90,15 @@ def told_once(found: Sequence[Recorded]) -> list[Recorded]:
 
 def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
     event = recorded.event
+    is_asked = event.kind in _ASKED and event.actor != TTL
     return {
         "at": recorded.at,
         "tone": TONES[event.after or ""] if event.kind is EventKind.PHASE else EVENT_TONES[event.kind],
         "words": event_words(event, caller.say, caller.language),
-        "reason": reason_words(event.reason, caller.language),
+        # What a person asked for is said already; what of its settings they changed is not.
+        "reason": None
+        if is_asked and event.before != event.after
+        else reason_words(event.reason, caller.language),
     }
 
 

@@ -48,6 +48,15 @@ _HEADERS: Mapping[str, str] = {
 _PACKED_FROM, _PACKING = 1000, 4
 _SAFE = frozenset({"GET", "HEAD"})
 
+_TEMPLATES = Environment(
+    loader=PackageLoader("codehub.dashboard"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.globals["asset"] = assets.address
+
 
 class Door(Enum):
     """Who may come in."""
@@ -101,14 +110,6 @@ class Face:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        self._templates = Environment(
-            loader=PackageLoader("codehub.dashboard"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.globals["asset"] = assets.address
 
     def guarded(self, handler: Handler, door: Door) -> Callable[[Request], Awaitable[Response]]:
         """Return what answers requests: the handler behind its door. Whatever is away is said so on a page."""
@@ -170,7 +171,7 @@ class Face:
 
     def drawn(self, caller: Caller, template: str, **values: Any) -> str:
         language, now = caller.language, caller.now
-        return self._templates.get_template(template).render(
+        return _TEMPLATES.get_template(template).render(
             say=caller.say,
             language=language,
             me=caller.known,
@@ -189,7 +190,7 @@ class Face:
     def _plain(self, request: Request, language: str, key: str, status: int, **facts: object) -> Response:
         """A page for when not even the time can be asked for."""
         say = speaker(language)
-        page = self._templates.get_template("plain.html").render(
+        page = _TEMPLATES.get_template("plain.html").render(
             say=say, language=language, message=say(key, **facts), again=request.url.path
         )
         headers = self._headers(language) | ({"Retry-After": "2"} if status == 503 else {})  # noqa: PLR2004

@@ -19,6 +19,8 @@ from codehub.web.terms import TROUBLE, UNDER_WAY, why_words
 
 # Stages that are called like their operation: to say so beside it would say it twice.
 _PLAIN = frozenset({"archive", "restore"})
+# Who asks in the history when nobody does.
+TTL = "ttl"
 # How each state looks: the name of a colour, never the only sign of it.
 TONES: Mapping[str, str] = {
     "PENDING": "quiet",
@@ -186,7 +188,7 @@ def event_words(event: Event, say: Say, language: str) -> str:
         key = "event.made" if event.before is None else "event.settings"
     return say(
         key,
-        actor=say("actor.ttl") if event.actor == "ttl" else event.actor,
+        actor=say("actor.ttl") if event.actor == TTL else event.actor,
         before=_noun(event.kind, event.before, say, language),
         after=_noun(event.kind, event.after, say, language),
     )

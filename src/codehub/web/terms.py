@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.explain import Ask, Waiting, WaitsFor
+from codehub.core.idle import UNUSED
 from codehub.core.operations import Operation
 from codehub.core.plan import Why
 
@@ -61,6 +62,10 @@ ASK_KO: Mapping[Ask, str] = {
     Ask.UNDELETE: "삭제 취소",
     Ask.DELETE: "삭제",
     Ask.PURGE: "완전 삭제",
+}
+_REASONS_KO: Mapping[str, str] = {
+    **{why.value: words for why, words in WHY_KO.items()},
+    UNUSED: "정해진 시간 동안 아무도 사용하지 않았습니다.",
 }
 # What went wrong, as a headline.
 TROUBLE: Mapping[str, Mapping[ErrorReason, str]] = {
@@ -137,5 +142,4 @@ def reason_words(reason: str, language: str) -> str:
     """Return a line of the history in this language, where it is one of the core's sentences; else as it was written."""
     if language == "en":
         return reason
-    known = {why.value: why for why in Why}.get(reason)
-    return reason if known is None else WHY_KO[known]
+    return _REASONS_KO.get(reason, reason)

@@ -168,6 +168,7 @@ WORDS: Mapping[str, str] = {
     "ws.is": "It is",
     "ws.wish": "It should be",
     "ws.next": "Next",
+    "ws.now": "Now",
     "ws.nothing": "nothing",
     "ws.waits": "It waits for",
     "ws.since": "Since",

@@ -168,6 +168,7 @@ WORDS: Mapping[str, str] = {
     "ws.is": "지금 상태",
     "ws.wish": "원하는 상태",
     "ws.next": "다음",
+    "ws.now": "지금",
     "ws.nothing": "없음",
     "ws.waits": "기다리는 것",
     "ws.since": "시작",
