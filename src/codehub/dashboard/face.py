@@ -121,6 +121,8 @@ class Face:
                 return await handler(self, caller)
             except Turned as turned:
                 return turned.answer
+            except UnknownWorkspace:  # it went while we looked
+                return self._plain(request, language, "error.404.workspace", 404)
             except (StoreUnavailable, BackendUnreachable) as away:
                 log.warning("dashboard_blind", reason=str(away))
                 return self._plain(request, language, "error.503", 503)
