@@ -207,6 +207,15 @@ async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pa
     await expect(note).to_have_text("sleeps in 1 h")
 
 
+async def test_whoever_sleeps_soon_says_so_without_a_reload(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", standby_ttl_seconds=63)
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await expect(page.locator(f"{row(made)} .note.soon")).to_contain_text("sleeps in")
+
+
 async def test_two_people_cannot_see_each_other(site: Site, pages: Pages) -> None:
     anns, bobs = await pages(), await pages()
     await sign_in(anns, site, "ann")

@@ -98,6 +98,7 @@ async def drawn_rows(face: Face, caller: Caller, rows: Sequence[Workspace]) -> l
             caller.say,
             owner=names.get(row.spec.owner_user_id, caller.person.user.username),
             progress=progress.get(row.id),
+            warning_s=face.parts.sleep_warning_s,
         )
         for row in rows
     ]

@@ -8,7 +8,7 @@ from codehub.core.access import Person, may_enter
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, Explanation, explain
 from codehub.core.history import Event, EventKind
-from codehub.core.idle import sleeps_at
+from codehub.core.idle import sleeps_at, sleeps_soon
 from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
@@ -51,6 +51,8 @@ class Shown:
     moved: str | None
     """How far bytes have moved, in words."""
     sleeps_at: datetime | None
+    is_sleepy: bool
+    """It sleeps so soon that its owner should be told."""
 
     @property
     def badge(self) -> str:
@@ -107,6 +109,7 @@ def shown(
     say: Say,
     *,
     owner: str = "",
+    warning_s: float = 0.0,
     progress: Progress | None = None,
 ) -> Shown:
     told = explain(row, now)
@@ -134,6 +137,7 @@ def shown(
         if progress is None or not is_moving
         else progress_words(progress, language, saying=progress.stage not in _PLAIN),
         sleeps_at=sleeps_at(row),
+        is_sleepy=sleeps_soon(row, now, warning_s=warning_s) is not None,
     )
 
 
