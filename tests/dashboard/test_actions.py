@@ -11,6 +11,7 @@ import pytest
 from tests.support.site import API, PASSWORD, PATIENCE_S, Site, create
 
 from codehub.core.access import Role
+from codehub.core.workspace import InstanceBackend, StorageBackend
 
 PARTIAL = {"HX-Request": "true"}
 
@@ -52,6 +53,21 @@ async def test_a_form_makes_a_workspace_as_it_says(site: Site) -> None:
     assert made["resources"] == {"memory_mb": 4096, "cpus": 1.5, "pids": 1024}
     assert (made["standby_ttl_seconds"], made["archive_ttl_seconds"]) == (None, 0)
     assert made["desired_state"] == "RUNNING"
+
+
+async def test_an_image_can_be_chosen_only_where_something_runs_images(site: Site) -> None:
+    ann = await site.browser("ann")
+    assert 'name="image_ref"' not in (await ann.get("/new")).text
+    docker = {InstanceBackend.LOCAL_DOCKER: [StorageBackend.DOCKER_VOLUME], **site.parts.homes}
+    object.__setattr__(site.parts, "homes", docker)
+    object.__setattr__(site.parts, "ides", ("code-server", "http"))
+    form = (await ann.get("/new")).text
+    assert 'name="image_ref" value="codercom/code-server"' in form
+    assert re.findall(r'name="ide" value="([^"]+)"', form) == ["code-server", "http", "jupyterlab"]
+    wrong = await post(ann, site, "/new", name="demo", image_ref="no image")
+    assert (wrong.status_code, 'id="wrong-image_ref"' in wrong.text) == (422, True)
+    made = await made_by_form(ann, site, name="demo", image_ref="debian:bookworm", ide="http")
+    assert (made["image_ref"], made["ide"]) == ("debian:bookworm", "http")
 
 
 @pytest.mark.parametrize(

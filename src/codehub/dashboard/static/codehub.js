@@ -194,6 +194,13 @@
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
   });
 
+  // A form that leaves the page is sent once, however often its button is pressed.
+  document.addEventListener("submit", (event) => {
+    const pressed = event.submitter;
+    if (pressed && !event.target.hasAttribute("hx-post") && !event.target.hasAttribute("hx-get")) setTimeout(() => { pressed.disabled = true; });
+  });
+  addEventListener("pageshow", () => document.querySelectorAll("button:disabled").forEach((one) => { one.disabled = false; }));
+
   // Toasts go by themselves, but not while somebody is at them.
   const leave = (toast) => {
     const stay = toast.querySelector("[hx-post]") ? 15000 : 6000;
