@@ -290,7 +290,7 @@ async def test_axe_finds_nothing_serious_anywhere(
     await api.delete(f"{API}/workspaces/{gone['id']}")
     await api.post(f"{API}/tokens", json={"name": "ci", "scope": "read"})
     await site.arrives(api, made["id"], "RUNNING")
-    page = await pages(color_scheme=scheme, reduced_motion="reduce", **options)
+    page = await pages(color_scheme=scheme, **options)
     await page.goto(f"{site.address}/login")
     assert await serious(page) == []
     await sign_in(page, site, "ann")
