@@ -7,7 +7,7 @@ RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
 .PHONY: help up code-server test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
-	test-proxy test-cli test-package test-compose simulate mutants chaos fuzz check format bench docs lock engines clean
+	test-proxy test-browser test-cli test-package test-compose screens simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 code-server: engines ## build code-server as the IDE of this machine's workspaces; `make up` then offers it (JupyterLab needs nothing)
 	@scripts/code-server
 
-test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-cli test-package ## set up, then run all suites
+test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-browser test-cli test-package ## set up, then run all suites
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
@@ -80,6 +80,12 @@ fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mod
 
 test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
 	@scripts/suite test-proxy 120 $(PYTEST) -n 2 tests/proxy $(EDGE)
+
+test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
+	@scripts/suite test-browser 90 $(PYTEST) -n 2 --dist worksteal tests/browser tests/dashboard
+
+screens: $(DEV) engines ## take the pictures in docs/screens
+	$(BIN)/python -m tests.browser.screens docs/screens
 
 test-cli: $(DEV) engines ## the command line against a running codehub, and in a real terminal
 	@scripts/suite test-cli 60 $(PYTEST) -n 2 tests/cli --ignore tests/cli/test_roles_apart.py

@@ -2,7 +2,19 @@
 
 import importlib
 
-SUITES = ("imports", "command", "persist", "due_work", "engine", "archives", "api", "docker", "proxy", "wake")
+SUITES = (
+    "imports",
+    "command",
+    "persist",
+    "due_work",
+    "engine",
+    "archives",
+    "api",
+    "docker",
+    "proxy",
+    "wake",
+    "dashboard",
+)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 from httpx import AsyncClient
 from tests.support.site import open_site
@@ -70,12 +69,3 @@ async def test_a_plain_request_id_is_kept_and_any_other_replaced(
 ) -> None:
     answer = await client.get("/healthz", headers={"X-Request-Id": given})
     assert (answer.headers["x-request-id"] == given) is is_kept
-
-
-async def test_the_first_page_is_in_english_or_korean_and_can_load_nothing(client: AsyncClient) -> None:
-    english: httpx.Response = await client.get("/")
-    korean = await client.get("/", headers={"Accept-Language": "ko"})
-    assert '<html lang="en">' in english.text
-    assert '<html lang="ko">' in korean.text
-    assert english.headers["content-security-policy"].startswith("default-src 'none'")
-    assert english.headers["x-content-type-options"] == "nosniff"

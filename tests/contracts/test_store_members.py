@@ -39,3 +39,14 @@ async def test_the_latest_word_on_its_backends_counts(world: World) -> None:
     await world.controller.beat(one, alive_s=60)
     changed = replace(one, backends=frozenset({"local-docker"}))
     assert await world.controller.beat(changed, alive_s=60) == {one.id: changed}
+
+
+async def test_faces_are_told_who_was_heard_of_the_latest_first(world: World) -> None:
+    first, second = member(), member()
+    await world.controller.beat(first, alive_s=60)
+    await world.controller.beat(second, alive_s=60)
+    heard = await world.api.members()
+    assert [one.member for one in heard] == [second, first]
+    assert heard[0].at >= heard[1].at
+    await world.controller.leave(second.id)
+    assert [one.member for one in await world.api.members()] == [first]

@@ -39,13 +39,13 @@ def test_what_rests_waits_for_nothing() -> None:
 
 def test_a_wish_waits_for_the_controller() -> None:
     told = explain(workspace(Phase.PENDING, DesiredState.RUNNING), NOW)
-    assert (told.operation, told.waiting_for) == (Operation.PROVISIONING, "the controller's next pass")
+    assert (told.operation, str(told.waiting_for)) == (Operation.PROVISIONING, "the controller's next pass")
 
 
 def test_an_operation_waits_to_be_seen_and_only_looking_is_left_to_do() -> None:
     row = workspace(Phase.STANDBY, operation=Operation.STARTING, conditions=conditions(volume=READY))
     told = explain(row, NOW)
-    assert (told.operation, told.waiting_for) == (Operation.STARTING, "STARTING to be seen as done")
+    assert (told.operation, str(told.waiting_for)) == (Operation.STARTING, "STARTING to be seen as done")
     assert labels(row) == []
 
 
@@ -57,14 +57,14 @@ def test_a_pause_after_a_failure_says_how_long_and_what_was_said() -> None:
         retry_at=NOW + timedelta(seconds=7),
         error_info=error(ErrorReason.ACTION_FAILED),
     )
-    assert explain(row, NOW).waiting_for == "the next try, in 7 s. The last one said: as the test says"
+    assert str(explain(row, NOW).waiting_for) == "the next try, in 7 s. The last one said: as the test says"
 
 
 def test_an_outage_is_named() -> None:
     row = workspace(Phase.RUNNING, conditions=conditions(volume=READY, container=UNKNOWN))
     told = explain(row, NOW)
     assert told.waiting_for is not None
-    assert "infra.container_ready" in told.waiting_for
+    assert "infra.container_ready" in str(told.waiting_for)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_error_waits_for_a_person_and_says_what_to_do(reason: ErrorReason, ex
 
 def test_a_deletion_whose_error_is_gone_waits_for_a_person_too() -> None:
     row = workspace(Phase.ERROR, DesiredState.PENDING, spec=DELETED)
-    assert explain(row, NOW).waiting_for == "a person"
+    assert str(explain(row, NOW).waiting_for) == "a person"
 
 
 def test_what_is_in_the_trash_can_be_taken_back_or_purged() -> None:

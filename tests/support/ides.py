@@ -14,7 +14,7 @@ from tests.support.docker import code_server
 from codehub.ports.instances import UnixUpstream
 
 CHROMIUM = Path("/usr/bin/chromium")
-_FLAGS = (
+FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
@@ -78,7 +78,7 @@ async def _running(directory: Path, command: object) -> AsyncIterator[tuple[Unix
 @asynccontextmanager
 async def browser() -> AsyncIterator[BrowserContext]:
     async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         try:
             yield await chromium.new_context()
         finally:

@@ -21,13 +21,13 @@ from codehub.adapters.prometheus.meters import PrometheusMeters
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.api.app import Web, create_web
-from codehub.api.parts import Defaults, Parts
 from codehub.app.roles import supervised
 from codehub.app.web import listening, serving
 from codehub.core.access import Role, Scope, User
 from codehub.core.limits import Limits
 from codehub.core.operations import Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.dashboard.app import make_dashboard
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
 from codehub.engine.platforms import Platforms
@@ -35,6 +35,7 @@ from codehub.engine.system import Cadence, System
 from codehub.ports.hints import Hints
 from codehub.service.access import AccessService
 from codehub.service.workspaces import WorkspaceService
+from codehub.web.parts import Defaults, Parts
 
 PASSWORD = "correct horse"
 PATIENCE_S = 20.0
@@ -167,6 +168,7 @@ async def open_site(
         **options,
     )
     web = create_web(parts)
+    web.app.include_router(make_dashboard(parts))
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
         stack.push_async_callback(tasks.settle)

@@ -10,9 +10,9 @@ from codehub.api.bodies import BoundedBodies
 from codehub.api.desk import Desk
 from codehub.api.feed import LiveFeed
 from codehub.api.guard import Guard
-from codehub.api.parts import Parts
 from codehub.api.requests import Requests
 from codehub.api.view import View
+from codehub.web.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)

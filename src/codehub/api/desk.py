@@ -9,12 +9,12 @@ from fastapi import Depends, Request
 from codehub.api.errors import NO_WORKSPACE, ApiError, Code
 from codehub.api.feed import LiveFeed
 from codehub.api.guard import Guard
-from codehub.api.parts import Parts
 from codehub.api.view import View
 from codehub.core.access import Person, may_manage
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.ports.store import UnknownWorkspace
 from codehub.service.workspaces import By
+from codehub.web.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from uuid import UUID
 import structlog
 
 from codehub.api import render
-from codehub.api.parts import Parts
 from codehub.api.view import View
 from codehub.core.idle import sleeps_at
 from codehub.ports.store import FeedEvent, PageQuery, Position, StoreUnavailable
+from codehub.web.parts import Parts
 
 if TYPE_CHECKING:
     from codehub.core.progress import Progress

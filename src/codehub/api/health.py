@@ -1,14 +1,13 @@
 """Health, readiness and meters."""
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 
-from codehub.api.addresses import is_local
 from codehub.api.desk import desk
 from codehub.api.document import OF_PEOPLE, answers
-from codehub.api.first_page import PAGE_HEADERS, first_page
-from codehub.api.parts import Check
 from codehub.api.shapes import Health, Readiness
+from codehub.web.addresses import is_local
+from codehub.web.parts import Check
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter(tags=["health"])
@@ -43,11 +42,6 @@ async def metrics(request: Request) -> Response:
     if not is_local(request):
         await here.guard.admin(request)
     return Response(here.parts.meters.shown(await here.parts.store.phases()), media_type=_TEXT)
-
-
-@router.get("/", include_in_schema=False)
-async def page(request: Request) -> HTMLResponse:
-    return HTMLResponse(first_page(request.headers.get("accept-language", "")), headers=PAGE_HEADERS)
 
 
 async def _result(check: Check) -> str:

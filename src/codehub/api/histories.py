@@ -83,8 +83,8 @@ async def explained(request: Request, person: Asking, workspace_id: WorkspaceId)
         "phase": row.status.phase,
         "desired_state": row.spec.desired_state,
         "operation": row.status.operation,
-        "next": {"operation": told.operation, "why": told.why},
-        "waiting_for": told.waiting_for,
+        "next": {"operation": told.operation, "why": told.why.value},
+        "waiting_for": None if told.waiting_for is None else str(told.waiting_for),
         "since": render.time(told.since),
         "error": render.error(row.status.error_info),
         "actions": [

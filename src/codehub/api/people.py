@@ -8,27 +8,24 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from codehub.api.addresses import client_address
 from codehub.api.desk import Admin, Asking, desk
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code
 from codehub.api.render import time
 from codehub.api.shapes import (
     LoggedIn,
-    LoginBody,
-    PasswordBody,
     SessionShape,
-    TokenBody,
     TokenList,
     TokenMade,
-    UserBody,
     UserList,
-    UserPatch,
     UserShape,
 )
 from codehub.core.access import User
 from codehub.ports.access import LastAdmin, Token, UnknownToken, UnknownUser, UsernameTaken
-from codehub.service.access import SESSION_COOKIE, SignedIn, Throttled
+from codehub.service.access import SignedIn, Throttled
+from codehub.web.addresses import client_address
+from codehub.web.asks import LoginBody, PasswordBody, TokenBody, UserBody, UserPatch
+from codehub.web.cookies import session_cookie
 
 _PRIVATE = {"Cache-Control": "no-store"}
 router = APIRouter(prefix="/api/v1")
@@ -57,7 +54,7 @@ async def login(request: Request, body: LoginBody) -> Response:
     if not isinstance(found, SignedIn):
         raise ApiError(Code.UNAUTHORIZED, "The name or the password is wrong.")
     answer = JSONResponse({"user": _user(found.user)}, headers=_PRIVATE)
-    answer.headers["Set-Cookie"] = _cookie(request, found.session)
+    answer.headers["Set-Cookie"] = session_cookie(here.parts.base_url, found.session)
     return answer
 
 
@@ -73,7 +70,7 @@ async def logout(request: Request, person: Asking) -> Response:
     await desk(request).parts.access.logout(person)
     answer = Response(status_code=204)
     if not person.is_token:
-        answer.headers["Set-Cookie"] = _cookie(request, "") + "; Max-Age=0"
+        answer.headers["Set-Cookie"] = session_cookie(desk(request).parts.base_url, None)
     return answer
 
 
@@ -207,11 +204,6 @@ async def amend_user(request: Request, _admin: Admin, user_id: UUID, body: UserP
         message = "This is the last admin. Make somebody else an admin first."
         raise ApiError(Code.INVALID_STATE, message) from None
     return JSONResponse(_user(amended))
-
-
-def _cookie(request: Request, word: str) -> str:
-    is_secure = desk(request).parts.base_url.startswith("https://")
-    return f"{SESSION_COOKIE}={word}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if is_secure else ''}"
 
 
 def _user(user: User) -> dict[str, Any]:

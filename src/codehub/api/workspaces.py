@@ -1,7 +1,6 @@
 """Workspaces: routes over the service layer. They translate and decide nothing; what may be asked when is the core's."""
 
 import hashlib
-from dataclasses import replace
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -10,28 +9,15 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from codehub.api.desk import Asking, by, desk
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code, invalid, refused
-from codehub.api.parts import Defaults, Parts
-from codehub.api.shapes import (
-    KeepAwakeBody,
-    RecoverBody,
-    ResourcesBody,
-    WorkspaceBody,
-    WorkspaceList,
-    WorkspacePatch,
-    WorkspaceShape,
-)
-from codehub.api.shapes import Query as Words
+from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.wishes import Refused
-from codehub.core.workspace import (
-    InstanceBackend,
-    Resources,
-    Spec,
-    StorageBackend,
-    home_key,
-)
+from codehub.core.workspace import Spec
 from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
+from codehub.web.asks import KeepAwakeBody, RecoverBody, WorkspaceBody, WorkspacePatch
+from codehub.web.asks import Query as Words
+from codehub.web.drafts import NotHere, changed_resources, draft
 
 PREFIX = "/api/v1/workspaces"
 WorkspaceId = Annotated[
@@ -71,7 +57,10 @@ async def create(
 ) -> Response:
     parts = desk(request).parts
     workspace_id = parts.identity.new_id()
-    spec = _spec(body, person.id, workspace_id, parts)
+    try:
+        spec = draft(body, person.id, workspace_id, parts)
+    except NotHere as wrong:
+        raise invalid(wrong.field, wrong.problem) from None
     key = None if idempotency_key is None else Key(idempotency_key, _digest(body))
     try:
         made = await desk(request).parts.workspaces.create(
@@ -172,7 +161,7 @@ async def patch(
     def changes(spec: Spec) -> dict[str, Any]:
         if resources is None:
             return given
-        return {**given, "resources": _resources(resources, spec.resources)}
+        return {**given, "resources": changed_resources(resources, spec.resources)}
 
     words = ", ".join(sorted(body.model_fields_set)) or "nothing"
     found = await desk(request).parts.workspaces.change(
@@ -280,52 +269,6 @@ async def delete(
     reason = "Asked to purge it." if purge else "Asked to delete it."
     found = await desk(request).parts.workspaces.delete(row.id, by(request, person, reason), purge=purge)
     return await _ruled(request, found, status=202)
-
-
-def _spec(body: WorkspaceBody, owner_id: UUID, workspace_id: UUID, parts: Parts) -> Spec:
-    defaults, given = parts.defaults, body.model_fields_set
-    instance = body.instance_backend or defaults.instance_backend
-    return Spec(
-        owner_user_id=owner_id,
-        name=body.name,
-        image_ref=body.image_ref or defaults.image_ref,
-        ide=(body.ide or defaults.ide),
-        instance_backend=instance,
-        storage_backend=_homes(body, instance, parts, defaults),
-        home_store_key=home_key(instance, owner_id, workspace_id),
-        description=body.description,
-        memo=body.memo,
-        resources=_resources(body.resources, defaults.resources),
-        desired_state=body.desired_state,
-        standby_ttl_seconds=(
-            body.standby_ttl_seconds if "standby_ttl_seconds" in given else defaults.standby_ttl_seconds
-        ),
-        archive_ttl_seconds=(
-            body.archive_ttl_seconds if "archive_ttl_seconds" in given else defaults.archive_ttl_seconds
-        ),
-    )
-
-
-def _homes(
-    body: WorkspaceBody, instance: InstanceBackend, parts: Parts, defaults: Defaults
-) -> StorageBackend:
-    """Return what holds the home, if this installation has both backends and they fit."""
-    fitting = parts.homes.get(instance, ())
-    if not fitting:
-        known = ", ".join(parts.homes)
-        raise invalid("instance_backend", f"{instance} is not set up here; there is {known}")
-    if body.storage_backend is None:
-        return defaults.storage_backend if defaults.storage_backend in fitting else fitting[0]
-    if body.storage_backend not in fitting:
-        raise invalid("storage_backend", f"with {instance} it must be {' or '.join(fitting)}")
-    return body.storage_backend
-
-
-def _resources(given: ResourcesBody | None, base: Resources) -> Resources:
-    if given is None:
-        return base
-    said = {name: value for name, value in given.model_dump().items() if value is not None}
-    return replace(base, **said)
 
 
 def _digest(body: WorkspaceBody) -> bytes:

@@ -58,6 +58,7 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
                 system,
                 meters,
                 ide=local.ide,
+                ides=local.ides,
                 checks={"database": stored.check, "controller": is_controlled},
             )
             feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")

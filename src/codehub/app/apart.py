@@ -38,6 +38,7 @@ async def api(settings: Settings) -> None:
                 system,
                 PrometheusMeters(),
                 ide=local.ide,
+                ides=local.ides,
                 checks={"database": stored.check},
             )
             feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")

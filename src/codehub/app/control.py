@@ -9,7 +9,6 @@ from datetime import timedelta
 import structlog
 
 from codehub.adapters.system.machine import SystemTasks
-from codehub.api.parts import Check
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
 from codehub.app.roles import supervised
@@ -25,6 +24,7 @@ from codehub.ports.meters import Meters
 from codehub.ports.store import StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings
+from codehub.web.parts import Check
 
 log = structlog.get_logger()
 

@@ -16,11 +16,11 @@ from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
 from codehub.adapters.postgres.migrate import migrate
 from codehub.adapters.postgres.store import PostgresControllerStore
-from codehub.api.parts import Check
 from codehub.engine.system import System
 from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
 from codehub.settings import Settings
+from codehub.web.parts import Check
 
 _CHECK_S_MAX = 2.0
 SERVING_CONNECTIONS = 8

@@ -23,6 +23,8 @@ from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 from codehub.settings import Settings
 
+IDES = tuple(PROFILES)
+
 
 @asynccontextmanager
 async def docker_platform(

@@ -23,11 +23,12 @@ from codehub.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class LocalPlatform:
-    """The platform, its default IDE, and what people must be told about this machine."""
+    """The platform, its default IDE, what people must be told about this machine, and every IDE it has."""
 
     platforms: Platforms
     ide: str
     warnings: tuple[str, ...]
+    ides: tuple[str, ...]
 
 
 @asynccontextmanager
@@ -37,10 +38,10 @@ async def local_platform(
     """Yield the platform. `stops`: end its instances at the end; their wishes stay, and the next start brings them back."""
     marks = unmarked((await stores.controller.changes(None)).workspaces)
     if settings.instance_backend is InstanceBackend.LOCAL_DOCKER:
-        from codehub.app.docker import docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for no aiohttp
+        from codehub.app.docker import IDES, docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for no aiohttp
 
         async with docker_platform(settings, stores, system, marks) as (platforms, ide):
-            yield LocalPlatform(platforms, ide, ())
+            yield LocalPlatform(platforms, ide, (), IDES)
         return
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
         raise CannotStart(
@@ -79,7 +80,8 @@ async def local_platform(
             {InstanceBackend.LOCAL_PROCESS: instances},
             {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
         )
-        yield LocalPlatform(platforms, settings.ide or next(iter(profiles), "none"), instances.warnings)
+        ide = settings.ide or next(iter(profiles), "none")
+        yield LocalPlatform(platforms, ide, instances.warnings, tuple(profiles))
     finally:
         if stops:
             await instances.stop_all()

@@ -42,7 +42,7 @@ def make_server(app: Any) -> uvicorn.Server:
             access_log=False,
             lifespan="off",
             server_header=False,
-            proxy_headers=False,  # whose word counts is for codehub.api.addresses to say (security 5)
+            proxy_headers=False,  # whose word counts is for codehub.web.addresses to say (security 5)
             timeout_graceful_shutdown=_REQUESTS_END_S_MAX,
         )
     )

@@ -1,7 +1,9 @@
 """Why a workspace is where it is: a row and the time in; what comes next, what is waited for and what a person can do out."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum, StrEnum
 
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.judge import unknown_conditions
@@ -21,11 +23,47 @@ from codehub.core.workspace import Workspace
 _ACCEPTS_LOSS = frozenset({ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED})
 
 
+class Ask(StrEnum):
+    """What a person can ask for, as buttons say it."""
+
+    START = "Start"
+    STOP = "Stop"
+    ARCHIVE = "Archive"
+    RECOVER = "Recover"
+    ACCEPT_LOSS = "Recover and accept the loss"
+    KEEP_AWAKE = "Keep awake"
+    UNDELETE = "Undelete"
+    DELETE = "Delete"
+    PURGE = "Purge"
+
+
+class WaitsFor(Enum):
+    """What it waits for, in words for people. The one place for these sentences; facts go into the braces."""
+
+    LOOK = "a look at {conditions}: the backend does not answer"
+    NEXT_PASS = "the controller's next pass"  # noqa: S105  # no password
+    NEXT_TRY = "the next try, in {seconds} s. The last one said: {message}"
+    END_SEEN = "{operation} to be seen as done"
+    PERSON = "a person"
+    REMEDY = "a person. {remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What it waits for, and the facts of the case."""
+
+    on: WaitsFor
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.on.value.format(**self.facts)
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """Something a person can do now. `place` follows the workspace's own path."""
 
-    label: str
+    label: Ask
     method: str
     place: str
 
@@ -33,8 +71,8 @@ class Action:
 @dataclass(frozen=True, slots=True)
 class Explanation:
     operation: Operation
-    why: str
-    waiting_for: str | None
+    why: Why
+    waiting_for: Waiting | None
     since: datetime | None
     actions: tuple[Action, ...]
 
@@ -46,51 +84,54 @@ def explain(workspace: Workspace, now: datetime) -> Explanation:
     actions = tuple(_actions(workspace, now))
     unknown = unknown_conditions(status.conditions, status.operation)
     if unknown:
-        blind = f"a look at {', '.join(unknown)}: the backend does not answer"
-        return Explanation(status.operation, Why.CANNOT_LOOK.value, blind, since, actions)
+        blind = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(unknown)})
+        return Explanation(status.operation, Why.CANNOT_LOOK, blind, since, actions)
     if status.operation is not Operation.NONE:
         return Explanation(status.operation, *_under_way(workspace, now), since, actions)
     chosen = choose(workspace.spec, status, now)
     if isinstance(chosen, Begin):
-        return Explanation(chosen.operation, chosen.why.value, "the controller's next pass", since, actions)
+        return Explanation(chosen.operation, chosen.why, Waiting(WaitsFor.NEXT_PASS), since, actions)
     waiting_for = _remedy(workspace) if isinstance(chosen, Wait) else None
-    return Explanation(Operation.NONE, chosen.why.value, waiting_for, since, actions)
+    return Explanation(Operation.NONE, chosen.why, waiting_for, since, actions)
 
 
-def _under_way(workspace: Workspace, now: datetime) -> tuple[str, str]:
+def _under_way(workspace: Workspace, now: datetime) -> tuple[Why, Waiting]:
     status = workspace.status
     error = status.error_info
     if error is not None and status.retry_at is not None and status.retry_at > now:
-        seconds = (status.retry_at - now).total_seconds()
-        return Why.BACKING_OFF.value, f"the next try, in {seconds:.0f} s. The last one said: {error.message}"
-    return Why.NOT_SEEN_YET.value, f"{status.operation} to be seen as done"
+        seconds = f"{(status.retry_at - now).total_seconds():.0f}"
+        facts = {"seconds": seconds, "message": error.message}
+        return Why.BACKING_OFF, Waiting(WaitsFor.NEXT_TRY, facts)
+    return Why.NOT_SEEN_YET, Waiting(WaitsFor.END_SEEN, {"operation": status.operation})
 
 
-def _remedy(workspace: Workspace) -> str:
+def _remedy(workspace: Workspace) -> Waiting:
     error = workspace.status.error_info
-    return "a person" if error is None else f"a person. {REMEDY[error.reason]}"
+    if error is None:
+        return Waiting(WaitsFor.PERSON)
+    return Waiting(WaitsFor.REMEDY, {"remedy": REMEDY[error.reason], "reason": error.reason})
 
 
 def _actions(workspace: Workspace, now: datetime) -> list[Action]:
     """Return what would be accepted now, and would change something."""
     error = workspace.status.error_info
     asks: list[tuple[Action, Ruling]] = [
-        (Action("Start", "POST", ":start"), rule_wish(workspace, DesiredState.RUNNING)),
-        (Action("Stop", "POST", ":stop"), rule_wish(workspace, DesiredState.STANDBY)),
-        (Action("Archive", "POST", ":archive"), rule_wish(workspace, DesiredState.ARCHIVED)),
-        (Action("Recover", "POST", ":recover"), rule_recovery(workspace, now)),
+        (Action(Ask.START, "POST", ":start"), rule_wish(workspace, DesiredState.RUNNING)),
+        (Action(Ask.STOP, "POST", ":stop"), rule_wish(workspace, DesiredState.STANDBY)),
+        (Action(Ask.ARCHIVE, "POST", ":archive"), rule_wish(workspace, DesiredState.ARCHIVED)),
+        (Action(Ask.RECOVER, "POST", ":recover"), rule_recovery(workspace, now)),
     ]
     if error is not None and error.reason in _ACCEPTS_LOSS:
-        lossy = Action("Recover and accept the loss", "POST", ":recover")
+        lossy = Action(Ask.ACCEPT_LOSS, "POST", ":recover")
         asks.append((lossy, rule_recovery(workspace, now, accept_loss=True)))
     if workspace.status.phase is Phase.RUNNING:
         asks.append(
-            (Action("Keep awake", "POST", ":keep_awake"), rule_keep_awake(workspace, now, seconds=3600))
+            (Action(Ask.KEEP_AWAKE, "POST", ":keep_awake"), rule_keep_awake(workspace, now, seconds=3600))
         )
     if workspace.spec.deleted_at is not None:
-        asks.append((Action("Undelete", "POST", ":undelete"), rule_undeletion(workspace, now)))
+        asks.append((Action(Ask.UNDELETE, "POST", ":undelete"), rule_undeletion(workspace, now)))
     asks += [
-        (Action("Delete", "DELETE", ""), rule_deletion(workspace, now, trash_s=1)),
-        (Action("Purge", "DELETE", "?purge=true"), rule_deletion(workspace, now, trash_s=1, purge=True)),
+        (Action(Ask.DELETE, "DELETE", ""), rule_deletion(workspace, now, trash_s=1)),
+        (Action(Ask.PURGE, "DELETE", "?purge=true"), rule_deletion(workspace, now, trash_s=1, purge=True)),
     ]
     return [action for action, ruling in asks if isinstance(ruling, Accepted)]

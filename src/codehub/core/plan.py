@@ -33,7 +33,7 @@ class Why(Enum):
     )
     MOVES_UP = "Its wish is above where it is."
     MOVES_DOWN = "Its wish is below where it is."
-    NOT_SEEN_YET = "The operation's end was not seen yet: its first unfinished step is done (again)."
+    NOT_SEEN_YET = "It is under way: what it is to bring about was not seen yet."
     SEEN = "What the operation was to bring about was seen."
     TAKEN_OVER = "The operation was begun by a process that is gone: it is taken over under a new id."
     IMPOSSIBLE = "What is seen has made the operation impossible. It is judged anew."

@@ -1,10 +1,11 @@
 """Time to live: whoever has been idle for long enough gets another wish, through the same service as everybody's."""
 
+from codehub.core.idle import UNUSED
 from codehub.core.wishes import Accepted
 from codehub.ports.store import ControllerStore
 from codehub.service.workspaces import By, WorkspaceService
 
-_BY = By("ttl", "Nobody used it for longer than its time to live.")
+_BY = By("ttl", UNUSED)
 
 
 async def put_to_sleep(store: ControllerStore, service: WorkspaceService) -> int:

@@ -135,6 +135,14 @@ class Moving:
     progress: Progress
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A controller, and when it was last heard of."""
+
+    member: Member
+    at: datetime
+
+
 # Says why one more running workspace is refused, or nothing.
 Admit = Callable[[Running], Refused | None]
 
@@ -248,6 +256,9 @@ class ApiStore(Protocol):
 
     async def now(self) -> datetime:
         """Return the database's time."""
+
+    async def members(self) -> Sequence[Heard]:
+        """Return the controllers that were heard of within the hour and have not left, the latest first."""
 
     async def phases(self) -> Mapping[Phase, int]:
         """Return how many workspaces are in each phase."""

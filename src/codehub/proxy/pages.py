@@ -10,7 +10,6 @@ from html import escape
 from typing import Any
 from uuid import UUID
 
-from codehub.core.errors import REMEDY
 from codehub.core.language import preferred_language
 from codehub.core.progress import Progress
 from codehub.core.visit import Page
@@ -18,6 +17,9 @@ from codehub.core.wishes import Refused
 from codehub.core.workspace import Workspace
 from codehub.proxy.targets import Answer
 from codehub.proxy.words import WORDS
+from codehub.web.look import TOKENS
+from codehub.web.measures import progress_words
+from codehub.web.terms import TROUBLE, UNDER_WAY, remedy_words
 
 ACTIONS = "_codehub"
 _REFRESH_S = 2
@@ -28,20 +30,41 @@ _STATUS: Mapping[Page, int] = {
     Page.ERROR: 502,
     Page.LIMIT: 429,
 }
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 1rem/1.6 system-ui, sans-serif; max-width: 34rem; margin: 18vh auto 0; padding: 0 1.5rem; }
-h1 { font-size: 1.5rem; line-height: 1.3; margin: 0 0 .5rem; overflow-wrap: anywhere; }
-p { margin: .5rem 0; overflow-wrap: anywhere; }
-form { display: inline-block; margin: 1rem .75rem 0 0; }
-button { font: inherit; padding: .5rem 1.1rem; border-radius: .5rem; border: 1px solid currentColor; cursor: pointer; }
-button:focus-visible, a:focus-visible { outline: 3px solid Highlight; outline-offset: 2px; }
-progress { width: 100%; height: .75rem; margin-top: 1rem; }
-nav { margin-top: 2rem; }
+_STYLE = f"""
+{TOKENS}
+* {{ box-sizing: border-box; }}
+body {{ margin: 0; background: var(--bg); color: var(--ink); font: 15px/1.55 var(--sans); overflow-wrap: anywhere; }}
+main {{ max-width: 27rem; margin: 14vh auto 2rem; padding: 2rem; background: var(--surface); border: 1px solid var(--line); border-radius: 14px; box-shadow: var(--shadow); }}
+svg {{ display: block; width: 36px; height: 36px; margin-bottom: 1.125rem; }}
+h1 {{ font-size: 1.25rem; line-height: 1.3; letter-spacing: -.015em; font-weight: 650; margin: 0 0 .5rem; }}
+p {{ margin: .375rem 0; color: var(--soft); }}
+#now {{ color: var(--ink); font-weight: 550; margin-top: 1rem; }}
+#far {{ font-size: .8125rem; font-variant-numeric: tabular-nums; min-height: 1.3em; }}
+code {{ font: .8125rem/1.5 var(--mono); color: var(--bad); }}
+form {{ display: inline-block; margin: 1rem .5rem 0 0; }}
+button {{ font: inherit; font-size: .875rem; font-weight: 550; min-height: 2.375rem; padding: .375rem 1rem; border-radius: 8px; border: 1px solid transparent; cursor: pointer; background: var(--accent); color: var(--accent-ink); }}
+a {{ color: var(--accent); text-underline-offset: .15em; }}
+button:focus-visible, a:focus-visible {{ outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 6px; }}
+progress {{ appearance: none; width: 100%; height: 6px; margin: .5rem 0 0; border: 0; border-radius: 6px; overflow: hidden; background: var(--quiet-wash); }}
+progress::-webkit-progress-bar {{ background: var(--quiet-wash); }}
+progress::-webkit-progress-value {{ background: var(--accent); transition: width .4s; }}
+progress::-moz-progress-bar {{ background: var(--accent); }}
+progress:indeterminate {{ background: linear-gradient(90deg, var(--quiet-wash) 30%, var(--accent) 50%, var(--quiet-wash) 70%) 0 0 / 250% 100%; animation: slide 1.6s linear infinite; }}
+progress:indeterminate::-webkit-progress-bar {{ background: transparent; }}
+progress:indeterminate::-moz-progress-bar {{ background: transparent; }}
+@keyframes slide {{ from {{ background-position: 125% 0; }} to {{ background-position: -125% 0; }} }}
+nav {{ margin-top: 1.5rem; font-size: .875rem; }}
+nav a + a {{ margin-left: 1rem; }}
+@media (max-width: 40rem) {{ main {{ margin: 0; min-height: 100vh; border: 0; border-radius: 0; box-shadow: none; padding-top: 16vh; }} }}
+@media (prefers-reduced-motion: reduce) {{ progress:indeterminate {{ animation-duration: 4s; }} }}
 """
+_MARK = (
+    '<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" fill="#4a43d8"/><path d="M12.5 10 7 16l5.5 6M19.5 10 25 '
+    '16l-5.500 6" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" stroke-linejoin="round"/></svg>'
+)
 # Enters when it is ready, and asks again where something else came first; but only once somebody looks at the page.
 _SCRIPT = """
-const main = document.querySelector("main"), now = document.querySelector("#now"), bar = document.querySelector("progress");
+const main = document.querySelector("main"), now = document.querySelector("#now"), bar = document.querySelector("progress"), far = document.querySelector("#far");
 const seen = () => document.visibilityState === "visible" ? Promise.resolve()
   : new Promise(done => document.addEventListener("visibilitychange", done, { once: true }));
 async function follow(version) {
@@ -53,6 +76,7 @@ async function follow(version) {
         version = told.version;
         if (told.moves === false) { await seen(); location.reload(); return; }
         now.textContent = told.words;
+        far.textContent = told.far;
         if (told.total) { bar.max = told.total; bar.value = told.done; } else { bar.removeAttribute("value"); }
         continue;
       }
@@ -76,7 +100,8 @@ _POLICY = (
 _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Not no-referrer: with that a browser sends `Origin: null` with a button's form, which is nobody's own.
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
     "Vary": "Accept-Language",
 }
@@ -85,12 +110,14 @@ _HEADERS: Mapping[str, str] = {
 def waking_page(workspace: Workspace, progress: Progress | None, language: str) -> Answer:
     """Say what is under way. It comes back every two seconds without scripts, and follows live with them."""
     words = _words(language)
-    bar = "<progress></progress>"
+    bar = '<progress aria-labelledby="now"></progress>'
     if progress is not None and progress.total_bytes:
-        bar = f'<progress max="{progress.total_bytes}" value="{progress.done_bytes}"></progress>'
-    body = f"""<p id="now" role="status" aria-live="polite">{escape(words[workspace.status.operation])}</p>
+        bar = f'<progress aria-labelledby="now" max="{progress.total_bytes}" value="{progress.done_bytes}"></progress>'
+    under_way = UNDER_WAY[language][workspace.status.operation]
+    body = f"""<p>{escape(words["waking_why"])}</p>
+<p id="now" role="status" aria-live="polite">{escape(under_way)}</p>
 {bar}
-<p>{escape(words["waking_why"])}</p>"""
+<p id="far">{escape(_far(progress, language))}</p>"""
     follow = f' data-follow="/w/{workspace.id}/{ACTIONS}/progress" data-version="{workspace.status.version}"'
     return _page(Page.WAKING, workspace, language, body, main=follow, script=_SCRIPT)
 
@@ -104,7 +131,8 @@ def told_progress(
         "moves": moves,
         "phase": workspace.status.phase,
         "operation": workspace.status.operation,
-        "words": _words(language)[workspace.status.operation],
+        "words": UNDER_WAY[language][workspace.status.operation],
+        "far": _far(progress, language),
         "done": progress.done_bytes if progress is not None else None,
         "total": progress.total_bytes if progress is not None else None,
     }
@@ -118,15 +146,16 @@ def resting_page(page: Page, workspace: Workspace, language: str) -> Answer:
         Page.PENDING: ("start", "start"),
         Page.ERROR: ("recover", "recover"),
     }[page]
-    why = words[f"{page}_why"]
-    extra = ""
-    if page is Page.ERROR and (error := workspace.status.error_info) is not None:
-        why = why.format(reason=error.reason, message=error.message)
-        extra = f"<p>{escape(REMEDY[error.reason])}</p>"
-    elif page is Page.ERROR:
+    error = workspace.status.error_info
+    if page is not Page.ERROR:
+        why = f"<p>{escape(words[f'{page}_why'])}</p>"
+    elif error is not None:
+        trouble = f"{TROUBLE[language][error.reason]} ({error.reason})"
+        why = f"<p>{escape(trouble)}</p><p><code>{escape(error.message)}</code></p><p>{escape(remedy_words(error.reason, language))}</p>"
+    else:
         why = ""
-    body = f"<p>{escape(why)}</p>{extra}{_button(workspace.id, action, words[label])}"
-    return _page(page, workspace, language, body)
+    link = (f"/workspaces/{workspace.id}", words["details"]) if page is Page.ERROR else None
+    return _page(page, workspace, language, f"{why}{_button(workspace.id, action, words[label])}", link=link)
 
 
 def limit_page(workspace: Workspace, refused: Refused, language: str) -> Answer:
@@ -144,12 +173,16 @@ def limit_page(workspace: Workspace, refused: Refused, language: str) -> Answer:
         _button(UUID(one["id"]), f"stop?then={workspace.id}", words["stop"].format(name=one["name"]))
         for one in listed
     )
-    again = f'<nav><a href="/w/{workspace.id}/">{escape(words["again"])}</a></nav>'
-    return _page(Page.LIMIT, workspace, language, f"<p>{escape(why)}</p>{buttons}{again}")
+    again = (f"/w/{workspace.id}/", words["again"])
+    return _page(Page.LIMIT, workspace, language, f"<p>{escape(why)}</p>{buttons}", link=again)
 
 
 def language_of(accept_language: bytes) -> str:
     return preferred_language(accept_language.decode("latin-1"))
+
+
+def _far(progress: Progress | None, language: str) -> str:
+    return "" if progress is None else progress_words(progress, language)
 
 
 def _words(language: str) -> Mapping[str, str]:
@@ -164,10 +197,18 @@ def _button(workspace_id: UUID, action: str, label: str) -> str:
 
 
 def _page(
-    page: Page, workspace: Workspace, language: str, body: str, *, main: str = "", script: str = ""
+    page: Page,
+    workspace: Workspace,
+    language: str,
+    body: str,
+    *,
+    main: str = "",
+    script: str = "",
+    link: tuple[str, str] | None = None,
 ) -> Answer:
     words = _words(language)
     title = escape(words[page].format(name=workspace.spec.name))
+    more = "" if link is None else f'<a href="{link[0]}">{escape(link[1])}</a>'
     scripted = f"<script>{script}</script>" if script else ""
     refresh = f'<noscript><meta http-equiv="refresh" content="{_REFRESH_S}"></noscript>' if script else ""
     html = f"""<!doctype html>
@@ -178,9 +219,10 @@ def _page(
 {refresh}
 <style>{_STYLE}</style>
 <main{main}>
+{_MARK}
 <h1>{title}</h1>
 {body}
-<nav><a href="/">{escape(words["dashboard"])}</a></nav>
+<nav>{more}<a href="/">{escape(words["dashboard"])}</a></nav>
 </main>
 {scripted}
 </html>

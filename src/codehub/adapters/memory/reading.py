@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codehub.adapters.memory.access import People
@@ -13,7 +14,10 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.wishes import in_trash
 from codehub.core.workspace import Workspace, counts_as_running, is_deleted
-from codehub.ports.store import Feed, FeedEvent, Moving, PageQuery, Position, Recorded
+from codehub.ports.store import Feed, FeedEvent, Heard, Moving, PageQuery, Position, Recorded
+
+if TYPE_CHECKING:
+    from codehub.core.membership import Member
 
 
 class MemoryReading:
@@ -26,6 +30,7 @@ class MemoryReading:
         self._workspaces = people.workspaces
         self._history: list[Recorded] = []
         self._progress: dict[UUID, tuple[UUID, Progress]] = {}
+        self._members: dict[UUID, tuple[Member, datetime]] = {}
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
         await self._faults("load")
@@ -46,6 +51,11 @@ class MemoryReading:
 
     async def now(self) -> datetime:
         return self._now()
+
+    async def members(self) -> Sequence[Heard]:
+        since = self._now() - timedelta(hours=1)
+        heard = [Heard(member, at) for member, at in self._members.values() if at >= since]
+        return sorted(heard, key=lambda one: one.at, reverse=True)
 
     async def phases(self) -> Mapping[Phase, int]:
         return Counter(row.status.phase for row in self._workspaces.values())

@@ -47,7 +47,6 @@ class MemoryStore(MemoryReading):
     ) -> None:
         super().__init__(people or People(), now, faults)
         self._hints = hints
-        self._members: dict[UUID, tuple[Member, datetime]] = {}
         self._keys: dict[tuple[UUID, str], tuple[bytes, UUID]] = {}
         self._last_seq = 0
         self._writes = 0

@@ -9,10 +9,11 @@ from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.known_rows import KnownRows
 from codehub.adapters.postgres.rows import Row
 from codehub.adapters.postgres.sql import statements
+from codehub.core.membership import Member
 from codehub.core.operations import Phase
 from codehub.core.progress import Progress
 from codehub.core.workspace import Workspace
-from codehub.ports.store import Feed, FeedEvent, Moving, PageQuery, Position
+from codehub.ports.store import Feed, FeedEvent, Heard, Moving, PageQuery, Position
 
 if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Pool
@@ -55,6 +56,14 @@ class PostgresReading:
         async with translated():
             now: datetime = await self._pool.fetchval(self._sql["now"])
         return now
+
+    async def members(self) -> Sequence[Heard]:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["members"])
+        return [
+            Heard(Member(row["id"], row["host"], frozenset(row["backends"])), row["heartbeat_at"])
+            for row in rows
+        ]
 
     async def phases(self) -> Mapping[Phase, int]:
         async with translated():

@@ -50,3 +50,7 @@ class Parts:
     checks: Mapping[str, Check] = field(default_factory=dict)
     trusted_proxies: Sequence[IPv4Network | IPv6Network] = ()
     sleep_warning_s: float = 60.0
+    ides: Sequence[str] = ()
+    """What a new workspace can have as its IDE here, the usual one first. None named: whatever codehub knows."""
+    backends: Mapping[str, Check] = field(default_factory=dict)
+    """A look at each backend, for the admins' page of health."""

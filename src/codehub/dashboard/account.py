@@ -1,0 +1,119 @@
+"""Signing in and out, one's password and tokens."""
+
+import math
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from starlette.responses import Response
+
+from codehub.dashboard.face import Caller, Face, local_path, see_other
+from codehub.dashboard.forms import WrongFields, checked, posted, token_fields
+from codehub.dashboard.home import usage
+from codehub.ports.access import UnknownToken
+from codehub.service.access import SignedIn, Throttled
+from codehub.settings import PASSWORD_LENGTH_MIN
+from codehub.web.addresses import client_address
+from codehub.web.asks import LoginBody, PasswordBody, TokenBody
+from codehub.web.cookies import session_cookie
+
+_EXPIRY_DAYS = (7, 30, 90, 365)
+_DAY_S = 86_400
+
+
+async def login_page(face: Face, caller: Caller) -> Response:
+    place = local_path(caller.request.query_params.get("next"))
+    return see_other(place) if caller.known else _login(face, caller, place)
+
+
+async def login(face: Face, caller: Caller) -> Response:
+    given = await posted(caller.request)
+    place = local_path(given.get("next"))
+    username = given.get("username", "").strip()
+    try:
+        body = checked(LoginBody, {"username": username, "password": given.get("password", "")})
+    except WrongFields:
+        return _login(face, caller, place, username, caller.say("login.wrong"), status=401)
+    address = client_address(caller.request, face.parts.trusted_proxies)
+    found = await face.parts.access.login(body.username, body.password, address=address)
+    if isinstance(found, Throttled):
+        wait_s = math.ceil(found.retry_after_s)
+        answer = _login(
+            face, caller, place, username, caller.say("login.throttled", seconds=wait_s), status=429
+        )
+        answer.headers["Retry-After"] = str(wait_s)
+        return answer
+    if not isinstance(found, SignedIn):
+        return _login(face, caller, place, username, caller.say("login.wrong"), status=401)
+    answer = see_other(place)
+    answer.headers["Set-Cookie"] = session_cookie(face.parts.base_url, found.session)
+    return answer
+
+
+def _login(
+    face: Face,
+    caller: Caller,
+    place: str,
+    username: str = "",
+    problem: str | None = None,
+    *,
+    status: int = 200,
+) -> Response:
+    return face.page(caller, "login.html", status=status, next=place, username=username, problem=problem)
+
+
+async def logout(face: Face, caller: Caller) -> Response:
+    await face.parts.access.logout(caller.person)
+    answer = see_other("/login")
+    answer.headers["Set-Cookie"] = session_cookie(face.parts.base_url, None)
+    return answer
+
+
+async def page(face: Face, caller: Caller) -> Response:
+    return await _account(face, caller)
+
+
+async def change_password(face: Face, caller: Caller) -> Response:
+    given = await posted(caller.request)
+    try:
+        body = checked(PasswordBody, {"old": given.get("old", ""), "new": given.get("new", "")})
+    except WrongFields as wrong:
+        return await _account(face, caller, status=422, wrong=wrong.fields)
+    if not await face.parts.access.change_password(caller.person, body.old, body.new):
+        return await _account(face, caller, status=403, wrong={"old"})
+    return await _account(face, caller, said=caller.say("done.password"))
+
+
+async def make_token(face: Face, caller: Caller) -> Response:
+    """Show the token's word, on this one answer and never again."""
+    try:
+        body = checked(TokenBody, token_fields(await posted(caller.request)))
+    except WrongFields as wrong:
+        return await _account(face, caller, status=422, wrong={f"token.{field}" for field in wrong.fields})
+    lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
+    made, word = await face.parts.access.make_token(
+        caller.person, name=body.name, scope=body.scope, lasts=lasts
+    )
+    return await _account(face, caller, status=201, word=word, made=made.id)
+
+
+async def delete_token(face: Face, caller: Caller) -> Response:
+    try:
+        await face.parts.access.delete_token(caller.person, UUID(caller.request.path_params["token_id"]))
+    except (ValueError, UnknownToken):
+        return face.refusal(caller, 404, "error.404")
+    return see_other("/account")
+
+
+async def _account(face: Face, caller: Caller, *, status: int = 200, **values: Any) -> Response:
+    shown = {"wrong": frozenset(), "said": None, "word": None, "made": None} | values
+    return face.page(
+        caller,
+        "account.html",
+        status=status,
+        tokens=await face.parts.access.tokens(caller.person),
+        expiries=[(str(days * _DAY_S), days) for days in _EXPIRY_DAYS],
+        length_min=PASSWORD_LENGTH_MIN,
+        usage=await usage(face, caller),
+        **shown,
+    )

@@ -1,0 +1,137 @@
+"""Buttons: a wish of a person in, what became of it out, as a row, a page's part, or the page to go on with."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+from starlette.responses import Response
+
+from codehub.core.operations import DesiredState
+from codehub.core.wishes import Refusal, Refused
+from codehub.core.workspace import Workspace, is_deleted
+from codehub.dashboard import detail
+from codehub.dashboard.face import Caller, Face, Handler, local_path, see_other
+from codehub.dashboard.forms import posted
+from codehub.dashboard.home import drawn_rows, usage
+from codehub.ports.store import NameTaken, Ruled
+from codehub.service.workspaces import By, WorkspaceService
+
+_AWAKE_S = 3600
+_STATUS = {Refusal.LIMIT_EXCEEDED: 429, Refusal.PRECONDITION_FAILED: 412, Refusal.WORKSPACE_NOT_FOUND: 404}
+Asking = Callable[[WorkspaceService, UUID, By], Awaitable[Ruled]]
+
+
+def wish(word: str, wanted: DesiredState) -> Handler:
+    async def ask(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
+        return await service.set_wish(workspace_id, wanted, by)
+
+    return _button(word, f"Asked to {word} it.", ask)
+
+
+def _button(word: str, reason: str, ask: Asking, *, even_deleted: bool = False) -> Handler:
+    async def press(face: Face, caller: Caller) -> Response:
+        row = await face.find(caller, even_deleted=even_deleted)
+        return await answered(
+            face, caller, word, row, lambda: ask(face.parts.workspaces, row.id, caller.by(reason))
+        )
+
+    return press
+
+
+async def _keep_awake(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
+    return await service.keep_awake(workspace_id, by, seconds=_AWAKE_S)
+
+
+async def _delete(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
+    return await service.delete(workspace_id, by)
+
+
+async def _purge(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
+    return await service.delete(workspace_id, by, purge=True)
+
+
+async def _undelete(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
+    return await service.undelete(workspace_id, by)
+
+
+start = wish("start", DesiredState.RUNNING)
+stop = wish("stop", DesiredState.STANDBY)
+archive = wish("archive", DesiredState.ARCHIVED)
+keep_awake = _button("keep_awake", f"Asked to keep it awake for {_AWAKE_S} s.", _keep_awake)
+delete = _button("delete", "Asked to delete it.", _delete)
+purge = _button("purge", "Asked to purge it.", _purge, even_deleted=True)
+undelete = _button("undelete", "Asked to undelete it.", _undelete, even_deleted=True)
+
+
+async def recover(face: Face, caller: Caller) -> Response:
+    """Losing files takes a tick of its own: a button alone never accepts a loss."""
+    row = await face.find(caller)
+    accept_loss = (await posted(caller.request)).get("accept_loss") == "yes"
+    reason = "Asked to recover it, and to accept what is lost." if accept_loss else "Asked to recover it."
+    service = face.parts.workspaces
+    return await answered(
+        face,
+        caller,
+        "recover",
+        row,
+        lambda: service.recover(row.id, caller.by(reason), accept_loss=accept_loss),
+    )
+
+
+async def answered(
+    face: Face, caller: Caller, word: str, row: Workspace, ask: Callable[[], Awaitable[Ruled]]
+) -> Response:
+    """Say what became of it where it was asked for."""
+    try:
+        ruled = await ask()
+    except NameTaken:
+        return await _shown(face, caller, row, caller.say("no.NAME_TAKEN"), status=409)
+    if isinstance(ruled.ruling, Refused):
+        message = refusal_words(ruled.ruling, ruled.workspace, caller)
+        return await _shown(
+            face, caller, ruled.workspace, message, status=_STATUS.get(ruled.ruling.code, 409)
+        )
+    message = caller.say(f"done.{word}", name=row.spec.name)
+    return await _shown(face, caller, ruled.workspace, message, word=word)
+
+
+async def _shown(
+    face: Face, caller: Caller, row: Workspace, message: str, *, status: int = 200, word: str | None = None
+) -> Response:
+    if not caller.is_partial:
+        if word is None:
+            return face.page(caller, "refusal.html", status=status, message=message, usage=None)
+        back = local_path((await posted(caller.request)).get("back"))
+        return see_other(back)
+    undo = f"/workspaces/{row.id}/undelete" if word == "delete" else None
+    toast: dict[str, Any] = {"message": message, "is_bad": word is None, "undo": undo}
+    if caller.target == "ws" and not is_deleted(row):
+        values = await detail.part_values(face, caller, row)
+        return face.page(
+            caller, "changed.html", status=status, part="workspace", is_fragment=True, toast=toast, **values
+        )
+    (one,) = await drawn_rows(face, caller, [row])
+    in_trash = caller.target.startswith("trash-")
+    return face.page(
+        caller,
+        "changed.html",
+        status=status,
+        part="trash" if in_trash else "row",
+        one=one,
+        is_gone=word in ("purge", "undelete") if in_trash else is_deleted(row),
+        is_all="/admin/" in caller.request.headers.get("hx-current-url", ""),
+        toast=toast,
+        is_fragment=True,
+        usage=await usage(face, caller),
+    )
+
+
+def refusal_words(refused: Refused, row: Workspace | None, caller: Caller) -> str:
+    """Say why not, by the refusal's code, with its facts."""
+    details = refused.details or {}
+    if refused.code is not Refusal.LIMIT_EXCEEDED:
+        return caller.say(f"no.{refused.code}", name="" if row is None else row.spec.name)
+    running = details.get("running")
+    names = ", ".join(str(one["name"]) for one in running) if isinstance(running, list) else ""
+    key = "no.LIMIT_EXCEEDED" if details.get("limit") == "per_user" else "no.LIMIT_TOTAL"
+    return caller.say(key, max=details.get("max"), names=names)

@@ -1,0 +1,115 @@
+"""One workspace: what is happening and why, what was seen, its history, its output."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from codehub.core.conditions import NAMES
+from codehub.core.errors import ErrorReason
+from codehub.core.explain import WaitsFor
+from codehub.core.history import EventKind
+from codehub.core.operations import Operation, Phase
+from codehub.core.workspace import Workspace
+from codehub.dashboard.face import Caller, Face
+from codehub.dashboard.home import drawn_rows, usage
+from codehub.dashboard.shown import EVENT_TONES, TONES, TTL, event_words, track
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.store import Recorded
+from codehub.web.terms import TROUBLE, reason_words, remedy_words, waiting_words, why_words
+
+_HISTORY = 30
+_LINES = 200
+_LOG_BYTES_MAX = 200_000
+_DIGITS_MAX = 18
+_ASKED = frozenset({EventKind.WISH, EventKind.RECOVERY, EventKind.DELETION})
+
+
+async def page(face: Face, caller: Caller) -> Response:
+    end = await face.parts.store.feed_end()
+    row = await face.find(caller)
+    values = await part_values(face, caller, row)
+    if caller.is_partial and caller.target == "ws":
+        return face.page(caller, "workspace.html", **values)
+    return face.page(caller, "detail.html", seq=end.seq, **values)
+
+
+async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, Any]:
+    """Return everything that the page says of a workspace, as it is now."""
+    (one,) = await drawn_rows(face, caller, [row])
+    language, error = caller.language, row.status.error_info
+    waiting = one.told.waiting_for
+    if waiting is not None and waiting.on in (WaitsFor.REMEDY, WaitsFor.END_SEEN):
+        waiting = None  # the problem's own box says it, and so does the bar
+    return {
+        "one": one,
+        "why": why_words(one.told.why, language),
+        "waiting": None if waiting is None else waiting_words(waiting, language),
+        "track": track(row, one.told),
+        "conditions": [(name, getattr(row.status.conditions, name)) for name in NAMES],
+        "names": NAMES,
+        "trouble": None if error is None else TROUBLE[language][error.reason],
+        "remedy": None if error is None else remedy_words(error.reason, language),
+        "is_loss": error is not None
+        and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),
+        "usage": await usage(face, caller),
+        **await _history(face, caller, row, None),
+    }
+
+
+async def history(face: Face, caller: Caller) -> Response:
+    """Answer with the part of the history that is older than the page shows."""
+    row = await face.find(caller)
+    before = caller.request.query_params.get("before", "")
+    values = await _history(
+        face, caller, row, int(before) if before.isdecimal() and len(before) <= _DIGITS_MAX else None
+    )
+    return face.page(caller, "history.html", place=f"/workspaces/{row.id}", **values)
+
+
+async def _history(face: Face, caller: Caller, row: Workspace, before: int | None) -> dict[str, Any]:
+    found = await face.parts.store.history(row.id, limit=_HISTORY + 1, before_seq=before)
+    lines = [_line(recorded, caller) for recorded in told_once(found[:_HISTORY])]
+    return {"lines": lines, "earlier": found[_HISTORY - 1].seq if len(found) > _HISTORY else None}
+
+
+def told_once(found: Sequence[Recorded]) -> list[Recorded]:
+    """Leave out what another line of the same moment says already: that an operation ended, beside where it led; ERROR, beside why."""
+    said = {(one.at, one.event.kind) for one in found}
+
+    def is_said(one: Recorded) -> bool:
+        event = one.event
+        if event.kind is EventKind.OPERATION and event.after == Operation.NONE:
+            return (one.at, EventKind.PHASE) in said
+        return (
+            event.kind is EventKind.PHASE and event.after == Phase.ERROR and (one.at, EventKind.ERROR) in said
+        )
+
+    return [one for one in found if not is_said(one)]
+
+
+def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
+    event = recorded.event
+    is_asked = event.kind in _ASKED and event.actor != TTL
+    return {
+        "at": recorded.at,
+        "tone": TONES[event.after or ""] if event.kind is EventKind.PHASE else EVENT_TONES[event.kind],
+        "words": event_words(event, caller.say, caller.language),
+        # What a person asked for is said already; what of its settings they changed is not.
+        "reason": None
+        if is_asked and event.before != event.after
+        else reason_words(event.reason, caller.language),
+    }
+
+
+async def logs(face: Face, caller: Caller) -> Response:
+    row = await face.find(caller)
+    instances = face.parts.instances.get(row.spec.instance_backend)
+    text, is_away = "", instances is None
+    if instances is not None:
+        try:
+            parts = [part async for part in instances.logs(row.id, tail=_LINES)]
+            text = b"".join(parts)[-_LOG_BYTES_MAX:].decode("utf-8", "replace")
+        except BackendUnreachable:
+            is_away = True
+    return face.page(caller, "logs.html", text=text, is_away=is_away)

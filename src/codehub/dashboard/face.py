@@ -1,0 +1,239 @@
+"""The dashboard's door and its pen: a request in, who asks and in which language out; a template and its values in, a page out.
+
+Refuses whoever is not signed in, is no admin where one is needed, or was sent by another site's page.
+"""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+from urllib.parse import quote, urlsplit
+from uuid import UUID
+
+import structlog
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import Response
+
+from codehub.core.access import Person, is_foreign, may_manage
+from codehub.core.language import preferred_language
+from codehub.core.workspace import Workspace, is_deleted
+from codehub.dashboard import assets
+from codehub.dashboard.words import Say, speaker
+from codehub.ports.backends import BackendUnreachable
+from codehub.ports.store import StoreUnavailable, UnknownWorkspace
+from codehub.service.access import SESSION_COOKIE
+from codehub.service.workspaces import By
+from codehub.web.measures import WORDS as MEASURES
+from codehub.web.measures import relative, span
+from codehub.web.parts import Parts
+
+log = structlog.get_logger()
+
+_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    # Not no-referrer: with that a browser sends `Origin: null` with a form, which is nobody's own.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Vary": "Accept-Language, Accept-Encoding",
+}
+_PACKED_FROM, _PACKING = 1000, 4
+_SAFE = frozenset({"GET", "HEAD"})
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("codehub.dashboard"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.globals["asset"] = assets.address
+
+
+class Door(Enum):
+    """Who may come in."""
+
+    ANYBODY = "anybody"
+    PERSON = "person"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A request as a page needs it. `person` is None only where anybody may come in."""
+
+    request: Request
+    known: Person | None
+    language: str
+    say: Say
+    now: datetime
+
+    @property
+    def person(self) -> Person:
+        assert self.known is not None
+        return self.known
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a script asks for a part of the page it is on."""
+        return self.request.headers.get("hx-request") == "true"
+
+    @property
+    def target(self) -> str:
+        return self.request.headers.get("hx-target", "")
+
+    def by(self, reason: str) -> By:
+        return By(self.person.user.username, reason, self.request.state.request_id)
+
+
+class Turned(Exception):
+    """The caller is sent away, with this answer."""
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__(answer.status_code)
+        self.answer = answer
+
+
+Handler = Callable[["Face", Caller], Awaitable[Response]]
+
+
+class Face:
+    """What every page stands on."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    def guarded(self, handler: Handler, door: Door) -> Callable[[Request], Awaitable[Response]]:
+        """Return what answers requests: the handler behind its door. Whatever is away is said so on a page."""
+
+        async def answer(request: Request) -> Response:
+            language = preferred_language(request.headers.get("accept-language", ""))
+            try:
+                caller = await self._let_in(request, language, door)
+                return await handler(self, caller)
+            except Turned as turned:
+                return turned.answer
+            except UnknownWorkspace:  # it went while we looked
+                return self._plain(request, language, "error.404.workspace", 404)
+            except (StoreUnavailable, BackendUnreachable) as away:
+                log.warning("dashboard_blind", reason=str(away))
+                return self._plain(request, language, "error.503", 503)
+
+        return answer
+
+    # The door
+
+    async def _let_in(self, request: Request, language: str, door: Door) -> Caller:
+        is_change = request.method not in _SAFE
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        if is_change and is_foreign(origin, site, self.parts.base_url):
+            facts = {"base": self.parts.base_url}
+            raise Turned(self._plain(request, language, "error.403.foreign", 403, **facts))
+        access, store = self.parts.access, self.parts.store
+        person, now = await asyncio.gather(
+            access.authenticate(request.cookies.get(SESSION_COOKIE), None), store.now()
+        )
+        if person is None and door is not Door.ANYBODY:
+            raise Turned(_to_login(request))
+        caller = Caller(request, person, language, speaker(language), now)
+        if door is Door.ADMIN and not caller.person.is_admin:
+            raise Turned(self.refusal(caller, 403, "error.403.admin"))
+        return caller
+
+    async def find(self, caller: Caller, *, even_deleted: bool = False) -> Workspace:
+        """Find the workspace that the path names, if the caller may see it."""
+        try:
+            row = await self.parts.store.get(UUID(caller.request.path_params["workspace_id"]))
+        except (ValueError, UnknownWorkspace):
+            raise Turned(self.refusal(caller, 404, "error.404.workspace")) from None
+        if not may_manage(caller.person, row.spec.owner_user_id):
+            raise Turned(self.refusal(caller, 403, "error.403"))
+        if is_deleted(row) and not even_deleted:
+            raise Turned(self.refusal(caller, 404, "error.404.workspace"))
+        return row
+
+    # The pen
+
+    def page(self, caller: Caller, template: str, *, status: int = 200, **values: Any) -> Response:
+        """Draw a page, or a part of one. It is packed, but for the one that may show a secret beside what others can influence (BREACH)."""
+        body, headers = self.drawn(caller, template, **values).encode(), self._headers(caller.language)
+        accepted = caller.request.headers.get("accept-encoding", "")
+        if template != "account.html" and "gzip" in accepted and len(body) > _PACKED_FROM:
+            body = gzip.compress(body, _PACKING, mtime=0)
+            headers["Content-Encoding"] = "gzip"
+        return Response(body, status, headers, "text/html")
+
+    def drawn(self, caller: Caller, template: str, **values: Any) -> str:
+        language, now = caller.language, caller.now
+        return _TEMPLATES.get_template(template).render(
+            say=caller.say,
+            language=language,
+            me=caller.known,
+            now=now,
+            stamp=_stamp,
+            relative=lambda at: relative(at, now, language),
+            span=lambda seconds: span(seconds, language),
+            units=json.dumps(MEASURES[language], ensure_ascii=False),
+            path=caller.request.url.path,
+            **values,
+        )
+
+    def refusal(self, caller: Caller, status: int, key: str, **facts: object) -> Response:
+        return self.page(caller, "refusal.html", status=status, message=caller.say(key, **facts), usage=None)
+
+    def _plain(self, request: Request, language: str, key: str, status: int, **facts: object) -> Response:
+        """A page for when not even the time can be asked for."""
+        say = speaker(language)
+        page = _TEMPLATES.get_template("plain.html").render(
+            say=say, language=language, message=say(key, **facts), again=request.url.path
+        )
+        headers = self._headers(language) | ({"Retry-After": "2"} if status == 503 else {})  # noqa: PLR2004
+        return Response(page, status, headers, "text/html")
+
+    @staticmethod
+    def _headers(language: str) -> dict[str, str]:
+        return {**_HEADERS, "Content-Language": language}
+
+
+def local_path(text: str | None) -> str:
+    """Return where to go next, if it is a place of ours; else home (security 7)."""
+    if (
+        not text
+        or not text.startswith("/")
+        or text.startswith("//")
+        or "\\" in text
+        or not text.isprintable()
+    ):
+        return "/"
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "/"
+    return "/" if parts.scheme or parts.netloc else text
+
+
+def see_other(place: str) -> Response:
+    return Response(status_code=303, headers={"Location": place, "Cache-Control": "no-store"})
+
+
+def _to_login(request: Request) -> Response:
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.headers.get("hx-request") == "true":
+        shown = urlsplit(request.headers.get("hx-current-url", "/")).path or "/"
+        return Response(status_code=401, headers={"HX-Redirect": f"/login?next={quote(local_path(shown))}"})
+    if request.method not in _SAFE or here == "/":
+        return see_other("/login")
+    return see_other(f"/login?next={quote(here)}")
+
+
+def _stamp(at: datetime) -> str:
+    """Return a time as `<time datetime>` wants it."""
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,143 @@
+"""Lists: one's own workspaces, everybody's, the trash; and single rows, for what changes while somebody looks."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from starlette.responses import Response
+
+from codehub.core.access import may_manage
+from codehub.core.operations import Operation, Phase
+from codehub.core.workspace import Workspace, is_deleted
+from codehub.dashboard.face import Caller, Face
+from codehub.dashboard.shown import Shown, shown
+from codehub.ports.store import PageQuery
+
+PAGE = 50
+_ROWS_MAX = 200
+_WORDS_LENGTH_MAX = 255
+_MOVES_BYTES = frozenset({Operation.ARCHIVING, Operation.RESTORING, Operation.STARTING})
+FILTERS = (Phase.RUNNING, Phase.STANDBY, Phase.ARCHIVED, Phase.PENDING, Phase.ERROR)
+
+
+async def page(face: Face, caller: Caller) -> Response:
+    return await _list(face, caller, is_all=False)
+
+
+async def everybody(face: Face, caller: Caller) -> Response:
+    return await _list(face, caller, is_all=True)
+
+
+async def _list(face: Face, caller: Caller, *, is_all: bool) -> Response:
+    query = _query(caller, is_all=is_all)
+    end = await face.parts.store.feed_end()
+    rows = await face.parts.store.page(query)
+    is_more = len(rows) > PAGE
+    found = await drawn_rows(face, caller, rows[:PAGE])
+    values: dict[str, Any] = {
+        "rows": found,
+        "is_all": is_all,
+        "words": query.words or "",
+        "phase": query.phase,
+        "phases": FILTERS,
+        "more": _more(caller, rows[PAGE - 1].id) if is_more else None,
+        "is_filtered": bool(query.words or query.phase),
+    }
+    if caller.is_partial and caller.target in ("list", "more"):
+        return face.page(caller, "rows.html" if caller.target == "more" else "list.html", **values)
+    return face.page(caller, "home.html", seq=end.seq, usage=await usage(face, caller), **values)
+
+
+async def rows(face: Face, caller: Caller) -> Response:
+    """Answer with the rows that are asked for, as they are now; one that is gone, or fits no more, is left out."""
+    asked = caller.request.query_params
+    is_all = asked.get("owner") == "all" and caller.person.is_admin
+    ids = {one for text in asked.getlist("id")[:_ROWS_MAX] if (one := _uuid(text)) is not None}
+    query = _query(caller, is_all=is_all)
+    found, used = await asyncio.gather(face.parts.store.several(ids), usage(face, caller))
+    fitting = [
+        row
+        for row in found.values()
+        if may_manage(caller.person, row.spec.owner_user_id)
+        and (is_all or row.spec.owner_user_id == caller.person.id)
+        and not is_deleted(row)
+        and _fits(row, query)
+    ]
+    return face.page(
+        caller,
+        "rows.html",
+        rows=await drawn_rows(face, caller, fitting),
+        is_all=is_all,
+        more=None,
+        is_fragment=True,
+        usage=used,
+    )
+
+
+async def trash(face: Face, caller: Caller) -> Response:
+    query = PageQuery(_ROWS_MAX, owner_user_id=caller.person.id, deleted=True)
+    found = await drawn_rows(face, caller, await face.parts.store.page(query))
+    return face.page(caller, "trash.html", rows=found, usage=await usage(face, caller))
+
+
+async def drawn_rows(face: Face, caller: Caller, rows: Sequence[Workspace]) -> list[Shown]:
+    """Return rows with what a page says of them: whose they are, and how far they are."""
+    store = face.parts.store
+    others = {row.spec.owner_user_id for row in rows} - {caller.person.id}
+    names = await store.usernames(others) if others else {}
+    moving = [row.id for row in rows if row.status.operation in _MOVES_BYTES]
+    progress = await store.progress(moving) if moving else {}
+    return [
+        shown(
+            row,
+            caller.person,
+            caller.now,
+            caller.language,
+            caller.say,
+            owner=names.get(row.spec.owner_user_id, caller.person.user.username),
+            progress=progress.get(row.id),
+            warning_s=face.parts.sleep_warning_s,
+        )
+        for row in rows
+    ]
+
+
+async def usage(face: Face, caller: Caller) -> tuple[int, int]:
+    return await face.parts.store.count_running(caller.person.id), face.parts.limits.per_user
+
+
+def _query(caller: Caller, *, is_all: bool) -> PageQuery:
+    asked = caller.request.query_params
+    words = asked.get("q", "").replace("\0", "")[:_WORDS_LENGTH_MAX].strip()
+    phase = asked.get("phase", "")
+    return PageQuery(
+        limit=PAGE + 1,
+        owner_user_id=None if is_all else caller.person.id,
+        before_id=_uuid(asked.get("cursor", "")),
+        words=words or None,
+        phase=Phase(phase) if phase in FILTERS else None,
+    )
+
+
+def _fits(row: Workspace, query: PageQuery) -> bool:
+    """Whether a row belongs into a list that is filtered like this; the store decides the same for whole pages."""
+    if query.phase is not None and row.status.phase is not query.phase:
+        return False
+    text = f"{row.spec.name}\n{row.spec.description or ''}".lower()
+    return query.words is None or query.words.lower() in text
+
+
+def _more(caller: Caller, last: UUID) -> str:
+    kept = {
+        key: value for key, value in caller.request.query_params.items() if key in ("q", "phase") and value
+    }
+    return f"{caller.request.url.path}?{urlencode({**kept, 'cursor': str(last)})}"
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        return None

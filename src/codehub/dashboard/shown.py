@@ -1,0 +1,222 @@
+"""A workspace as people are shown it: a row and the time in, words and what can be done out. Pure: what it says is what the core says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from codehub.core.access import Person, may_enter
+from codehub.core.errors import ErrorReason
+from codehub.core.explain import Ask, Explanation, explain
+from codehub.core.history import Event, EventKind
+from codehub.core.idle import sleeps_at, sleeps_soon
+from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase
+from codehub.core.plan import Why
+from codehub.core.progress import Progress
+from codehub.core.workspace import Workspace, display
+from codehub.dashboard.words import Say
+from codehub.web.measures import percent, progress_words
+from codehub.web.terms import TROUBLE, UNDER_WAY, why_words
+
+# Stages that are called like their operation: to say so beside it would say it twice.
+_PLAIN = frozenset({"archive", "restore"})
+# Who asks in the history when nobody does.
+TTL = "ttl"
+# How each state looks: the name of a colour, never the only sign of it.
+TONES: Mapping[str, str] = {
+    "PENDING": "quiet",
+    "ARCHIVED": "quiet",
+    "STANDBY": "info",
+    "RUNNING": "good",
+    "ERROR": "bad",
+    "DELETED": "quiet",
+    "DELETING": "warn",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    row: Workspace
+    told: Explanation
+    owner: str
+    is_mine: bool
+    state: str
+    tone: str
+    label: str
+    note: str | None
+    """What is under way, or what is wrong; None while it rests."""
+    is_moving: bool
+    doing: str | None
+    """The operation under way, as a word."""
+    progress: Progress | None
+    moved: str | None
+    """How far bytes have moved, in words."""
+    sleeps_at: datetime | None
+    is_sleepy: bool
+    """It sleeps so soon that its owner should be told."""
+
+    @property
+    def badge(self) -> str:
+        """The word for where it is, or for what is being done about it."""
+        return self.label if self.doing is None else self.doing
+
+    @property
+    def aside(self) -> str | None:
+        """What stands beside the badge: how far it is, if that is known."""
+        if self.doing is None:
+            return self.note
+        return self.moved
+
+    @property
+    def percent(self) -> int | None:
+        return None if self.progress is None else percent(self.progress)
+
+    @property
+    def key(self) -> str:
+        return f"ws-{self.row.id}"
+
+    @property
+    def place(self) -> str:
+        return f"/workspaces/{self.row.id}"
+
+    @property
+    def entry(self) -> str:
+        return f"/w/{self.row.id}/"
+
+    def can(self, ask: str) -> bool:
+        return Ask[ask] in (action.label for action in self.told.actions)
+
+    @property
+    def primary(self) -> str | None:
+        """The one thing a person most likely wants next."""
+        if self.state == "DELETING":
+            return "undo" if self.can("UNDELETE") else None
+        if self.state == "ERROR":
+            return "look"
+        if not self.is_mine:
+            return None
+        if self.is_moving:
+            return "open" if self.row.spec.desired_state is DesiredState.RUNNING else None
+        if self.state in ("RUNNING", "STANDBY"):
+            return "open"
+        return {"ARCHIVED": "restore", "PENDING": "start"}.get(self.state)
+
+
+def shown(
+    row: Workspace,
+    person: Person,
+    now: datetime,
+    language: str,
+    say: Say,
+    *,
+    owner: str = "",
+    warning_s: float = 0.0,
+    progress: Progress | None = None,
+) -> Shown:
+    told = explain(row, now)
+    state = display(row)
+    note, tone, is_moving = _note(row, told, language), TONES[state], told.operation is not Operation.NONE
+    if told.why is Why.CANNOT_LOOK:
+        tone, is_moving = "warn", False
+    elif is_moving and state != "DELETING":
+        tone = "moving"
+    return Shown(
+        row=row,
+        told=told,
+        owner=owner,
+        is_mine=may_enter(person.id, row.spec.owner_user_id),
+        state=state,
+        tone=tone,
+        label=say(f"phase.{state}"),
+        note=note,
+        is_moving=is_moving,
+        doing=say(f"doing.{row.status.operation}")
+        if is_moving and tone == "moving" and row.status.operation != "NONE"
+        else None,
+        progress=progress if is_moving else None,
+        moved=None
+        if progress is None or not is_moving
+        else progress_words(progress, language, saying=progress.stage not in _PLAIN),
+        sleeps_at=sleeps_at(row),
+        is_sleepy=sleeps_soon(row, now, warning_s=warning_s) is not None,
+    )
+
+
+def _note(row: Workspace, told: Explanation, language: str) -> str | None:
+    if told.why in (Why.CANNOT_LOOK, Why.BACKING_OFF):
+        return why_words(told.why, language)
+    if row.status.operation is not Operation.NONE:
+        return UNDER_WAY[language][row.status.operation]
+    if told.operation is not Operation.NONE:
+        return UNDER_WAY[language][Operation.NONE]
+    if row.status.phase is Phase.ERROR and row.status.error_info is not None:
+        return TROUBLE[language][row.status.error_info.reason]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One of the places on the way up, and what it has to do with the workspace now."""
+
+    phase: Phase
+    is_here: bool
+    is_wanted: bool
+    is_next: bool
+
+
+def track(row: Workspace, told: Explanation) -> tuple[Stop, ...]:
+    """Return the lifecycle as a line of stops: where it is, where it goes next, where it should be."""
+    here, wish = row.status.phase, Phase(row.spec.desired_state.value)
+    if here is Phase.ARCHIVED and wish is Phase.PENDING:
+        wish = Phase.ARCHIVED  # "hold nothing active" is satisfied there
+    ahead = MOVES[told.operation].target if told.operation is not Operation.NONE else None
+    is_leaving = row.spec.deleted_at is not None
+    return tuple(
+        Stop(phase, phase is here, phase is wish and not is_leaving, phase is ahead) for phase in LEVEL
+    )
+
+
+# What has words of its own; everything else is `event.` and its kind.
+_SPECIAL: Mapping[tuple[EventKind, str | None], str] = {
+    (EventKind.OPERATION, Operation.NONE): "event.operation.end",
+    (EventKind.ERROR, None): "event.error.end",
+    (EventKind.RECOVERY, "accept_loss"): "event.recovery.loss",
+    (EventKind.DELETION, "purge"): "event.deletion.purge",
+    (EventKind.DELETION, None): "event.deletion.end",
+}
+
+
+def event_words(event: Event, say: Say, language: str) -> str:
+    """Return a line of the history as a sentence."""
+    key = _SPECIAL.get((event.kind, event.after), f"event.{event.kind}")
+    if event.kind is EventKind.WISH and event.before in (None, event.after):
+        key = "event.made" if event.before is None else "event.settings"
+    return say(
+        key,
+        actor=say("actor.ttl") if event.actor == TTL else event.actor,
+        before=_noun(event.kind, event.before, say, language),
+        after=_noun(event.kind, event.after, say, language),
+    )
+
+
+def _noun(kind: EventKind, word: str | None, say: Say, language: str) -> str:
+    if word is None:
+        return ""
+    match kind:
+        case EventKind.OPERATION:
+            return say(f"op.{word}")
+        case EventKind.WISH | EventKind.PHASE:
+            return say(f"phase.{word}")
+        case EventKind.ERROR:
+            return TROUBLE[language][ErrorReason(word)]
+        case _:
+            return word
+
+
+EVENT_TONES: Mapping[EventKind, str] = {
+    EventKind.WISH: "accent",
+    EventKind.OPERATION: "moving",
+    EventKind.PHASE: "good",
+    EventKind.ERROR: "bad",
+    EventKind.RECOVERY: "accent",
+    EventKind.DELETION: "warn",
+}

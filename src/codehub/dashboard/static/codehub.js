@@ -1,0 +1,222 @@
+// What the dashboard does beside htmx: it follows events, keeps times true, and says when it can't. It decides nothing.
+"use strict";
+(() => {
+  const body = document.body, units = JSON.parse(body.dataset.units || "{}");
+  const skew = Date.now() - Date.parse(body.dataset.now); // this machine's clock may be wrong: the server's counts
+  const now = () => Date.now() - skew;
+  const fill = (text, facts) => text.replace(/\{(\w+)\}/g, (_, key) => facts[key]);
+
+  // Times: the same rule as words.span and words.relative.
+  const span = (seconds) => {
+    for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
+      if (seconds < size && unit !== "s") continue;
+      const n = Math.floor(seconds / size);
+      return unit === "d" && n === 1 ? units["unit.d.1"] : fill(units["unit." + unit], { n });
+    }
+  };
+  const paint = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+  const tick = (root = document) => {
+    for (const time of root.querySelectorAll("time[data-rel], time[data-left]")) {
+      const left = (Date.parse(time.dateTime) - now()) / 1000;
+      if ("left" in time.dataset) paint(time, span(Math.max(left, 0)));
+      else paint(time, Math.abs(left) < 5 ? units.now : fill(left > 0 ? units.in : units.ago, { t: span(Math.abs(left)) }));
+    }
+  };
+  setInterval(tick, 1000);
+
+  // What comes from the server takes the place of what has its id. An open menu and the focus stay.
+  const place = (html) => {
+    const made = document.createElement("template");
+    made.innerHTML = html;
+    const came = new Set();
+    for (const fresh of [...made.content.children]) {
+      came.add(fresh.id);
+      const old = document.getElementById(fresh.id), held = document.activeElement;
+      fresh.removeAttribute("hx-swap-oob");
+      if (old) {
+        if (old.querySelector(".htmx-request")) { // an answer is on its way, maybe of an older state: look again after it
+          const id = old.dataset.id || body.dataset.only;
+          setTimeout(() => { due.add(id); ask(); }, 100);
+          continue;
+        }
+        const open = [...old.querySelectorAll("details[open][id]")].map((one) => one.id);
+        const focus = old.contains(held) ? held.id : "", ticked = [...old.querySelectorAll("input[id]:checked")].map((one) => one.id);
+        const scrolls = old.querySelector("#d-sure") && focus;
+        const isElsewhere = old.dataset.state !== fresh.dataset.state;
+        old.replaceWith(fresh);
+        if (isElsewhere) htmx.trigger("#logs", "fresh");
+        for (const id of open) { const menu = document.getElementById(id); if (menu) { menu.open = true; menu.closest(".row")?.classList.add("open"); } }
+        for (const id of ticked) { const box = document.getElementById(id); if (box) box.checked = true; }
+        if (focus) document.getElementById(focus)?.focus({ preventScroll: !scrolls });
+      } else if (fresh.matches("li.row")) {
+        const rows = [...document.querySelectorAll(".rows > .row")];
+        const after = rows.find((row) => row.dataset.id < fresh.dataset.id); // ids are ordered by time, the newest comes first
+        const end = document.getElementById("more");
+        if (after) after.before(fresh);
+        else if (!end) document.querySelector(".rows")?.append(fresh);
+        else continue; // it belongs to a page that is not loaded yet
+      } else continue;
+      htmx.process(fresh);
+      tick(fresh);
+    }
+    return came;
+  };
+
+  // A list without rows says so.
+  const count = () => { for (const list of document.querySelectorAll("ul.rows")) list.parentElement.classList.toggle("bare", !list.querySelector(".row")); };
+
+  // Rows that changed are asked for together: one request at a time, the next one takes all that came meanwhile.
+  const due = new Set();
+  let asking = false;
+  const ask = async () => {
+    if (asking || !due.size) return;
+    asking = true;
+    const ids = [...due].slice(0, 100);
+    ids.forEach((id) => due.delete(id));
+    try {
+      if (body.dataset.part) place(await get(body.dataset.part, "ws"));
+      else {
+        const address = new URL(body.dataset.rows, location.href);
+        for (const key of ["q", "phase"]) {
+          const value = new URLSearchParams(location.search).get(key);
+          if (value) address.searchParams.set(key, value);
+        }
+        ids.forEach((id) => address.searchParams.append("id", id));
+        const came = place(await get(address, "rows"));
+        for (const id of ids) if (!came.has("ws-" + id)) document.getElementById("ws-" + id)?.remove();
+        count();
+      }
+    } catch (failed) {
+      if (failed instanceof Gone) location.assign("/");
+      else { ids.forEach((id) => due.add(id)); await new Promise((done) => setTimeout(done, 1000)); }
+    }
+    asking = false;
+    ask();
+  };
+  class Gone extends Error {}
+  const get = async (address, target) => {
+    const answer = await fetch(address, { headers: { "HX-Request": "true", "HX-Target": target, "HX-Current-URL": location.href } });
+    if (answer.status === 401) { location.assign("/login?next=" + encodeURIComponent(location.pathname)); await new Promise(() => {}); }
+    if (answer.status === 404 || answer.status === 403) throw new Gone();
+    if (!answer.ok) throw new Error(answer.status);
+    return answer.text();
+  };
+
+  // Everything anew: after a time in which events may have been missed.
+  const catchUp = async () => {
+    if (body.dataset.part) { due.add(body.dataset.only); ask(); return; }
+    const rows = [...document.querySelectorAll(".rows > .row")].map((row) => row.dataset.id);
+    rows.forEach((id) => due.add(id));
+    ask();
+    const made = document.createElement("template");
+    made.innerHTML = await get(location.href, "list"); // and what is new
+    for (const row of made.content.querySelectorAll(".row")) if (!document.getElementById(row.id)) due.add(row.dataset.id);
+    ask();
+  };
+
+  // Events. A hidden tab holds no connection: browsers give six to a site, and a person may have more tabs.
+  const SILENCE_MS = 45000, PATIENCE_MS = 1500;
+  const lost = document.getElementById("lost");
+  let stream = null, begun = false, heard = 0, wait = 500, missed = false, doubt = 0;
+  const say = (isLost) => {
+    clearTimeout(doubt);
+    if (isLost) { missed = true; doubt = setTimeout(() => { lost.hidden = false; body.classList.add("offline"); }, PATIENCE_MS); }
+    else { lost.hidden = true; body.classList.remove("offline"); }
+  };
+  const hear = (event) => {
+    heard = Date.now();
+    if (!begun && event.type === "heartbeat") { // it says where the stream begins: something may have happened since the page was drawn
+      begun = true;
+      if (event.lastEventId !== body.dataset.seq) catchUp().catch(() => {});
+    }
+    const told = JSON.parse(event.data);
+    if (!told.id || (body.dataset.only && told.id !== body.dataset.only)) return;
+    due.add(told.id);
+    ask();
+  };
+  const close = () => { stream?.close(); stream = null; };
+  const open = () => {
+    if (stream || document.hidden) return;
+    heard = Date.now();
+    stream = new EventSource(body.dataset.follow);
+    stream.onopen = () => {
+      heard = Date.now(); wait = 500; say(false);
+      body.dataset.live = "yes";
+      if (missed) { missed = false; catchUp().catch(() => say(true)); }
+    };
+    stream.onerror = () => {
+      say(true);
+      delete body.dataset.live;
+      if (stream?.readyState !== EventSource.CLOSED) return;
+      again();
+      get("/api/v1/session", "").catch(() => {}); // if it is the session that ended, this leads to the door
+    };
+    for (const kind of ["workspace_updated", "workspace_deleted", "workspace_progress", "workspace_sleeping_soon", "heartbeat"]) {
+      stream.addEventListener(kind, hear);
+    }
+  };
+  const again = () => {
+    close();
+    missed = true;
+    setTimeout(open, wait);
+    wait = Math.min(wait * 2, 10000);
+  };
+  if (body.dataset.follow) {
+    open();
+    setInterval(() => { if (stream && Date.now() - heard > SILENCE_MS) { say(true); again(); } }, 5000);
+    addEventListener("offline", () => { say(true); });
+    addEventListener("online", () => { close(); missed = true; open(); });
+    let hiding = 0;
+    document.addEventListener("visibilitychange", () => {
+      clearTimeout(hiding);
+      if (document.hidden) hiding = setTimeout(() => { close(); missed = true; }, 10000);
+      else open();
+    });
+    addEventListener("pagehide", close);
+    addEventListener("pageshow", (event) => { if (event.persisted) { missed = true; open(); } });
+  }
+
+  // Menus close by Escape, by a click elsewhere, and by a choice.
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target) || event.target.closest(".drop button[formaction]")) menu.open = false;
+    }
+    const dismiss = event.target.closest("[data-dismiss]");
+    if (dismiss) dismiss.closest(".toast").remove();
+    const copy = event.target.closest("[data-copy]");
+    if (copy) navigator.clipboard?.writeText(document.querySelector(copy.dataset.copy).textContent).then(() => { copy.textContent = copy.dataset.done; });
+    const sure = event.target.closest("[data-sure]");
+    if (sure && !confirm(sure.dataset.sure)) { event.preventDefault(); event.stopPropagation(); }
+  }, true);
+  document.addEventListener("toggle", (event) => event.target.closest?.(".row")?.classList.toggle("open", event.target.open), true); // see .row.open
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
+
+  // A form that leaves the page is sent once, however often its button is pressed.
+  document.addEventListener("submit", (event) => {
+    const pressed = event.submitter;
+    if (pressed && !event.target.hasAttribute("hx-post") && !event.target.hasAttribute("hx-get")) setTimeout(() => { pressed.disabled = true; });
+  });
+  addEventListener("pageshow", () => document.querySelectorAll("button:disabled").forEach((one) => { one.disabled = false; }));
+
+  // Toasts go by themselves, but not while somebody is at them.
+  const leave = (toast) => {
+    const stay = toast.querySelector("[hx-post]") ? 15000 : 6000;
+    const go = () => (toast.matches(":hover, :focus-within") ? setTimeout(go, 2000) : toast.remove());
+    setTimeout(go, stay);
+  };
+  const toasts = document.getElementById("toasts");
+  new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((one) => one.classList && leave(one)))).observe(toasts, { childList: true });
+  const complain = () => {
+    const toast = document.createElement("div");
+    toast.className = "toast bad";
+    toast.textContent = body.dataset.failed;
+    toasts.append(toast);
+  };
+  document.addEventListener("htmx:sendError", complain);
+  document.addEventListener("htmx:responseError", complain);
+  document.addEventListener("htmx:afterSwap", () => { tick(); count(); });
+  document.addEventListener("htmx:afterRequest", (event) => event.target.closest?.(".toast")?.remove());
+})();

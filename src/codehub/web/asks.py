@@ -1,0 +1,153 @@
+"""What may come in, checked, whichever face it comes to: the shapes of wire.md's requests. Unknown fields are refused."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from codehub.core.access import Role, Scope
+from codehub.core.operations import DesiredState
+from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.settings import PASSWORD_LENGTH_MIN, Ide
+
+_INT32_MAX = 2_147_483_647
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("it contains a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it contains half of a character (a lone surrogate)") from None
+    return text
+
+
+def _one_line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError("it contains a control character")
+    if not text.strip():
+        raise ValueError("it is empty")
+    return _storable(text)
+
+
+def _person_s_name(text: str) -> str:
+    if text.lower() in ("me", "all"):
+        raise ValueError("this word has a meaning of its own")
+    return text
+
+
+def _whole(value: object) -> object:
+    """Take a whole number however JSON writes it, and nothing that merely looks like one."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise ValueError("it must be a whole number")
+    return value
+
+
+def _shown(pattern: str) -> Any:
+    """A pattern for the document alone: the validator beside it gives the better words."""
+    return {"pattern": pattern}
+
+
+_NO_NUL = _shown(r"^[^\x00]*$")
+_LINE = _shown(r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$")
+_NAME_OF_PERSON = _shown(r"^(?!([Mm][Ee]|[Aa][Ll][Ll])$)[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")
+Text = Annotated[str, Field(max_length=10_000, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
+Name = Annotated[str, Field(min_length=1, max_length=255, json_schema_extra=_LINE), AfterValidator(_one_line)]
+Query = Annotated[str, Field(max_length=255, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
+Username = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", max_length=64, json_schema_extra=_NAME_OF_PERSON),
+    AfterValidator(_person_s_name),
+]
+Password = Annotated[
+    str,
+    Field(min_length=PASSWORD_LENGTH_MIN, max_length=1024, json_schema_extra=_NO_NUL),
+    AfterValidator(_storable),
+]
+ImageRef = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$", min_length=1, max_length=512)]
+Whole = BeforeValidator(_whole)
+StandbyTtl = Annotated[int, Field(ge=10, le=_INT32_MAX), Whole] | None
+ArchiveTtl = Annotated[int, Field(ge=0, le=_INT32_MAX), Whole] | None
+
+
+def _nothing() -> None:
+    return None
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class LoginBody(Body):
+    username: Annotated[str, Field(max_length=255)]
+    password: Annotated[str, Field(max_length=1024)]
+
+
+class PasswordBody(Body):
+    old: Annotated[str, Field(max_length=1024)]
+    new: Password
+
+
+class TokenBody(Body):
+    name: Name
+    scope: Scope
+    expires_in_seconds: Annotated[int, Field(ge=1, le=_INT32_MAX), Whole] | None = None
+
+
+class UserBody(Body):
+    username: Username
+    password: Password
+    role: Role = Role.MEMBER
+
+
+class UserPatch(Body):
+    password: Password | None = None
+    role: Role | None = None
+    disabled: Annotated[bool, Field(strict=True)] | None = None
+
+
+class ResourcesBody(Body):
+    memory_mb: Annotated[int, Field(ge=64, le=4_194_304), Whole] | None = None
+    cpus: Annotated[float, Field(ge=0.1, le=1024, strict=True, allow_inf_nan=False)] | None = None
+    pids: Annotated[int, Field(ge=16, le=4_194_304), Whole] | None = None
+
+
+class WorkspaceBody(Body):
+    name: Name
+    description: Text | None = None
+    memo: Text | None = None
+    image_ref: ImageRef | None = None
+    ide: Ide | None = None
+    resources: ResourcesBody | None = None
+    instance_backend: InstanceBackend | None = None
+    storage_backend: StorageBackend | None = None
+    standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
+    archive_ttl_seconds: ArchiveTtl = Field(default_factory=_nothing)
+    desired_state: DesiredState = DesiredState.RUNNING
+
+
+class WorkspacePatch(Body):
+    """Absent: it stays. `description`, `memo` and the times to live can be set to null."""
+
+    # A factory, so that the document shows no default: what is absent is not looked at.
+    name: Name = Field(default_factory=str)
+    description: Text | None = Field(default_factory=_nothing)
+    memo: Text | None = Field(default_factory=_nothing)
+    image_ref: ImageRef = Field(default_factory=str)
+    ide: Ide = Field(default_factory=lambda: Ide.HTTP)
+    resources: ResourcesBody = Field(default_factory=ResourcesBody)
+    standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
+    archive_ttl_seconds: ArchiveTtl = Field(default_factory=_nothing)
+    desired_state: DesiredState = Field(default_factory=lambda: DesiredState.RUNNING)
+
+
+class RecoverBody(Body):
+    accept_loss: Annotated[bool, Field(strict=True)] = False
+
+
+class KeepAwakeBody(Body):
+    seconds: Annotated[int, Field(ge=1, le=43_200), Whole] = 3600

@@ -1,0 +1,95 @@
+"""Lengths of time and amounts of bytes as people write them, in each language that codehub speaks."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from codehub.core.progress import Progress
+
+# Also what a page's own clock goes on with: static/codehub.js of the dashboard has the same rules.
+WORDS: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "ago": "{t} ago",
+        "in": "in {t}",
+        "now": "just now",
+        "unit.s": "{n} s",
+        "unit.min": "{n} min",
+        "unit.h": "{n} h",
+        "unit.d": "{n} days",
+        "unit.d.1": "1 day",
+        "of": "{done} of {total}",
+        "left": "{t} left",
+        "stage.archive": "Archiving",
+        "stage.verify": "Checking the archive",
+        "stage.restore": "Restoring",
+        "stage.pull": "Fetching the image",
+    },
+    "ko": {
+        "ago": "{t} 전",
+        "in": "{t} 후",
+        "now": "방금",
+        "unit.s": "{n}초",
+        "unit.min": "{n}분",
+        "unit.h": "{n}시간",
+        "unit.d": "{n}일",
+        "unit.d.1": "1일",
+        "of": "{total} 중 {done}",
+        "left": "{t} 남음",
+        "stage.archive": "보관 중",
+        "stage.verify": "보관본 확인 중",
+        "stage.restore": "복원 중",
+        "stage.pull": "이미지 가져오는 중",
+    },
+}
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_SIZES = ("B", "KB", "MB", "GB", "TB")
+_STEP, _WHOLE_FROM, _PERCENT_MAX = 1000, 100, 100
+_NOW = timedelta(seconds=5)
+
+
+def span(seconds: float, language: str) -> str:
+    """Return a length of time by its largest unit."""
+    unit, length = next((one for one in _UNITS if abs(seconds) >= one[1]), _UNITS[-1])
+    count = int(abs(seconds) // length)
+    words = WORDS[language]
+    return words["unit.d.1"] if (unit, count) == ("d", 1) else words[f"unit.{unit}"].format(n=count)
+
+
+def relative(at: datetime, now: datetime, language: str) -> str:
+    """Return how far a time lies from now."""
+    distance = at - now
+    if abs(distance) < _NOW:
+        return WORDS[language]["now"]
+    key = "in" if distance > timedelta() else "ago"
+    return WORDS[language][key].format(t=span(distance.total_seconds(), language))
+
+
+def size(amount: float) -> str:
+    power = 0
+    while amount >= _STEP and power < len(_SIZES) - 1:
+        amount /= _STEP
+        power += 1
+    is_whole = power == 0 or amount >= _WHOLE_FROM
+    return f"{amount:.0f} {_SIZES[power]}" if is_whole else f"{amount:.1f} {_SIZES[power]}"
+
+
+def percent(progress: Progress) -> int | None:
+    """Return how much of it is done; None where nobody knows how much there is."""
+    if not progress.total_bytes:
+        return None
+    return min(_PERCENT_MAX, progress.done_bytes * _PERCENT_MAX // progress.total_bytes)
+
+
+def progress_words(progress: Progress, language: str, *, saying: bool = True) -> str:
+    """Return how far, how fast and how long still, as far as each is known. `saying`: what is done, too."""
+    words = WORDS[language]
+    parts = [words[f"stage.{progress.stage}"]] if saying else []
+    if progress.total_bytes:
+        done, total = size(progress.done_bytes), size(progress.total_bytes)
+        parts.append(words["of"].format(done=done, total=total))
+    elif progress.done_bytes:
+        parts.append(size(progress.done_bytes))
+    if progress.bytes_per_second:
+        parts.append(f"{size(progress.bytes_per_second)}/s")
+    if progress.eta_seconds is not None and progress.eta_seconds >= 1:
+        parts.append(words["left"].format(t=span(progress.eta_seconds, language)))
+    return " · ".join(parts)

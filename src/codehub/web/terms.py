@@ -1,0 +1,145 @@
+"""Words for what the core decides: its enumerations in, words for people out, in each language that codehub speaks.
+
+English sentences are the core's own (`Why`, `REMEDY`, `WaitsFor`, `Ask`): they are written there once. Korean is looked up by the
+enumeration, so a sentence that the core adds, and nobody translated, is found by a test and not by a reader.
+"""
+
+from collections.abc import Mapping
+
+from codehub.core.errors import REMEDY, ErrorReason
+from codehub.core.explain import Ask, Waiting, WaitsFor
+from codehub.core.idle import UNUSED
+from codehub.core.operations import Operation
+from codehub.core.plan import Why
+
+WHY_KO: Mapping[Why, str] = {
+    Why.CONVERGED: "있어야 할 상태에 있습니다.",
+    Why.IN_TRASH: "삭제되었습니다. 휴지통 보관 기간이 끝날 때까지 마지막 보관본을 간직합니다.",
+    Why.GONE: "삭제되었고, 남은 것이 없습니다.",
+    Why.CANNOT_LOOK: "백엔드에 연결할 수 없습니다. 응답할 때까지 아무것도 시작하지 않으며 시간도 흐르지 않습니다.",
+    Why.NEEDS_A_PERSON: "문제가 있습니다. 사람이 복구하거나 삭제해야 합니다.",
+    Why.BACKING_OFF: "지난 시도가 실패했습니다. 잠시 쉬었다가 다시 시도합니다.",
+    Why.PURGE: "완전 삭제를 요청했거나 휴지통 보관 기간이 끝났습니다. 아무것도 남기지 않습니다.",
+    Why.DELETION: "삭제를 요청했고, 보관되지 않은 것은 남아 있지 않습니다.",
+    Why.DELETION_STEPS_DOWN: "삭제를 요청했습니다. 마지막 보관본을 남기기 위해 한 단계씩 내려갑니다.",
+    Why.NOTHING_TO_SAVE: "홈을 잃은 뒤에 삭제를 요청했습니다. 더 보관할 것이 없습니다.",
+    Why.STRAY_CONTAINER: "있어서는 안 될 인스턴스가 있습니다. 먼저 중지합니다.",
+    Why.CONDEMNED: "볼륨이 보관되었고 삭제가 시작되었습니다. 홈을 다시 쓰기 전에 그 일을 끝냅니다.",
+    Why.MOVES_UP: "원하는 상태가 지금보다 위에 있습니다.",
+    Why.MOVES_DOWN: "원하는 상태가 지금보다 아래에 있습니다.",
+    Why.NOT_SEEN_YET: "진행 중입니다. 작업의 결과를 아직 확인하지 못했습니다.",
+    Why.SEEN: "작업의 결과를 확인했습니다.",
+    Why.TAKEN_OVER: "작업을 시작한 프로세스가 사라졌습니다. 새 번호로 이어받습니다.",
+    Why.IMPOSSIBLE: "지금 상태에서는 작업을 이어 갈 수 없습니다. 다시 판단합니다.",
+    Why.TIME_IS_UP: "작업이 제한 시간 안에 끝나지 않았습니다.",
+}
+REMEDY_KO: Mapping[ErrorReason, str] = {
+    ErrorReason.TIMEOUT: "로그를 살펴본 뒤 복구하세요. 멈춘 단계부터 다시 시도합니다.",
+    ErrorReason.RETRY_EXCEEDED: "메시지가 말하는 원인을 없앤 뒤 복구하세요.",
+    ErrorReason.ACTION_FAILED: "할 일이 없습니다. 저절로 다시 시도합니다.",
+    ErrorReason.DATA_LOST: "볼륨이나 보관본을 되돌려 놓고 복구하세요. 손실을 받아들이면 없어진 것 없이 계속합니다.",
+    ErrorReason.UNREACHABLE: "할 일이 없습니다. 백엔드가 다시 응답하면 계속합니다.",
+    ErrorReason.IMAGE_PULL_FAILED: "이미지 이름이나 레지스트리 접근 권한을 바로잡은 뒤 복구하세요.",
+    ErrorReason.CONTAINER_WITHOUT_VOLUME: "복구하세요. 먼저 인스턴스를 중지한 뒤 다시 판단합니다.",
+    ErrorReason.ARCHIVE_CORRUPTED: "온전한 보관본을 되돌려 놓고 복구하세요. 손실을 받아들이면 빈 홈으로 시작합니다.",
+    ErrorReason.CRASH_LOOP: "로그를 살펴보고 죽는 원인(이미지, 시작 파일, 메모리)을 고친 뒤 복구하세요.",
+}
+WAITS_KO: Mapping[WaitsFor, str] = {
+    WaitsFor.LOOK: "{conditions} 확인을 기다립니다. 백엔드가 응답하지 않습니다",
+    WaitsFor.NEXT_PASS: "컨트롤러의 다음 차례",
+    WaitsFor.NEXT_TRY: "{seconds}초 뒤의 다음 시도. 지난 시도의 메시지: {message}",
+    WaitsFor.END_SEEN: "{operation} 작업이 끝난 것의 확인",
+    WaitsFor.PERSON: "사람의 결정",
+    WaitsFor.REMEDY: "사람의 결정. {remedy}",
+}
+ASK_KO: Mapping[Ask, str] = {
+    Ask.START: "시작",
+    Ask.STOP: "중지",
+    Ask.ARCHIVE: "보관",
+    Ask.RECOVER: "복구",
+    Ask.ACCEPT_LOSS: "손실을 받아들이고 복구",
+    Ask.KEEP_AWAKE: "계속 켜 두기",
+    Ask.UNDELETE: "삭제 취소",
+    Ask.DELETE: "삭제",
+    Ask.PURGE: "완전 삭제",
+}
+_REASONS_KO: Mapping[str, str] = {
+    **{why.value: words for why, words in WHY_KO.items()},
+    UNUSED: "정해진 시간 동안 아무도 사용하지 않았습니다.",
+}
+# What went wrong, as a headline.
+TROUBLE: Mapping[str, Mapping[ErrorReason, str]] = {
+    "en": {
+        ErrorReason.TIMEOUT: "It took too long",
+        ErrorReason.RETRY_EXCEEDED: "It failed again and again",
+        ErrorReason.ACTION_FAILED: "The last try failed",
+        ErrorReason.DATA_LOST: "Files are missing",
+        ErrorReason.UNREACHABLE: "A backend does not answer",
+        ErrorReason.IMAGE_PULL_FAILED: "Its image can't be fetched",
+        ErrorReason.CONTAINER_WITHOUT_VOLUME: "It runs without its home",
+        ErrorReason.ARCHIVE_CORRUPTED: "Its archive is damaged",
+        ErrorReason.CRASH_LOOP: "It keeps dying",
+    },
+    "ko": {
+        ErrorReason.TIMEOUT: "시간이 너무 오래 걸렸습니다",
+        ErrorReason.RETRY_EXCEEDED: "거듭 실패했습니다",
+        ErrorReason.ACTION_FAILED: "지난 시도가 실패했습니다",
+        ErrorReason.DATA_LOST: "파일이 없어졌습니다",
+        ErrorReason.UNREACHABLE: "백엔드가 응답하지 않습니다",
+        ErrorReason.IMAGE_PULL_FAILED: "이미지를 가져올 수 없습니다",
+        ErrorReason.CONTAINER_WITHOUT_VOLUME: "홈 없이 실행되고 있습니다",
+        ErrorReason.ARCHIVE_CORRUPTED: "보관본이 손상되었습니다",
+        ErrorReason.CRASH_LOOP: "자꾸 죽습니다",
+    },
+}
+# What is under way.
+UNDER_WAY: Mapping[str, Mapping[Operation, str]] = {
+    "en": {
+        Operation.NONE: "Waiting for its turn…",
+        Operation.PROVISIONING: "Making its home…",
+        Operation.CREATE_EMPTY_ARCHIVE: "Preparing its archive…",
+        Operation.RESTORING: "Bringing its files back…",
+        Operation.STARTING: "Starting…",
+        Operation.STOPPING: "Stopping…",
+        Operation.ARCHIVING: "Putting its files into the archive…",
+        Operation.DELETING: "Deleting…",
+    },
+    "ko": {
+        Operation.NONE: "차례를 기다리는 중…",
+        Operation.PROVISIONING: "홈을 만드는 중…",
+        Operation.CREATE_EMPTY_ARCHIVE: "보관소를 준비하는 중…",
+        Operation.RESTORING: "파일을 되돌리는 중…",
+        Operation.STARTING: "시작하는 중…",
+        Operation.STOPPING: "중지하는 중…",
+        Operation.ARCHIVING: "파일을 보관하는 중…",
+        Operation.DELETING: "삭제하는 중…",
+    },
+}
+
+
+def why_words(why: Why, language: str) -> str:
+    return why.value if language == "en" else WHY_KO[why]
+
+
+def remedy_words(reason: ErrorReason, language: str) -> str:
+    return REMEDY[reason] if language == "en" else REMEDY_KO[reason]
+
+
+def ask_words(ask: Ask, language: str) -> str:
+    return ask.value if language == "en" else ASK_KO[ask]
+
+
+def waiting_words(waiting: Waiting, language: str) -> str:
+    if language == "en":
+        return str(waiting)
+    facts = dict(waiting.facts)
+    if waiting.on is WaitsFor.REMEDY:
+        facts["remedy"] = REMEDY_KO[ErrorReason(facts["reason"])]
+    return WAITS_KO[waiting.on].format(**facts)
+
+
+def reason_words(reason: str, language: str) -> str:
+    """Return a line of the history in this language, where it is one of the core's sentences; else as it was written."""
+    if language == "en":
+        return reason
+    return _REASONS_KO.get(reason, reason)

@@ -1,0 +1,240 @@
+"""The pictures in docs/screens: `make screens`. Every screen once, over a system in memory, as somebody would find it."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import structlog
+from playwright.async_api import Browser, Page
+from tests.support.chromium import chromium_running, sign_in, watched_page
+from tests.support.hub import Hub, hub
+from tests.support.site import API, Site, create, open_site
+from tests.support.stores import memory_world
+
+from codehub.core.access import Role
+from codehub.core.limits import Limits
+from codehub.core.operations import Phase
+from codehub.core.progress import Progress
+from codehub.proxy.gate import GateRules
+
+BYTES_MAX = 150_000
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+WORKSPACES = (
+    ("payments-api", "Payments service, Python 3.12", "RUNNING", 2),
+    ("notebooks", "Forecasts for the winter", "RUNNING", 34),
+    ("thesis", "LaTeX and figures", "STANDBY", 60 * 5),
+    ("old-homepage", None, "ARCHIVED", 60 * 24 * 12),
+    ("sandbox", "Try things here", "PENDING", None),
+)
+
+
+@dataclass
+class Studio:
+    """Somebody's system, and a camera."""
+
+    browser: Browser
+    site: Site
+    folder: Path
+    complaints: list[str]
+
+    @asynccontextmanager
+    async def page(self, name: str = "ann", **options: Any) -> AsyncIterator[Page]:
+        async with watched_page(self.browser, self.complaints, **options) as page:
+            await sign_in(page, self.site, name)
+            yield page
+
+    async def shoot(self, page: Page, name: str, *, whole: bool = False) -> None:
+        await page.evaluate("document.fonts.ready")
+        await page.screenshot(path=self.folder / f"{name}.png", full_page=whole, animations="disabled")
+
+
+async def furnished(site: Site) -> dict[str, dict[str, Any]]:
+    """Make what there is to see, and let it come to rest."""
+    api = await site.browser("ann", Role.ADMIN)
+    made = {}
+    for name, description, state, _ago in reversed(WORKSPACES):
+        made[name] = await create(
+            api, name, description=description, desired_state=state, standby_ttl_seconds=3600
+        )
+    for name, _description, state, ago in WORKSPACES:
+        await site.arrives(api, made[name]["id"], state)
+        if ago is not None:
+            await site.parts.workspaces.touch(
+                {UUID(made[name]["id"]): datetime.now(UTC) - timedelta(minutes=ago)}
+            )
+    return made
+
+
+async def break_one(site: Site) -> dict[str, Any]:
+    api = await site.browser("ann", Role.ADMIN)
+    made = await create(api, "crawler", description="Nightly crawl")
+    await site.arrives(api, made["id"], "RUNNING")
+    await api.post(f"{API}/workspaces/{made['id']}:stop")
+    await site.arrives(api, made["id"], "STANDBY")
+    site.storage._disks.pop(UUID(made["id"]))
+    return await site.arrives(api, made["id"], "ERROR")
+
+
+@asynccontextmanager
+async def archiving(site: Site, workspace_id: str) -> AsyncIterator[None]:
+    """Hold an archive half way."""
+    may_end, archive = asyncio.Event(), site.storage.archive
+
+    async def slowly(home: Any, volume_id: Any, op_id: UUID, report: Any, may_commit: Any) -> str:
+        progress = Progress("archive", 734_000_000, 1_920_000_000, 61_000_000.0, 19.0)
+        await site.world.controller.write_progress({UUID(workspace_id): (op_id, progress)}, [])
+        await may_end.wait()
+        return await archive(home, volume_id, op_id, report, may_commit)
+
+    site.storage.archive = slowly  # type: ignore[method-assign]
+    api = await site.browser("ann", Role.ADMIN)
+    await api.post(f"{API}/workspaces/{workspace_id}:archive")
+    try:
+        yield
+    finally:
+        may_end.set()
+        site.storage.archive = archive  # type: ignore[method-assign]
+
+
+async def of_lists(studio: Studio, made: dict[str, dict[str, Any]]) -> None:
+    async with studio.page() as page, archiving(studio.site, made["thesis"]["id"]):
+        await page.wait_for_selector(f"#ws-{made['thesis']['id']} progress[value]")
+        await studio.shoot(page, "list")
+        async with studio.page(color_scheme="dark") as dark:
+            await dark.wait_for_selector(f"#ws-{made['thesis']['id']} progress[value]")
+            await studio.shoot(dark, "list-dark")
+        async with studio.page(locale="ko-KR") as korean:
+            await studio.shoot(korean, "list-korean")
+        async with studio.page(**PHONE) as phone:
+            await studio.shoot(phone, "phone-list", whole=True)
+        await page.click(f"#s-{made['payments-api']['id']}")
+        await studio.shoot(page, "menu")
+        await page.goto(f"{studio.site.address}/workspaces/{made['thesis']['id']}")
+        await page.wait_for_selector("#logs > *")
+        await studio.shoot(page, "archiving")
+        await page.goto(f"{studio.site.address}/")
+        await page.wait_for_selector("body[data-live]")
+        await page.context.set_offline(True)
+        await page.wait_for_selector("#lost:not([hidden])")
+        await studio.shoot(page, "offline")
+
+
+async def of_one(studio: Studio, made: dict[str, dict[str, Any]], broken: dict[str, Any]) -> None:
+    address = studio.site.address
+    own = f"{address}/workspaces/{made['payments-api']['id']}"
+    async with studio.page() as page:
+        for name, place in (("workspace", own), ("problem", f"{address}/workspaces/{broken['id']}")):
+            await page.goto(place)
+            await page.wait_for_selector("#logs > *")
+            await studio.shoot(page, name)
+        for name, place in (
+            ("settings", f"{own}/settings"),
+            ("new", f"{address}/new"),
+            ("refused", f"{address}/workspaces/none"),
+        ):
+            await page.goto(place)
+            await studio.shoot(page, name)
+    async with studio.page(**PHONE, color_scheme="dark", locale="ko-KR") as phone:
+        await phone.goto(f"{address}/workspaces/{broken['id']}")
+        await phone.wait_for_selector("#logs > *")
+        await studio.shoot(phone, "phone-problem-korean-dark")
+
+
+async def of_people(studio: Studio) -> None:
+    address = studio.site.address
+    await studio.site.user("bob")
+    async with studio.page("bob") as page:
+        await studio.shoot(page, "empty")
+    async with studio.page() as page:
+        await page.goto(f"{address}/account")
+        await page.get_by_label("What for").fill("ci")
+        await page.get_by_role("button", name="Make a token").click()
+        await page.wait_for_selector("#token")
+        await page.evaluate("document.querySelector('#token').textContent = 'cht_' + '•'.repeat(39)")
+        await studio.shoot(page, "account")
+        for name in ("users", "workspaces", "health"):
+            await page.goto(f"{address}/admin/{name}")
+            await studio.shoot(page, f"admin-{name}")
+    async with watched_page(studio.browser, studio.complaints) as page:
+        await page.goto(f"{address}/login")
+        await studio.shoot(page, "login")
+
+
+async def of_deletion(studio: Studio, made: dict[str, dict[str, Any]]) -> None:
+    gone = made["old-homepage"]["id"]
+    async with studio.page() as page:
+        await page.click(f"#s-{gone}")
+        await page.locator(f"#m-{gone}").get_by_role("button", name="Delete").click()
+        await page.wait_for_selector(f"#ws-{gone}", state="detached")
+        await studio.shoot(page, "undo")
+        await page.goto(f"{studio.site.address}/trash")
+        await studio.shoot(page, "trash")
+
+
+async def of_the_proxy(browser: Browser, folder: Path) -> None:
+    async with hub(boot_s=30.0, limits=Limits(per_user=1)) as made, watched_page(browser, []) as page:
+        base = f"http://127.0.0.1:{made.address[1]}"
+        made.edge.gate._rules = GateRules(frozenset({base}))  # type: ignore[attr-defined]
+        await page.context.add_cookies([{"name": "codehub_session", "value": "anns-session", "url": base}])
+        archived = await made.workspace(Phase.ARCHIVED, "old-homepage")
+        sleeping = await made.workspace(Phase.STANDBY, "thesis")
+        other = await made.workspace(Phase.STANDBY, "notebooks")
+        for name, row in (("visit-archived", archived), ("visit-waking", sleeping), ("visit-limit", other)):
+            await page.goto(f"{base}/w/{row.id}/")
+            if name == "visit-waking":
+                await _starting(made, row.id)
+                await page.get_by_text("Starting…").wait_for()
+            await page.screenshot(path=folder / f"{name}.png", animations="disabled")
+
+
+async def _starting(made: Hub, workspace_id: UUID) -> None:
+    async with asyncio.timeout(20):
+        while (await made.store.get(workspace_id)).status.operation == "NONE":  # noqa: ASYNC110  # it does not tell
+            await asyncio.sleep(0.02)
+
+
+async def fine() -> None:
+    """What every part of this system is."""
+
+
+async def main(folder: Path) -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    checks = {"database": fine, "controller": fine}
+    backends = {"local-process": fine, "local-dir": fine, "object-store": fine}
+    async with (
+        chromium_running() as browser,
+        open_site(
+            memory_world(), controlled=True, limits=Limits(per_user=4), checks=checks, backends=backends
+        ) as site,
+    ):
+        await site.user("ann", Role.ADMIN)
+        studio = Studio(browser, site, folder, [])
+        made = await furnished(site)
+        broken = await break_one(site)
+        await of_lists(studio, made)
+        await of_one(studio, made, broken)
+        await of_people(studio)
+        await of_deletion(studio, made)
+        await of_the_proxy(browser, folder)
+        await site.clients.aclose()
+        assert not studio.complaints, studio.complaints
+
+
+def small_enough(folder: Path) -> None:
+    for picture in sorted(folder.glob("*.png")):
+        size = picture.stat().st_size
+        assert size <= BYTES_MAX, f"{picture} has {size} bytes"
+
+
+if __name__ == "__main__":
+    goal = Path(sys.argv[1])
+    goal.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(goal))
+    small_enough(goal)

@@ -1,0 +1,395 @@
+"""The dashboard in Chromium, over a system whose platform is in memory: live, by keyboard, on a phone, in Korean, in the dark, offline."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from playwright.async_api import Dialog, Page, Route, expect
+from tests.browser.conftest import Pages
+from tests.support.chromium import serious, sign_in, until
+from tests.support.site import API, Site, create
+
+from codehub.core.access import Role
+from codehub.core.progress import Progress
+from codehub.ports.storage import Amount
+
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+
+
+def row(made: dict[str, str]) -> str:
+    return f"#ws-{made['id']}"
+
+
+async def test_a_workspace_is_made_and_watched_as_it_comes_up(
+    site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.instances, "_boot_s", 3600.0)
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await expect(page.get_by_role("heading", name="Your first workspace")).to_be_visible()
+    await page.get_by_role("link", name="New workspace").first.click()
+    await page.get_by_label("Name").fill("demo")
+    await page.get_by_role("button", name="Create and start").click()
+    await expect(page.locator(".ws-head .badge")).to_have_text("Starting")
+    for workspace_id, box in site.instances._boxes.items():
+        site.instances._boxes[workspace_id] = replace(box, ready_at=0.0)
+    await expect(page.locator(".ws-head .badge")).to_have_text("Running")
+    await expect(page.locator(".track .here")).to_have_text("Running")
+    await page.get_by_role("link", name="codehub").click()
+    await expect(page.locator(".row .badge")).to_have_text("Running")
+    await expect(page.locator("#usage")).to_have_text("1 of 3 running")
+
+
+async def test_what_others_do_appears_without_a_reload(site: Site, pages: Pages) -> None:
+    """Made, changed and deleted by a program: the list follows, and one row at a time."""
+    api = await site.browser("ann")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    made = await create(api, "from-the-cli")
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+    other = await create(api, "another", desired_state="PENDING")
+    await page.wait_for_selector(row(other))
+    names = await page.locator(".row .name").all_text_contents()
+    assert names == ["another", "from-the-cli"]
+    await page.evaluate(f"document.querySelector('{row(other)}').dataset.marked = 'yes'")
+    await api.post(f"{API}/workspaces/{made['id']}:stop")
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
+    assert await page.get_attribute(row(other), "data-marked") == "yes", (
+        "a row that did not change was drawn again"
+    )
+    await api.delete(f"{API}/workspaces/{made['id']}")
+    await page.wait_for_selector(row(made), state="detached")
+    await api.delete(f"{API}/workspaces/{other['id']}")
+    await expect(page.get_by_role("heading", name="Your first workspace")).to_be_visible()
+
+
+async def test_delete_and_undo(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "precious")
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.click(f"#s-{made['id']}")
+    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
+    toast = page.locator(".toast")
+    await expect(toast).to_contain_text("“precious” goes to the trash")
+    await page.wait_for_selector(row(made), state="detached")
+    await toast.get_by_role("button", name="Undo").click()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
+    await page.click(f"#s-{made['id']}")
+    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
+    await page.wait_for_selector(row(made), state="detached")
+    await page.get_by_role("link", name="Trash").click()
+    await page.get_by_role("button", name="Bring back").click()
+    await expect(page.get_by_role("heading", name="The trash is empty")).to_be_visible()
+    await page.get_by_role("link", name="Workspaces", exact=True).click()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
+
+
+async def test_purge_asks_first(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "unloved", desired_state="PENDING")
+    await api.delete(f"{API}/workspaces/{made['id']}")
+    await site.arrives(api, made["id"], "DELETED")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/trash")
+    asked: list[str] = []
+
+    async def refuse(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        await dialog.dismiss()
+
+    async def agree(dialog: Dialog) -> None:
+        await dialog.accept()
+
+    page.once("dialog", refuse)
+    await page.get_by_role("button", name="Delete for good").click()
+    assert "Nothing of it is kept" in asked[0]
+    await expect(page.locator(".row")).to_have_count(1)
+    page.once("dialog", agree)
+    await page.get_by_role("button", name="Delete for good").click()
+    await expect(page.locator(".row")).to_have_count(0)
+
+
+async def test_archive_shows_how_far_it_is(site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "big", desired_state="STANDBY")
+    await site.arrives(api, made["id"], "STANDBY")
+    may_end = asyncio.Event()
+    archive = site.storage.archive
+
+    async def slowly(home: object, volume_id: object, op_id: UUID, report: object, may_commit: object) -> str:
+        assert callable(report)
+        report(Amount("archive", 50_000_000, 200_000_000))
+        progress = Progress("archive", 50_000_000, 200_000_000, 25_000_000.0, 6.0)
+        await site.world.controller.write_progress({UUID(made["id"]): (op_id, progress)}, [])
+        await may_end.wait()
+        return await archive(home, volume_id, op_id, report, may_commit)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(site.storage, "archive", slowly)
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.click(f"#s-{made['id']}")
+    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Archive").click()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archiving")
+    await expect(page.locator(f"{row(made)} .note")).to_have_text("50.0 MB of 200 MB · 25.0 MB/s · 6 s left")
+    assert await page.get_attribute(f"{row(made)} progress", "value") == "25"
+    may_end.set()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
+    await page.locator(row(made)).get_by_role("button", name="Restore").click()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+
+
+async def test_an_error_is_explained_and_recovered_from(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "broken")
+    await site.arrives(api, made["id"], "RUNNING")
+    await api.post(f"{API}/workspaces/{made['id']}:stop")
+    await site.arrives(api, made["id"], "STANDBY")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    site.storage._disks.pop(UUID(made["id"]))
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Problem")
+    await page.locator(row(made)).get_by_role("link", name="What happened?").click()
+    await expect(page.get_by_role("heading", name="Files are missing")).to_be_visible()
+    assert await serious(page) == []
+    lossy = page.get_by_role("button", name="Go on without what is lost")
+    await lossy.click()
+    await expect(page.get_by_role("heading", name="Files are missing")).to_be_visible()
+    await page.get_by_label("I understand").check()
+    await lossy.click()
+    await expect(page.locator(".ws-head .badge")).to_have_text("Asleep")
+    await expect(page.locator(".timeline")).to_contain_text("ann accepted the loss")
+
+
+async def test_a_lost_connection_is_said_and_made_good_by_itself(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.context.set_offline(True)
+    await expect(page.locator("#lost")).to_be_visible()
+    await api.post(f"{API}/workspaces/{made['id']}:start")
+    await create(api, "meanwhile", desired_state="PENDING")
+    await site.arrives(api, made["id"], "RUNNING")
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Not started")
+    await page.context.set_offline(False)
+    await expect(page.locator("#lost")).to_be_hidden()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+    await expect(page.locator(".row")).to_have_count(2)
+
+
+async def test_a_button_that_could_not_be_sent_says_so_and_changes_nothing(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo")
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.route("**/stop", lambda route: route.abort())
+    await page.click(f"#s-{made['id']}")
+    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Stop").click()
+    await expect(page.locator(".toast.bad")).to_be_visible()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+
+
+async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", standby_ttl_seconds=3000)
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    note = page.locator(f"{row(made)} .note")
+    await expect(note).to_have_text("sleeps in 49 min")
+    await page.get_by_role("button", name="Keep awake").click()
+    await expect(note).to_have_text("sleeps in 1 h")
+
+
+async def test_whoever_sleeps_soon_says_so_without_a_reload(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", standby_ttl_seconds=63)
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await expect(page.locator(f"{row(made)} .note.soon")).to_contain_text("sleeps in")
+
+
+async def test_two_people_cannot_see_each_other(site: Site, pages: Pages) -> None:
+    anns, bobs = await pages(), await pages()
+    await sign_in(anns, site, "ann")
+    await sign_in(bobs, site, "bob")
+    api = await site.browser("ann")
+    made = await create(api, "anns-own")
+    await anns.wait_for_selector(row(made))
+    await bobs.goto(f"{site.address}/workspaces/{made['id']}")
+    await expect(bobs.get_by_text("This is not yours to see.")).to_be_visible()
+    await bobs.goto(f"{site.address}/")
+    await expect(bobs.locator(".row")).to_have_count(0)
+
+
+async def test_everything_can_be_done_by_keyboard(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo")
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    await page.focus(f"#s-{made['id']}")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(f"#m-{made['id']}")).to_have_attribute("open", "")
+    await page.keyboard.press("Escape")
+    await expect(page.locator(f"#s-{made['id']}")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
+
+
+async def test_the_focus_stays_where_it_was_while_rows_change(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo")
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.click(f"#s-{made['id']}")
+    await api.post(f"{API}/workspaces/{made['id']}:stop")
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
+    await expect(page.locator(f"#m-{made['id']}")).to_have_attribute("open", "")
+    await expect(page.locator(f"#s-{made['id']}")).to_be_focused()
+
+
+async def test_search_finds_and_a_row_that_fits_no_more_leaves(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    for name in ("alpha", "beta", "beta-two"):
+        await create(api, name, desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.get_by_role("searchbox").fill("beta")
+    await expect(page.locator(".row")).to_have_count(2)
+    assert "q=beta" in page.url
+    await page.get_by_label("State").select_option("RUNNING")
+    await expect(page.get_by_role("heading", name="Nothing fits")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options"), [("light", {}), ("dark", PHONE)], ids=["desk-light", "phone-dark"]
+)
+async def test_axe_finds_nothing_serious_anywhere(
+    site: Site, pages: Pages, scheme: str, options: dict[str, Any]
+) -> None:
+    await site.user("ann", Role.ADMIN)
+    api = await site.browser("ann", Role.ADMIN)
+    made = await create(api, "demo", description="Something to look at")
+    await create(api, "resting", desired_state="STANDBY")
+    await create(api, "stored", desired_state="ARCHIVED")
+    gone = await create(api, "gone", desired_state="PENDING")
+    await site.arrives(api, gone["id"], "PENDING")
+    await api.delete(f"{API}/workspaces/{gone['id']}")
+    await api.post(f"{API}/tokens", json={"name": "ci", "scope": "read"})
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages(color_scheme=scheme, **options)
+    await page.goto(f"{site.address}/login")
+    assert await serious(page) == []
+    await sign_in(page, site, "ann")
+    own = f"/workspaces/{made['id']}"
+    for place in (
+        "/",
+        "/new",
+        own,
+        f"{own}/settings",
+        "/trash",
+        "/account",
+        "/admin/workspaces",
+        "/admin/users",
+        "/admin/health",
+        "/workspaces/x",
+    ):
+        await page.goto(f"{site.address}{place}")
+        assert await serious(page) == [], place
+        assert not await overflows(page), f"{place} is wider than the screen"
+    await page.goto(f"{site.address}/")
+    await page.click(f"#s-{made['id']}")
+    assert await serious(page) == []
+
+
+async def overflows(page: Page) -> bool:
+    wide: bool = await page.evaluate(
+        "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    )
+    return wide
+
+
+async def test_on_a_phone_a_workspace_is_opened_and_stopped_with_a_thumb(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo")
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages(**PHONE)
+    await sign_in(page, site, "ann")
+    button = await page.locator(f"#p-{made['id']}").bounding_box()
+    assert button is not None
+    assert button["height"] >= 36
+    await page.tap(f"#s-{made['id']}")
+    menu = await page.locator(f"#m-{made['id']} .drop").bounding_box()
+    assert menu is not None
+    assert menu["x"] >= 0
+    assert menu["x"] + menu["width"] <= 390
+    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Stop").tap()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
+
+
+async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo")
+    await site.arrives(api, made["id"], "RUNNING")
+    page = await pages(locale="ko-KR")
+    await sign_in(page, site, "ann")
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("실행 중")
+    await expect(page.get_by_role("heading", name="워크스페이스")).to_be_visible()
+    await page.locator(row(made)).get_by_role("link", name="demo", exact=True).click()
+    await expect(page.locator("#explain-title")).to_have_text("지금 일어나는 일")
+    await page.get_by_role("button", name="중지").first.click()
+    await expect(page.locator(".ws-head .badge")).to_have_text("잠자는 중")
+    assert await page.get_attribute("html", "lang") == "ko"
+
+
+async def test_the_dark_is_dark(site: Site, pages: Pages) -> None:
+    page = await pages(color_scheme="dark")
+    await sign_in(page, site, "ann")
+    background = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == "rgb(14, 15, 19)"
+
+
+async def test_signing_out_elsewhere_ends_the_page_too(site: Site, pages: Pages) -> None:
+    page = await pages()
+    await sign_in(page, site, "ann")
+    cookie = next(one for one in await page.context.cookies() if one["name"] == "codehub_session")
+    async with site.anybody(cookies={"codehub_session": cookie["value"]}) as same:
+        assert (await same.post(f"{API}/logout")).status_code == 204
+
+    async def is_at_login() -> bool:
+        return "/login" in page.url
+
+    await until(is_at_login)
+
+
+async def test_what_happens_between_a_page_and_its_stream_is_not_missed(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    may_follow = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await may_follow.wait()
+        await route.continue_()
+
+    await page.route("**/api/v1/events", late)
+    await page.goto(f"{site.address}/")
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Not started")
+    await api.post(f"{API}/workspaces/{made['id']}:start")
+    await site.arrives(api, made["id"], "RUNNING")
+    may_follow.set()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")

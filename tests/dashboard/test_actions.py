@@ -1,0 +1,300 @@
+"""What buttons and forms do: the wish is recorded by the same service as the API's, and the answer says what became of it."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from tests.support.site import API, PASSWORD, PATIENCE_S, Site, create
+
+from codehub.core.access import Role
+from codehub.core.workspace import InstanceBackend, StorageBackend
+
+PARTIAL = {"HX-Request": "true"}
+
+
+async def post(
+    client: httpx.AsyncClient,
+    site: Site,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    /,
+    **fields: Any,
+) -> httpx.Response:
+    return await client.post(path, data=fields, headers={"Origin": site.parts.base_url, **(headers or {})})
+
+
+async def made_by_form(client: httpx.AsyncClient, site: Site, **fields: str) -> dict[str, Any]:
+    answer = await post(client, site, "/new", **fields)
+    assert answer.status_code == 303, answer.text
+    found = await client.get(f"{API}{answer.headers['location']}")
+    shown: dict[str, Any] = found.json()
+    return shown
+
+
+async def test_a_form_makes_a_workspace_as_it_says(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await made_by_form(
+        ann,
+        site,
+        name=" demo ",
+        description="",
+        ide="code-server",
+        memory_mb="4096",
+        cpus="1.5",
+        pids="",
+        standby_ttl_seconds="never",
+        archive_ttl_seconds="0",
+    )
+    assert (made["name"], made["description"], made["ide"]) == ("demo", None, "code-server")
+    assert made["resources"] == {"memory_mb": 4096, "cpus": 1.5, "pids": 1024}
+    assert (made["standby_ttl_seconds"], made["archive_ttl_seconds"]) == (None, 0)
+    assert made["desired_state"] == "RUNNING"
+
+
+async def test_an_image_can_be_chosen_only_where_something_runs_images(site: Site) -> None:
+    ann = await site.browser("ann")
+    assert 'name="image_ref"' not in (await ann.get("/new")).text
+    docker = {InstanceBackend.LOCAL_DOCKER: [StorageBackend.DOCKER_VOLUME], **site.parts.homes}
+    object.__setattr__(site.parts, "homes", docker)
+    object.__setattr__(site.parts, "ides", ("code-server", "http"))
+    form = (await ann.get("/new")).text
+    assert 'name="image_ref" value="codercom/code-server"' in form
+    assert re.findall(r'name="ide" value="([^"]+)"', form) == ["code-server", "http", "jupyterlab"]
+    wrong = await post(ann, site, "/new", name="demo", image_ref="no image")
+    assert (wrong.status_code, 'id="wrong-image_ref"' in wrong.text) == (422, True)
+    made = await made_by_form(ann, site, name="demo", image_ref="debian:bookworm", ide="http")
+    assert (made["image_ref"], made["ide"]) == ("debian:bookworm", "http")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"name": "x" * 256}, "name"),
+        ({"name": "x", "memory_mb": "lots"}, "memory_mb"),
+        ({"name": "x", "memory_mb": "1"}, "memory_mb"),
+        ({"name": "x", "cpus": "nan"}, "cpus"),
+        ({"name": "x", "ide": "vim"}, "ide"),
+        ({"name": "x", "standby_ttl_seconds": "5"}, "standby_ttl_seconds"),
+        ({"name": "x", "description": "y" * 10_001}, "description"),
+    ],
+)
+async def test_a_wrong_field_is_named_beside_it_and_nothing_typed_is_lost(
+    site: Site, fields: dict[str, str], field: str
+) -> None:
+    ann = await site.browser("ann")
+    answer = await post(ann, site, "/new", **{"description": "kept words", **fields})
+    assert answer.status_code == 422
+    assert f'id="wrong-{field}"' in answer.text
+    assert "kept words" in answer.text or field == "description"
+    assert (await ann.get(f"{API}/workspaces")).json()["items"] == []
+
+
+async def test_a_taken_name_and_a_full_house_are_said_on_the_form(site: Site) -> None:
+    ann = await site.browser("ann")
+    await made_by_form(ann, site, name="one")
+    taken = await post(ann, site, "/new", name="one")
+    assert (taken.status_code, "You have a workspace of this name" in taken.text) == (409, True)
+    await made_by_form(ann, site, name="two")
+    full = await post(ann, site, "/new", name="three")
+    assert full.status_code == 429
+    assert re.search(r"2 of your workspaces run already: (one, two|two, one)", full.text)
+
+
+async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo")
+    place = f"/workspaces/{made['id']}"
+    await site.arrives(ann, made["id"], "RUNNING")
+    for word, phase in (("stop", "STANDBY"), ("archive", "ARCHIVED"), ("start", "RUNNING")):
+        answer = await post(ann, site, f"{place}/{word}", back=place)
+        assert (answer.status_code, answer.headers["location"]) == (303, place)
+        await site.arrives(ann, made["id"], phase)
+    assert (await post(ann, site, f"{place}/keep_awake")).headers["location"] == "/"
+    assert (await ann.get(f"{API}{place}")).json()["awake_until"] is not None
+    await post(ann, site, f"{place}/delete")
+    await site.arrives(ann, made["id"], "DELETED")
+    assert "demo" in (await ann.get("/trash")).text
+    assert (await ann.get(place)).status_code == 404
+    back = await post(ann, site, f"{place}/undelete", PARTIAL)
+    assert (back.status_code, "“demo” is back" in back.text) == (200, True)
+    await site.arrives(ann, made["id"], "ARCHIVED")
+    await post(ann, site, f"{place}/purge")
+    await site.arrives(ann, made["id"], "DELETED")
+    assert "demo" not in (await ann.get("/trash")).text
+
+
+async def test_a_button_with_scripts_gets_its_row_and_a_word(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo")
+    await site.arrives(ann, made["id"], "RUNNING")
+    headers = {**PARTIAL, "HX-Target": f"ws-{made['id']}"}
+    answer = await post(ann, site, f"/workspaces/{made['id']}/stop", headers)
+    assert answer.status_code == 200
+    assert f'<li class="row" id="ws-{made["id"]}"' in answer.text
+    assert "“demo” is asked to stop" in answer.text
+    assert "<html" not in answer.text
+    headers = {**PARTIAL, "HX-Target": "ws"}
+    await site.arrives(ann, made["id"], "STANDBY")
+    answer = await post(ann, site, f"/workspaces/{made['id']}/archive", headers)
+    assert '<div id="ws"' in answer.text
+    await site.arrives(ann, made["id"], "ARCHIVED")
+    answer = await post(
+        ann, site, f"/workspaces/{made['id']}/delete", {**PARTIAL, "HX-Target": f"ws-{made['id']}"}
+    )
+    assert f'hx-post="/workspaces/{made["id"]}/undelete"' in answer.text
+
+
+async def test_a_refusal_says_why_and_shows_what_is_true(site: Site) -> None:
+    ann = await site.browser("ann")
+    one, two = await create(ann, "one"), await create(ann, "two")
+    resting = await create(ann, "resting", desired_state="STANDBY")
+    for made in (one, two):
+        await site.arrives(ann, made["id"], "RUNNING")
+    await site.arrives(ann, resting["id"], "STANDBY")
+    headers = {**PARTIAL, "HX-Target": f"ws-{resting['id']}"}
+    answer = await post(ann, site, f"/workspaces/{resting['id']}/start", headers)
+    assert answer.status_code == 429
+    assert "2 of your workspaces run already" in answer.text
+    assert "Asleep" in answer.text
+    plain = await post(ann, site, f"/workspaces/{resting['id']}/start")
+    assert (plain.status_code, "2 of your workspaces run already" in plain.text) == (429, True)
+
+
+async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo")
+    place = f"/workspaces/{made['id']}"
+    await site.arrives(ann, made["id"], "RUNNING")
+    await post(ann, site, f"{place}/stop")
+    await site.arrives(ann, made["id"], "STANDBY")
+    site.storage._disks.pop(UUID(made["id"]))
+    await site.arrives(ann, made["id"], "ERROR")
+    page = (await ann.get(place)).text
+    assert "Files are missing" in page
+    assert "I understand that these files will not come back" in page
+    assert "What happened?" in (await ann.get("/")).text
+    korean = (await ann.get(place, headers={"Accept-Language": "ko"})).text
+    assert "파일이 없어졌습니다" in korean
+    await post(ann, site, f"{place}/recover")
+    await site.arrives(ann, made["id"], "ERROR")
+    await post(ann, site, f"{place}/recover", accept_loss="yes")
+    await site.arrives(ann, made["id"], "STANDBY")
+
+
+async def test_settings_are_saved_unless_somebody_else_was_first(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    place = f"/workspaces/{made['id']}/settings"
+    form = (await ann.get(place)).text
+    revision = re.findall(r'name="revision" value="(\d+)"', form)[0]
+    fields = {
+        "name": "renamed",
+        "ide": "jupyterlab",
+        "standby_ttl_seconds": "900",
+        "archive_ttl_seconds": "never",
+    }
+    assert (await post(ann, site, place, revision=revision, **fields)).status_code == 303
+    shown = (await ann.get(f"{API}/workspaces/{made['id']}")).json()
+    assert (shown["name"], shown["standby_ttl_seconds"], shown["archive_ttl_seconds"]) == (
+        "renamed",
+        900,
+        None,
+    )
+    stale = await post(ann, site, place, revision=revision, **fields)
+    assert (stale.status_code, "Somebody changed it meanwhile" in stale.text) == (409, True)
+    wrong = await post(ann, site, place, revision=revision, **{**fields, "name": " "})
+    assert wrong.status_code == 422
+    await create(ann, "other", desired_state="PENDING")
+    current = str(shown["revision"])
+    taken = await post(ann, site, place, revision=current, **{**fields, "name": "other"})
+    assert taken.status_code == 409
+
+
+async def test_rows_are_answered_as_they_are_now_and_what_fits_no_more_is_left_out(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    asked = f"/rows?id={made['id']}&id=nonsense"
+    assert f'id="ws-{made["id"]}"' in (await ann.get(asked)).text
+    assert f'id="ws-{made["id"]}"' in (await ann.get(asked + "&q=DEM&phase=PENDING")).text
+    assert "ws-" not in (await ann.get(asked + "&q=else")).text
+    assert "ws-" not in (await ann.get(asked + "&phase=RUNNING")).text
+
+
+async def test_a_long_list_comes_in_pages(site: Site) -> None:
+    ann = await site.browser("ann")
+    for number in range(55):
+        await create(ann, f"ws-{number:02}", desired_state="PENDING")
+    first = (await ann.get("/")).text
+    assert len(re.findall('<li class="row"', first)) == 50
+    more = re.findall(r'hx-get="(/\?cursor=[^"]+)"', first)[0]
+    rest = (await ann.get(more, headers={**PARTIAL, "HX-Target": "more"})).text
+    assert len(re.findall('<li class="row"', rest)) == 5
+    assert "<html" not in rest
+    found = (await ann.get("/?q=ws-07", headers={**PARTIAL, "HX-Target": "list"})).text
+    assert len(re.findall('<li class="row"', found)) == 1
+
+
+async def test_a_token_is_shown_once_and_the_password_can_be_changed(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await post(ann, site, "/account/tokens", name="ci", scope="read", expires_in_seconds="604800")
+    assert made.status_code == 201
+    word = re.findall(r"cht_[\w-]+", made.text)[0]
+    again = (await ann.get("/account")).text
+    assert word not in again
+    assert (await ann.get(f"{API}/session", headers={"Authorization": f"Bearer {word}"})).status_code == 200
+    token_id = re.findall(r"/account/tokens/([\w-]+)/delete", again)[0]
+    assert (await post(ann, site, f"/account/tokens/{token_id}/delete")).status_code == 303
+    assert (await post(ann, site, f"/account/tokens/{token_id}/delete")).status_code == 404
+    assert (await post(ann, site, "/account/tokens", name=" ", scope="read")).status_code == 422
+    assert (await post(ann, site, "/account/password", old="wrong", new="another horse")).status_code == 403
+    assert (await post(ann, site, "/account/password", old=PASSWORD, new="short")).status_code == 422
+    changed = await post(ann, site, "/account/password", old=PASSWORD, new="another horse")
+    assert "Your password is changed" in changed.text
+
+
+async def test_admins_manage_people_and_never_lock_themselves_out(site: Site) -> None:
+    root = await site.browser("root", Role.ADMIN)
+    assert (
+        await post(root, site, "/admin/users", username="bob", password=PASSWORD, role="member")
+    ).status_code == 303
+    assert (
+        await post(root, site, "/admin/users", username="bob", password=PASSWORD, role="member")
+    ).status_code == 409
+    assert (
+        await post(root, site, "/admin/users", username="b b", password="x", role="member")
+    ).status_code == 422
+    people = {user.username: user for user in await site.parts.access.users()}
+    bob, me = f"/admin/users/{people['bob'].id}", f"/admin/users/{people['root'].id}"
+    assert (await post(root, site, bob, role="admin")).status_code == 303
+    assert (await post(root, site, bob, role="member")).status_code == 303
+    assert (await post(root, site, bob, password="short")).status_code == 422
+    assert (await post(root, site, bob, password="another horse", disabled="yes")).status_code == 303
+    last = await post(root, site, me, role="member")
+    assert (last.status_code, "This is the last admin" in last.text) == (409, True)
+    assert (await post(root, site, "/admin/users/none", role="member")).status_code == 404
+    shown = (await root.get("/admin/users")).text
+    assert "disabled" in shown
+
+
+async def test_health_says_what_does_not_answer(site: Site) -> None:
+    async def away() -> None:
+        raise ConnectionError("no route to the docker engine")
+
+    async def fine() -> None:
+        return None
+
+    root = await site.browser("root", Role.ADMIN)
+    async with asyncio.timeout(PATIENCE_S):
+        while not await site.parts.store.members():  # noqa: ASYNC110  # it does not tell
+            await asyncio.sleep(0.01)
+    assert "Everything answers" in (await root.get("/admin/health")).text
+    object.__setattr__(site.parts, "backends", {"local-docker": away, "local-dir": fine})
+    shown = (await root.get("/admin/health")).text
+    assert "Something does not answer" in shown
+    assert "no route to the docker engine" in shown
+    assert "Controllers" in shown

@@ -1,0 +1,136 @@
+"""Words: every sentence is there in each language, and the core's own are never written twice."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from string import Formatter
+
+import pytest
+
+from codehub.core.conditions import NAMES, Reason
+from codehub.core.errors import ErrorReason
+from codehub.core.explain import Ask, Waiting, WaitsFor
+from codehub.core.history import EventKind
+from codehub.core.idle import UNUSED
+from codehub.core.language import LANGUAGES
+from codehub.core.operations import Operation, Phase
+from codehub.core.plan import Why
+from codehub.core.progress import Progress
+from codehub.core.wishes import Refusal
+from codehub.dashboard.words import WORDS, speaker
+from codehub.proxy.words import WORDS as PROXY_WORDS
+from codehub.web import measures, terms
+
+NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
+SOURCES = [
+    entry.read_text("utf-8")
+    for folder in ("templates", ".")
+    for entry in files("codehub.dashboard").joinpath(folder).iterdir()
+    if entry.name.endswith((".html", ".py"))
+]
+USED = {key for text in SOURCES for key in re.findall(r'\bsay\("([a-z_0-9A-Z.]*[a-z_0-9A-Z])"', text)}
+
+
+def holes(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+@pytest.mark.parametrize("tables", [WORDS, PROXY_WORDS, measures.WORDS, terms.TROUBLE, terms.UNDER_WAY])
+def test_each_language_has_the_same_words_with_the_same_holes(tables: dict[str, dict[str, str]]) -> None:
+    assert set(tables) == set(LANGUAGES)
+    assert set(tables["en"]) == set(tables["ko"])
+    for key, english in tables["en"].items():
+        assert holes(english) == holes(tables["ko"][key]), key
+        assert tables["ko"][key].strip(), key
+
+
+def test_every_sentence_of_the_core_is_translated() -> None:
+    assert set(terms.WHY_KO) == set(Why)
+    assert set(terms.REMEDY_KO) == set(ErrorReason) == set(terms.TROUBLE["en"])
+    assert set(terms.WAITS_KO) == set(WaitsFor)
+    assert set(terms.ASK_KO) == set(Ask)
+    assert set(terms.UNDER_WAY["en"]) == set(Operation)
+    for waits in WaitsFor:
+        assert holes(terms.WAITS_KO[waits]) <= holes(waits.value)
+
+
+def test_every_word_that_a_page_says_is_there() -> None:
+    assert len(USED) > 100
+    assert set(WORDS["en"]) >= USED
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_whatever_the_core_may_say_has_a_word(language: str) -> None:
+    words = WORDS[language]
+    wanted = {f"phase.{phase}" for phase in Phase} | {"phase.DELETING"}
+    wanted |= {f"means.{phase}" for phase in Phase} | {f"op.{operation}" for operation in Operation}
+    wanted |= {f"event.{kind}" for kind in EventKind} | {f"no.{code}" for code in Refusal}
+    wanted |= {f"cond.{name}" for name in NAMES} | {f"seen.{reason}" for reason in Reason}
+    assert set(words) >= wanted
+
+
+def test_no_word_is_left_over() -> None:
+    texts = "\n".join(SOURCES)
+    dynamic = tuple(re.findall(r'"([a-z_]+\.)(?:" ~|\{)', texts))
+    unused = [
+        key
+        for key in WORDS["en"]
+        if key not in USED and f'"{key}"' not in texts and not key.startswith(dynamic)
+    ]
+    assert unused == []
+
+
+def test_what_is_waited_for_is_said_in_each_language() -> None:
+    waiting = Waiting(WaitsFor.REMEDY, {"remedy": "Do it.", "reason": "CrashLoop"})
+    assert terms.waiting_words(waiting, "en") == "a person. Do it."
+    assert terms.REMEDY_KO[ErrorReason.CRASH_LOOP] in terms.waiting_words(waiting, "ko")
+    assert terms.reason_words(Why.SEEN.value, "ko") == terms.WHY_KO[Why.SEEN]
+    assert terms.reason_words(UNUSED, "ko") != UNUSED
+    assert terms.reason_words("as somebody wrote it", "ko") == "as somebody wrote it"
+    assert terms.ask_words(Ask.STOP, "ko") == "중지"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "english", "korean"),
+    [
+        (-3, "just now", "방금"),
+        (-59, "59 s ago", "59초 전"),
+        (-61, "1 min ago", "1분 전"),
+        (7200, "in 2 h", "2시간 후"),
+        (86_400, "in 1 day", "1일 후"),
+        (-3 * 86_400, "3 days ago", "3일 전"),
+    ],
+)
+def test_times_are_told_by_their_largest_unit(seconds: int, english: str, korean: str) -> None:
+    at = NOW + timedelta(seconds=seconds)
+    assert measures.relative(at, NOW, "en") == english
+    assert measures.relative(at, NOW, "ko") == korean
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 KB"),
+        (123_456, "123 KB"),
+        (5_300_000_000, "5.3 GB"),
+        (9e17, "900000 TB"),
+    ],
+)
+def test_bytes_are_told_as_people_write_them(amount: float, words: str) -> None:
+    assert measures.size(amount) == words
+
+
+def test_progress_says_what_is_known_and_nothing_else() -> None:
+    known = Progress("archive", 50_000_000, 200_000_000, 25_000_000.0, 6.0)
+    assert measures.progress_words(known, "en") == "Archiving · 50.0 MB of 200 MB · 25.0 MB/s · 6 s left"
+    assert measures.percent(known) == 25
+    unknown = Progress("pull", 1000, None, None, None)
+    assert measures.progress_words(unknown, "en") == "Fetching the image · 1.0 KB"
+    assert measures.percent(unknown) is None
+
+
+def test_a_word_that_is_not_there_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        speaker("en")("no such word")

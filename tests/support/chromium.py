@@ -1,0 +1,76 @@
+"""A real browser for the dashboard: pages that are watched for complaints, people who sign in, and axe, which looks with other eyes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from tests.support.ides import CHROMIUM, FLAGS
+from tests.support.site import Site
+
+__all__ = ["CHROMIUM", "chromium_running", "serious", "sign_in", "until", "watched_page"]
+PATIENCE_MS = 20_000
+# What the browser itself says of answers that are meant to be errors.
+_EXPECTED = ("the server responded with a status of 4", "net::ERR_", "htmx:sendError", "htmx:afterRequest")
+
+
+@asynccontextmanager
+async def chromium_running() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def watched_page(browser: Browser, complaints: list[str], **options: Any) -> AsyncIterator[Page]:
+    """Yield a page in a context of its own. Whatever its console says as an error goes to `complaints`."""
+    context = await browser.new_context(
+        **{
+            "viewport": {"width": 1280, "height": 800},
+            "locale": "en-US",
+            "reduced_motion": "reduce",
+            **options,
+        }
+    )
+    context.set_default_timeout(PATIENCE_MS)
+
+    def hear(message: ConsoleMessage) -> None:
+        is_ours = "/w/" not in message.location["url"]
+        if message.type == "error" and is_ours and not any(word in message.text for word in _EXPECTED):
+            complaints.append(message.text)
+
+    context.on("console", hear)
+    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    try:
+        yield await context.new_page()
+    finally:
+        await context.close()
+
+
+async def sign_in(page: Page, site: Site, name: str) -> None:
+    """Let somebody be signed in, and look at their list."""
+    word = (await site.browser(name)).cookies["codehub_session"]
+    await page.context.add_cookies([{"name": "codehub_session", "value": word, "url": site.address}])
+    await page.goto(f"{site.address}/")
+    await page.wait_for_selector("body[data-live]")
+
+
+async def serious(page: Page) -> list[str]:
+    """Return what axe finds serious or worse, as one line each."""
+    results = await Axe().run(page)
+    return [
+        f"{found['id']}: {found['help']}: {[node['html'] for node in found['nodes']]}"
+        for found in results.response["violations"]
+        if found["impact"] in ("serious", "critical")
+    ]
+
+
+async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = PATIENCE_MS / 1000) -> None:
+    async with asyncio.timeout(seconds):
+        while not await check():  # noqa: ASYNC110  # it does not tell
+            await asyncio.sleep(0.02)
