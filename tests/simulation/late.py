@@ -18,9 +18,11 @@ class LateCalls:
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
         self._waiting: dict[UUID, list[tuple[int, asyncio.Future[None]]]] = {}
+        self.pending: set[str] = set()
+        """At which points one is still to come: until then the backend may be too busy for another."""
 
     def tell(self, workspace_id: UUID) -> None:
-        """Something is asked of a backend, for this workspace."""
+        """A backend does something for this workspace."""
         waiting = self._waiting.pop(workspace_id, None)
         if waiting is None:
             return
@@ -30,12 +32,19 @@ class LateCalls:
             elif not arrived.done():
                 arrived.set_result(None)
 
-    async def do(self, workspace_id: UUID, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def do(self, workspace_id: UUID, point: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        self.pending.add(point)
+        try:
+            await self._wait(workspace_id)
+        finally:
+            self.pending.discard(point)
+        return await work()
+
+    async def _wait(self, workspace_id: UUID) -> None:
         if self._dice.random() < 0.5:
             await asyncio.sleep(self._dice.choice((20, 100, 500)) * self._dice.random())
-            return await work()
+            return
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(workspace_id, []).append((self._dice.choice(_CALLS_LATER), arrived))
         await asyncio.wait([arrived], timeout=_S_MAX)
         await asyncio.sleep(self._dice.random() ** 2 * 6)
-        return await work()

@@ -300,12 +300,15 @@ class _Backend:
             raise BackendUnreachable("connection refused")
         if world.strikes(Fault.ACT_FAILED, point, machine):
             raise ActionFailed("it failed")
-        world.late.tell(workspace_id)
         if world.strikes(Fault.ACT_LATE, point, machine):
-            world.spawn(world.late.do(workspace_id, work), name=f"late {point}")
+            if point in world.late.pending:
+                raise ActionFailed("busy with the call before")
+            world.late.tell(workspace_id)
+            world.spawn(world.late.do(workspace_id, point, work), name=f"late {point}")
             await asyncio.sleep(world.dice.uniform(0, 10))
             await machine.leave(point)
             raise ActionFailed("no answer in time")
+        world.late.tell(workspace_id)
         if world.strikes(Fault.ACT_HUNG, point, machine):
             await asyncio.sleep(world.dice.uniform(30, 240))
             await machine._thaw()

@@ -16,13 +16,13 @@ from codehub.adapters.memory import store as memory_store
 from codehub.core import activity, garbage, idle, judge, plan, seen, settle, visit, wishes
 from codehub.core.conditions import Condition, Reason, Truth
 from codehub.core.errors import ErrorInfo
-from codehub.core.operations import Operation, Step
+from codehub.core.operations import Operation, Phase, Step
 from codehub.core.seen import Instance, Volume
 from codehub.core.settle import Done
 from codehub.core.workspace import Status
 from codehub.engine import controller, crew, execute, gc, membership, observe, roster
 from codehub.ports.backends import BackendUnreachable
-from codehub.ports.storage import Home
+from codehub.ports.storage import Home, Restored
 from codehub.service import workspaces
 
 Mutant = Callable[[], Any]
@@ -34,7 +34,7 @@ NEEDS: dict[str, tuple[Fault, ...]] = {
     "forget_what_changed_when_a_pass_fails": (Fault.STORE_AWAY, Fault.HINT_LOST),
     "let_everybody_handle_nothing_that_is_new": (Fault.LAST_CRASH,),
     "replace_whatever_volume_is_there": (Fault.ACT_LATE,),
-    "use_a_condemned_volume": (Fault.ACT_LATE, Fault.HINT_LOST),
+    "use_a_condemned_volume": (Fault.ACT_LATE,),
 }
 
 
@@ -226,18 +226,27 @@ def clear_dirty_when_archiving_begins() -> Any:
 
 @mutant
 def use_a_condemned_volume() -> Any:
-    return [patched(each, "is_condemned", lambda _status: False) for each in (judge, plan, visit)]
+    """That nothing can be wished in ERROR covers for it, so that rule goes too: a recovery that was asked for is enough here."""
+
+    def rule(workspace: Any, wanted: Any) -> Any:
+        error = workspace.status.error_info
+        if error is not None and judge.is_recovered(workspace.spec, error):
+            workspace = replace(workspace, status=replace(workspace.status, phase=Phase.STANDBY))
+        return original(workspace, wanted)
+
+    original = wishes.rule_wish
+    unseen = [patched(each, "is_condemned", lambda _status: False) for each in (judge, plan, visit)]
+    return [*unseen, patched(workspaces, "rule_wish", rule)]
 
 
 @mutant
 def replace_whatever_volume_is_there() -> Any:
     async def restore(self: Any, home: Home, archive_key: str, report: Any, **_replaces: str | None) -> Any:
         disk = self._disks.get(home.workspace_id)
-        return await original(
-            self, home, archive_key, report, replaces=None if disk is None else disk.volume_id
-        )
+        there = None if disk is None else disk.volume_id
+        made = await self._restore(home, archive_key, report, there)
+        return Restored(made.volume_id, archive_key)
 
-    original = memory_storage.MemoryStorage.restore
     return patched(memory_storage.MemoryStorage, "restore", restore)
 
 
