@@ -154,7 +154,7 @@ async def of_people(studio: Studio) -> None:
         await studio.shoot(page, "empty")
     async with studio.page() as page:
         await page.goto(f"{address}/account")
-        await page.get_by_label("What for").fill("ci")
+        await page.get_by_label("Purpose").fill("ci")
         await page.get_by_role("button", name="Make a token").click()
         await page.wait_for_selector("#token")
         await page.evaluate("document.querySelector('#token').textContent = 'cht_' + '•'.repeat(39)")

@@ -39,7 +39,7 @@ async def test_a_workspace_is_made_and_watched_as_it_comes_up(
     await expect(page.locator(".track .here")).to_have_text("Running")
     await page.get_by_role("link", name="codehub").click()
     await expect(page.locator(".row .badge")).to_have_text("Running")
-    await expect(page.locator("#usage")).to_have_text("1 of 3 running")
+    await expect(page.locator("#usage")).to_have_text("1 running · limit 3")
 
 
 async def test_what_others_do_appears_without_a_reload(site: Site, pages: Pages) -> None:
@@ -156,7 +156,7 @@ async def test_an_error_is_explained_and_recovered_from(site: Site, pages: Pages
     await page.locator(row(made)).get_by_role("link", name="What happened?").click()
     await expect(page.get_by_role("heading", name="Files are missing")).to_be_visible()
     assert await serious(page) == []
-    lossy = page.get_by_role("button", name="Go on without what is lost")
+    lossy = page.get_by_role("button", name="Continue without the lost files")
     await lossy.click()
     await expect(page.get_by_role("heading", name="Files are missing")).to_be_visible()
     await page.get_by_label("I understand").check()
@@ -271,7 +271,7 @@ async def test_search_finds_and_a_row_that_fits_no_more_leaves(site: Site, pages
     await expect(page.locator(".row")).to_have_count(2)
     assert "q=beta" in page.url
     await page.get_by_label("State").select_option("RUNNING")
-    await expect(page.get_by_role("heading", name="Nothing fits")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No matches")).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ async def test_a_button_with_scripts_gets_its_row_and_a_word(site: Site) -> None
     answer = await post(ann, site, f"/workspaces/{made['id']}/stop", headers)
     assert answer.status_code == 200
     assert f'<li class="row" id="ws-{made["id"]}"' in answer.text
-    assert "“demo” is asked to stop" in answer.text
+    assert "Asked “demo” to stop" in answer.text
     assert "<html" not in answer.text
     headers = {**PARTIAL, "HX-Target": "ws"}
     await site.arrives(ann, made["id"], "STANDBY")

@@ -34,6 +34,7 @@ _STYLE = f"""
 {TOKENS}
 * {{ box-sizing: border-box; }}
 body {{ margin: 0; background: var(--bg); color: var(--ink); font: 15px/1.55 var(--sans); overflow-wrap: anywhere; }}
+:lang(ko) {{ word-break: keep-all; }}
 main {{ max-width: 27rem; margin: 14vh auto 2rem; padding: 2rem; background: var(--surface); border: 1px solid var(--line); border-radius: 14px; box-shadow: var(--shadow); }}
 svg {{ display: block; width: 36px; height: 36px; margin-bottom: 1.125rem; }}
 h1 {{ font-size: 1.25rem; line-height: 1.3; letter-spacing: -.015em; font-weight: 650; margin: 0 0 .5rem; }}
@@ -59,8 +60,10 @@ nav a + a {{ margin-left: 1rem; }}
 @media (prefers-reduced-motion: reduce) {{ progress:indeterminate {{ animation-duration: 4s; }} }}
 """
 _MARK = (
-    '<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" fill="#4a43d8"/><path d="M12.5 10 7 16l5.5 6M19.5 10 25 '
-    '16l-5.500 6" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" stroke-linejoin="round"/></svg>'
+    '<svg viewBox="0 0 32 32" aria-hidden="true"><defs><linearGradient id="g" x1="0" y1="0" x2="1" y2="1"><stop stop-color="#6d66ff"/>'
+    '<stop offset="1" stop-color="#3b31c9"/></linearGradient></defs><rect width="32" height="32" rx="8" fill="url(#g)"/>'
+    '<path d="M12.5 10 7 16l5.5 6M19.5 10 25 16l-5.5 6" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" '
+    'stroke-linejoin="round"/></svg>'
 )
 # Enters when it is ready, and asks again where something else came first; but only once somebody looks at the page.
 _SCRIPT = """

@@ -37,7 +37,7 @@ REMEDY_KO: Mapping[ErrorReason, str] = {
     ErrorReason.TIMEOUT: "로그를 살펴본 뒤 복구하세요. 멈춘 단계부터 다시 시도합니다.",
     ErrorReason.RETRY_EXCEEDED: "메시지가 말하는 원인을 없앤 뒤 복구하세요.",
     ErrorReason.ACTION_FAILED: "할 일이 없습니다. 저절로 다시 시도합니다.",
-    ErrorReason.DATA_LOST: "볼륨이나 보관본을 되돌려 놓고 복구하세요. 손실을 받아들이면 없어진 것 없이 계속합니다.",
+    ErrorReason.DATA_LOST: "볼륨이나 보관본을 되돌려 놓고 복구하세요. 되돌릴 수 없으면 손실을 받아들이고 없어진 파일 없이 계속할 수 있습니다.",
     ErrorReason.UNREACHABLE: "할 일이 없습니다. 백엔드가 다시 응답하면 계속합니다.",
     ErrorReason.IMAGE_PULL_FAILED: "이미지 이름이나 레지스트리 접근 권한을 바로잡은 뒤 복구하세요.",
     ErrorReason.CONTAINER_WITHOUT_VOLUME: "복구하세요. 먼저 인스턴스를 중지한 뒤 다시 판단합니다.",
