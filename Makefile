@@ -10,7 +10,7 @@ DEV := .venv/.dev-installed
 	test-proxy test-browser test-cli test-package test-compose screens simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@program=$$(scripts/code-server --if-built); exec env PATH="$$PATH$${program:+:$$(dirname "$$program")}" $(BIN)/codehub up
