@@ -158,7 +158,7 @@ def next_change(workspace: Workspace) -> Change:
             observed_at=now,
             home_ctx=HomeCtx(volume_id=str(uuid4()), dirty=True),
         )
-    events = observed(before, after, actor="controller", reason="Its wish is above where it is.")
+    events = observed(before, after, actor="controller", reason="It was asked to be further up.")
     return Change(workspace.id, after, tuple(events))
 
 

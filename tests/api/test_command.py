@@ -101,3 +101,12 @@ def test_the_report_tells_what_to_do() -> None:
         "",
         "codehub can start as configured.",
     ]
+
+
+@pytest.mark.parametrize("words", [("user", "list"), ("gc", "--dry-run"), ("migrate",)])
+def test_who_only_looks_makes_no_installation(tmp_path: Path, words: tuple[str, ...]) -> None:
+    data = tmp_path / "data"
+    told = codehub(*words, data_dir=str(data))
+    assert told.returncode == 1
+    assert f"there is no codehub in {data}" in told.stderr
+    assert not data.exists()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,11 @@ def test_a_taken_port_says_so_before_anything_is_started(server: Running, tmp_pa
     assert second.returncode == 1
     assert "CODEHUB_PORT" in second.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_nobody_else_reads_the_archives(server: Running, data_dir: Path) -> None:
+    del server
+    assert stat.S_IMODE((data_dir / "archives").stat().st_mode) == 0o700
 
 
 def test_garbage_is_collected_beside_a_running_codehub(server: Running, data_dir: Path) -> None:

@@ -12,10 +12,11 @@ from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.doors import PostgresDoorkeeper
-from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running
+from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running, has_cluster
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
 from codehub.adapters.postgres.migrate import migrate
 from codehub.adapters.postgres.store import PostgresControllerStore
+from codehub.app.errors import CannotStart
 from codehub.engine.system import System
 from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
@@ -70,7 +71,11 @@ async def database(
 async def database_beside(
     settings: Settings, system: System, *, is_migrated: bool = True
 ) -> AsyncIterator[dict[str, Any]]:
-    """Yield how to connect beside a codehub that may run: its embedded database if there is one, else as for a start."""
+    """Yield how to connect beside a codehub that may run. Its own database has to be there: whoever only looks makes none."""
+    if settings.database_url is None and not has_cluster(settings.data_dir):
+        raise CannotStart(
+            f"there is no codehub in {settings.data_dir}: start it once with `codehub up`, or say where it is with CODEHUB_DATA_DIR"
+        )
     running = None if settings.database_url is not None else find_running(settings.data_dir)
     if running is None:
         async with database(settings, system, is_migrated=is_migrated) as connect_args:

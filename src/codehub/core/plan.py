@@ -31,10 +31,10 @@ class Why(Enum):
     CONDEMNED = (
         "Its volume is archived, and its deletion was begun: that is finished before the home is used again."
     )
-    MOVES_UP = "Its wish is above where it is."
-    MOVES_DOWN = "Its wish is below where it is."
+    MOVES_UP = "It was asked to be further up."
+    MOVES_DOWN = "It was asked to be further down."
     NOT_SEEN_YET = "It is under way: what it is to bring about was not seen yet."
-    SEEN = "What the operation was to bring about was seen."
+    SEEN = "It is done: its effect was seen."
     TAKEN_OVER = "The operation was begun by a process that is gone: it is taken over under a new id."
     IMPOSSIBLE = "What is seen has made the operation impossible. It is judged anew."
     TIME_IS_UP = "The operation did not reach its end in time."

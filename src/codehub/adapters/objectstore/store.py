@@ -57,7 +57,7 @@ class Objects:
         """Mark the store as this installation's. For the first start alone: afterwards a missing mark is an outage."""
         with self._explaining():
             if self.directory is not None:
-                await in_thread(self.directory.mkdir, parents=True, exist_ok=True)
+                await in_thread(self.directory.mkdir, mode=0o700, parents=True, exist_ok=True)
             found = await self.get(MARK)
         if found is None:
             await self.put(MARK, self._installation)

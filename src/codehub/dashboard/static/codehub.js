@@ -87,7 +87,7 @@
         count();
       }
     } catch (failed) {
-      if (failed instanceof Gone) location.assign("/");
+      if (failed instanceof Gone) location.assign("/trash");
       else { ids.forEach((id) => due.add(id)); await new Promise((done) => setTimeout(done, 1000)); }
     }
     asking = false;

@@ -63,6 +63,13 @@ class RunningServer:
         self.close()
 
 
+def has_cluster(data_dir: Path) -> bool:
+    """Whether a server has ever been started in this DATA_DIR."""
+    data = data_dir.absolute() / "postgres" / "data"
+    with explaining(data):
+        return (data / "PG_VERSION").exists()
+
+
 def find_running(data_dir: Path) -> RunningServer | None:
     """Return the live server of this DATA_DIR, or None. It may still be starting up, or be shutting down."""
     data = data_dir.absolute() / "postgres" / "data"
