@@ -10,7 +10,9 @@ from tests.support.engine import BY, Plane
 from codehub.core.errors import ErrorReason
 from codehub.core.garbage import Thing
 from codehub.core.operations import DesiredState, Phase
+from codehub.core.workspace import StorageBackend
 from codehub.engine.gc import GarbageCollector
+from codehub.engine.platforms import Platforms
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.storage import Home
 
@@ -89,3 +91,16 @@ async def test_an_archive_that_vanished_is_noticed_by_the_next_sweep() -> None:
     assert status.error_info is not None
     assert status.error_info.reason is ErrorReason.DATA_LOST
     await plane.close()
+
+
+async def test_a_left_over_is_told_once_however_many_backends_its_adapter_serves(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leftovers() -> list[str]:
+        return ["trash-1"]
+
+    monkeypatch.setattr(plane.storage, "list_leftovers", leftovers)
+    both = {StorageBackend.LOCAL_DIR: plane.storage, StorageBackend.OBJECT_STORE: plane.storage}
+    platforms = Platforms(plane.platforms.instances, both)
+    told = await GarbageCollector(plane.store, platforms, grace=timedelta(hours=2)).collect(dry_run=True)
+    assert told.leftovers == ("trash-1",)

@@ -177,8 +177,11 @@ def _told(answer: dict[str, Any]) -> str:
     if answer["deleted_at"] is not None:
         return f"{name} will be deleted. It is {is_now}."
     wish = answer["desired_state"]
-    if wish == answer["phase"] and answer["operation"] == "NONE":
-        return f"{name} is {is_now} already."
+    rests = wish == "PENDING" and answer["phase"] == "ARCHIVED"
+    if (wish == answer["phase"] or rests) and answer["operation"] == "NONE":
+        return f"{name} is {is_now}."
+    if wish == "PENDING":
+        return f"{name} will rest, with every file kept. It is {is_now}."
     return f"{name} will be {coloured(wish)}. It is {is_now}. (--wait shows how far it is.)"
 
 

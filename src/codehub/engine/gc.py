@@ -9,7 +9,7 @@ import structlog
 
 from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
-from codehub.engine.platforms import Platforms
+from codehub.engine.platforms import Platforms, distinct
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Home, StorageProvider
 from codehub.ports.store import ControllerStore
@@ -67,11 +67,11 @@ class GarbageCollector:
         unknown = () if orphans else result.unknown
         leftovers = [
             left
-            for storage in self._platforms.storage.values()
+            for storage in distinct(self._platforms.storage)
             for left in await self._leftovers(storage, unreachable)
         ]
         if not dry_run:
-            for storage in self._platforms.storage.values():
+            for storage in distinct(self._platforms.storage):
                 await self._discard(storage, looked.now - self._grace)
         events = 0 if dry_run else await self._store.forget_history(self._history_kept)
         return Collected(removed, tuple(failed), unknown, tuple(unreachable), tuple(leftovers), events)

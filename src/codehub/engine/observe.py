@@ -12,7 +12,7 @@ from codehub.core.judge import needs_archive_look
 from codehub.core.operations import Operation
 from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
-from codehub.engine.platforms import Platforms
+from codehub.engine.platforms import Platforms, distinct
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.storage import StorageProvider
 from codehub.ports.system import Clock
@@ -85,7 +85,7 @@ class Observer:
     async def look(self) -> Looks:
         """Look at everything, all backends side by side."""
         instances, volumes = self._platforms.instances, self._platforms.storage
-        hosts, disks = _distinct(instances), _distinct(volumes)
+        hosts, disks = distinct(instances), distinct(volumes)
         found: list[Any] = await asyncio.gather(
             *(_look("instances", one.list_all) for one in hosts),
             *(_look("volumes", one.list_volumes) for one in disks),
@@ -127,7 +127,7 @@ class Observer:
             return {found.key: Archive(found.committed) for found in listed}
 
         storage = self._platforms.storage
-        disks = _distinct(storage)
+        disks = distinct(storage)
         swept = _by_backend(storage, disks, await _side_by_side([one(disk) for disk in disks]))
         looks: dict[UUID, ArchiveLook] = {}
         for workspace in workspaces:
@@ -183,11 +183,6 @@ async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
 async def _side_by_side(looks: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
     """Look at all of these at once. A single look, which is the usual case, needs no task of its own."""
     return [await looks[0]] if len(looks) == 1 else await asyncio.gather(*looks)
-
-
-def _distinct(backends: Mapping[K, A]) -> Sequence[A]:
-    """Return each adapter once, however many backends it serves."""
-    return list({id(one): one for one in backends.values()}.values())
 
 
 def _by_backend(backends: Mapping[K, A], adapters: Sequence[A], found: Sequence[T]) -> Mapping[K, T]:

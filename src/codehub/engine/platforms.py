@@ -1,11 +1,14 @@
 """The platforms that this process can reach: one adapter per backend that workspaces may name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.ports.instances import InstanceController
 from codehub.ports.storage import StorageProvider
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +17,8 @@ class Platforms:
 
     instances: Mapping[InstanceBackend, InstanceController]
     storage: Mapping[StorageBackend, StorageProvider]
+
+
+def distinct(backends: Mapping[Any, A]) -> Sequence[A]:
+    """Return each adapter once, however many backends it serves."""
+    return list({id(one): one for one in backends.values()}.values())
