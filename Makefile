@@ -55,7 +55,7 @@ chaos: $(DEV) engines ## kill and restart everything while workspaces go up and 
 	CODEHUB_TEST_CHAOS_ROUNDS=$${ROUNDS:-30} CODEHUB_TEST_CHAOS_STOPPED_S=60 $(PYTEST) -s tests/chaos
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, a crash at every boundary, 200 seeds of faults, every mutant
-	@scripts/suite test-sim 150 $(PYTEST) -n 2 tests/engine tests/simulation
+	@scripts/suite test-sim 200 $(PYTEST) -n 2 tests/engine tests/simulation
 
 SEEDS ?= 200
 simulate: $(DEV) ## faults everywhere, in virtual time: SEEDS=5000 runs many, SEED=7 tells one's story (ONLY=… with these faults alone)

@@ -20,6 +20,7 @@ from codehub.engine.system import Cadence, System
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceController
 from codehub.ports.meters import Meters
+from codehub.ports.storage import Amount
 from codehub.ports.store import ControllerStore
 
 log = structlog.get_logger()
@@ -82,10 +83,11 @@ class Crew:
         if self._was_just_done(row.id, op_id, act.step):
             return
         volume = seen.volume if isinstance(seen.volume, Volume) else None
-        work = self._executor.run(
-            row, act, volume, now, lambda amount: self.board.report(row.id, op_id, amount)
-        )
-        self._flights.launch(row.id, act, op_id, work)
+
+        def report(amount: Amount) -> None:
+            self.board.report(row.id, op_id, amount)
+
+        self._flights.launch(row.id, act, op_id, lambda: self._executor.run(row, act, volume, now, report))
 
     def recall(self, row: Workspace, planned: Plan) -> None:
         """Let go of what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""

@@ -12,6 +12,9 @@ from codehub.engine.execute import LONG_STEPS, Superseded
 from codehub.ports.meters import Meters
 from codehub.ports.system import Task, Tasks
 
+# A step to be done once its task has really begun: one that is recalled before that leaves nothing behind.
+Work = Callable[[], Coroutine[Any, Any, Outcome]]
+
 
 @dataclass(slots=True)
 class Flight:
@@ -49,7 +52,7 @@ class Flights:
     def get(self, workspace_id: UUID) -> Flight | None:
         return self._flights.get(workspace_id)
 
-    def launch(self, workspace_id: UUID, act: Act, op_id: UUID, work: Coroutine[Any, Any, Outcome]) -> None:
+    def launch(self, workspace_id: UUID, act: Act, op_id: UUID, work: Work) -> None:
         """Begin a step. Its workspace has no other under way."""
         flight = Flight(act, op_id)
         self._flights[workspace_id] = flight
@@ -67,19 +70,18 @@ class Flights:
         else:
             flight.task.cancel()
 
-    async def _fly(self, workspace_id: UUID, flight: Flight, work: Coroutine[Any, Any, Outcome]) -> None:
+    async def _fly(self, workspace_id: UUID, flight: Flight, work: Work) -> None:
         name = "long" if flight.act.step in LONG_STEPS else "short"
         try:
             async with self._long if name == "long" else self._short:
                 self._count(name, 1)
                 try:
-                    flight.outcome = await work
+                    flight.outcome = await work()
                 finally:
                     self._count(name, -1)
         except Superseded:
             pass
         finally:
-            work.close()
             if flight.outcome is None and self._flights.get(workspace_id) is flight:
                 del self._flights[workspace_id]
             self._landed(workspace_id)
