@@ -46,7 +46,7 @@ test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throt
 	@scripts/suite test-s3 90 $(PYTEST) tests/integration/s3
 
 test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
-	@scripts/suite test-circle 150 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 $(CIRCLE)
+	@scripts/suite test-circle 200 $(PYTEST) $(CIRCLE)
 
 test-chaos: $(DEV) engines ## five rounds of chaos
 	@scripts/suite test-chaos 120 $(PYTEST) tests/chaos

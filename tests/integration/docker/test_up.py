@@ -15,6 +15,8 @@ from tests.support.s3 import S3, running_s3, told
 from tests.support.tabs import PASSWORD, PATIENCE_S, sit_before_a_tab
 
 from codehub.adapters.docker.volumes import home_name
+from codehub.adapters.postgres.connect import Role, connect
+from codehub.adapters.postgres.embedded import find_running
 
 pytestmark = [
     *DOCKER,
@@ -50,9 +52,20 @@ async def server(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Running]:
                 ide="code-server",
             )
             yield stack.enter_context(started)
-            for each in engine.ask("GET", "containers/json", all=1):
-                if each["Image"] == CODE_SERVER and "codehub.install" in each["Labels"]:
-                    engine.remove_labelled(each["Labels"]["codehub.install"])
+            installation = await installation_in(tmp_path / "data")
+        engine.remove_labelled(installation)
+
+
+async def installation_in(data_dir: Path) -> str:
+    """Return whose objects they are: other tests may have theirs on the same engine."""
+    running_now = find_running(data_dir)
+    assert running_now is not None
+    with running_now:
+        connection = await connect(running_now.connect_args, Role.API)
+        try:
+            return str(await connection.fetchval("SELECT id FROM installation"))
+        finally:
+            await connection.close()
 
 
 @CURL
