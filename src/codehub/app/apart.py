@@ -27,7 +27,12 @@ async def api(settings: Settings) -> None:
     _require(settings, "api", "database_url", "public_base_url")
     system = make_system()
     with bound(settings) as listener:
-        async with _grounds(settings, system, stops=False) as (stack, _connect_args, stored, local):
+        async with _grounds(settings, system, stops=False, is_serving=True) as (
+            stack,
+            _connect_args,
+            stored,
+            local,
+        ):
             access = make_access(stored, system)
             password = await first_admin(settings, access, system)
             web = make_web(
@@ -107,11 +112,15 @@ _Grounds = tuple[AsyncExitStack, dict[str, object], Stores, LocalPlatform]
 
 
 @asynccontextmanager
-async def _grounds(settings: Settings, system: System, *, stops: bool) -> AsyncIterator[_Grounds]:
+async def _grounds(
+    settings: Settings, system: System, *, stops: bool, is_serving: bool = False
+) -> AsyncIterator[_Grounds]:
     """Yield what every role stands on: the database, the stores, the platform."""
     async with AsyncExitStack() as stack:
         connect_args = await stack.enter_async_context(database(settings, system))
-        stored = await stack.enter_async_context(stores(connect_args, system, settings.redis_url))
+        stored = await stack.enter_async_context(
+            stores(connect_args, system, settings.redis_url, is_serving=is_serving)
+        )
         local = await stack.enter_async_context(local_platform(settings, stored, system, stops=stops))
         yield stack, connect_args, stored, local
 
