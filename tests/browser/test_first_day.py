@@ -38,7 +38,7 @@ async def opened_and_used(page: Page) -> str:
     await ide.click('.jp-LauncherCard[data-category="Other"][title*="terminal"]', timeout=IDE_MS_MAX)
     await ide.wait_for_selector(".jp-Terminal .xterm-screen", timeout=IDE_MS_MAX)
     await ide.click(".jp-Terminal .xterm-screen")
-    await ide.keyboard.type("head -c 300000000 /dev/urandom > big; echo $((6 * 7)) > answer.txt\n")
+    await ide.keyboard.type("head -c 600000000 /dev/urandom > big; echo $((6 * 7)) > answer.txt\n")
     await expect(ide.locator('.jp-DirListing-item[title*="answer"]')).to_be_visible(timeout=IDE_MS_MAX)
     entry = ide.url.split("/lab")[0] + "/"
     await ide.close()

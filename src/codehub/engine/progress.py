@@ -15,6 +15,8 @@ from codehub.ports.system import Clock
 log = structlog.get_logger()
 
 _INTERVAL_S = 1.0
+_FIRST_AFTER_S = 0.2
+"""A step shorter than this is never written about."""
 
 
 @dataclass(slots=True)
@@ -53,12 +55,13 @@ class ProgressBoard:
         """Write what changed, at most once a second, until cancelled. What can't be written is lost, and nobody misses it."""
         while True:
             await self._reported.wait()
+            await self._clock.sleep(_FIRST_AFTER_S)
             self._reported.clear()
-            await self._clock.sleep(_INTERVAL_S)
             try:
                 await self.flush()
             except StoreUnavailable as error:
                 log.warning("progress_not_written", reason=str(error))
+            await self._clock.sleep(_INTERVAL_S - _FIRST_AFTER_S)
 
     async def flush(self) -> None:
         changed = {
