@@ -109,13 +109,10 @@ class Faults:
         }
         self._spells: dict[tuple[Fault, str], float] = {}
         self.strikes: list[Strike] = []
-        self.is_over = False
 
     def strikes_now(self, fault: Fault, point: str, at: float, where: str) -> bool:
         """Draw whether it strikes at this point. `where` says more of it, for people."""
-        rate = self.rates.get(fault)
-        if rate is None or self.is_over:
-            return False
+        rate = self.rates[fault]
         self._opportunities += 1
         if self._spells and self._spells.get((fault, point), at) > at:
             rate = _RATE_IN_A_SPELL

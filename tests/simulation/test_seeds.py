@@ -81,7 +81,7 @@ class Quiet(World):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.faults.is_over = True
+        self.faults.rates.clear()
         for name in ("first", "second"):
             self.loop.call_soon(self.start_controller, name)
         self.loop.call_soon(self.start_api, "api")

@@ -52,6 +52,7 @@ class World:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._away: dict[str, float] = {}
         self._ids = 0
+        self._now_s, self._now = 0.0, EPOCH
         self.skew = timedelta(seconds=self.dice.uniform(-_SKEW_S, _SKEW_S))
         self.broken: Broken | None = None
         self.judges = Judges(self)
@@ -80,7 +81,10 @@ class World:
     # Time, dice and names.
 
     def now(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.loop.time())
+        seconds = self.loop.time()
+        if seconds != self._now_s:
+            self._now_s, self._now = seconds, EPOCH + timedelta(seconds=seconds)
+        return self._now
 
     def monotonic(self) -> float:
         return self.loop.time()
@@ -98,7 +102,7 @@ class World:
         return 0.0 if drawn < 0.6 else (drawn - 0.6) * 0.05 if drawn < 0.97 else drawn * 2
 
     def strikes(self, fault: Fault, point: str, machine: Machine | None = None) -> bool:
-        return self.faults.strikes_now(
+        return fault in self.faults.rates and self.faults.strikes_now(
             fault, point, self.loop.time(), "" if machine is None else machine.prefix
         )
 
@@ -243,7 +247,7 @@ class World:
 
     def calm(self) -> None:
         """From now on nothing goes wrong any more: what is away comes back, what was stopped goes on, what is late never comes."""
-        self.faults.is_over = True
+        self.faults.rates.clear()
         for task in self._tasks:
             if task.get_name().startswith("late "):
                 task.cancel()

@@ -54,19 +54,34 @@ class Seen:
     """Whether any object of this workspace is left; looked at for a purge only."""
 
 
+_VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
+_VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
+_VOLUME_READY = Condition(Truth.TRUE, Reason.READY, "The volume is there.")
+_VOLUME_FOREIGN = Condition(
+    Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's."
+)
+_VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The volumes could not be listed.")
+_ARCHIVE_GONE = Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
+_ARCHIVE_READY = Condition(Truth.TRUE, Reason.READY, "The archive is there.")
+_ARCHIVE_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The archive's object is not committed.")
+_ARCHIVE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The object store could not be asked.")
+_INSTANCE_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no instance.")
+_INSTANCE_STOPPED = Condition(Truth.FALSE, Reason.NOT_READY, "The instance does not run.")
+_INSTANCE_READY = Condition(Truth.TRUE, Reason.READY, "The instance runs and is healthy.")
+_INSTANCE_SICK = Condition(Truth.FALSE, Reason.NOT_READY, "The instance runs but is not healthy.")
+_INSTANCE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The instances could not be listed.")
+
+
 def conditions_seen(stored: Status, seen: Seen, now: datetime, rules: Rules) -> Conditions:
     """Return the conditions that follow from a look. What was not looked at stays; what could not be looked at is Unknown."""
     earlier = stored.conditions
+    volume = _volume_ready(earlier.volume_ready, seen.volume, stored.home_ctx.volume_id)
+    archive = _archive_ready(earlier.archive_ready, seen, stored.archive_key)
+    container = _container_ready(earlier.container_ready, seen.instance, rules)
     return Conditions(
-        volume_ready=_volume_ready(earlier.volume_ready, seen.volume, stored.home_ctx.volume_id).following(
-            earlier.volume_ready, now
-        ),
-        archive_ready=_archive_ready(earlier.archive_ready, seen, stored.archive_key).following(
-            earlier.archive_ready, now
-        ),
-        container_ready=_container_ready(earlier.container_ready, seen.instance, rules).following(
-            earlier.container_ready, now
-        ),
+        volume_ready=volume.following(earlier.volume_ready, now),
+        archive_ready=archive.following(earlier.archive_ready, now),
+        container_ready=container.following(earlier.container_ready, now),
         healthy=earlier.healthy,
     )
 
@@ -76,33 +91,33 @@ def _volume_ready(earlier: Condition, look: Volume | Blind | None, volume_id: st
         case Blind.NOT_LOOKED:
             return earlier
         case Blind.UNREACHABLE:
-            return _unreachable("The volumes could not be listed.")
+            return _VOLUME_UNKNOWN
         case None:
-            return Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
+            return _VOLUME_ABSENT
         case Volume(volume_id=None):
-            return Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
+            return _VOLUME_HALF
         case Volume(volume_id=found) if found == volume_id:
-            return Condition(Truth.TRUE, Reason.READY, "The volume is there.")
+            return _VOLUME_READY
         case _:
-            return Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
+            return _VOLUME_FOREIGN
 
 
 def _archive_ready(earlier: Condition, seen: Seen, archive_key: str | None) -> Condition:
     if seen.archives_left is Blind.UNREACHABLE:
-        return _unreachable("The object store could not be asked.")
+        return _ARCHIVE_UNKNOWN
     if archive_key is None:
         return NO_ARCHIVE
     match seen.archive:
         case Blind.NOT_LOOKED:
             return earlier
         case Blind.UNREACHABLE:
-            return _unreachable("The object store could not be asked.")
+            return _ARCHIVE_UNKNOWN
         case None:
-            return Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
+            return _ARCHIVE_GONE
         case Archive(committed=True):
-            return Condition(Truth.TRUE, Reason.READY, "The archive is there.")
+            return _ARCHIVE_READY
         case _:
-            return Condition(Truth.FALSE, Reason.NOT_READY, "The archive's object is not committed.")
+            return _ARCHIVE_HALF
 
 
 def _container_ready(earlier: Condition, look: Instance | Blind | None, rules: Rules) -> Condition:
@@ -110,18 +125,14 @@ def _container_ready(earlier: Condition, look: Instance | Blind | None, rules: R
         case Blind.NOT_LOOKED:
             return earlier
         case Blind.UNREACHABLE:
-            return _unreachable("The instances could not be listed.")
+            return _INSTANCE_UNKNOWN
         case None:
-            return Condition(Truth.FALSE, Reason.ABSENT, "There is no instance.")
+            return _INSTANCE_ABSENT
         case Instance(running=False):
-            return Condition(Truth.FALSE, Reason.NOT_READY, "The instance does not run.")
+            return _INSTANCE_STOPPED
         case Instance(healthy=True):
-            return Condition(Truth.TRUE, Reason.READY, "The instance runs and is healthy.")
+            return _INSTANCE_READY
         case Instance(failed_checks=failed) if earlier.is_true and failed < rules.failed_checks_max:
             return earlier
         case _:
-            return Condition(Truth.FALSE, Reason.NOT_READY, "The instance runs but is not healthy.")
-
-
-def _unreachable(message: str) -> Condition:
-    return Condition(Truth.UNKNOWN, Reason.UNREACHABLE, message)
+            return _INSTANCE_SICK

@@ -26,13 +26,17 @@ class Alarm:
         self._workspaces.update(workspaces)
         self._event.set()
 
+    def nudge(self) -> None:
+        """Ask for a look at whatever rows have changed."""
+        self._event.set()
+
     async def wait(self, seconds: float) -> Woken:
-        """Return when it rings, or after that long with everyone."""
+        """Return when it rings. After that long it rings by itself, for everyone."""
+        late = asyncio.get_running_loop().call_later(seconds, self.ring, ())
         try:
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
-        except TimeoutError:
-            self._everyone = True
+            await self._event.wait()
+        finally:
+            late.cancel()
         woken = Woken(frozenset(self._workspaces), self._everyone)
         self._event.clear()
         self._workspaces.clear()

@@ -298,7 +298,10 @@ class Controller:
     async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for workspace_ids in hints:
             self._meters.hinted(max(len(workspace_ids), 1))
-            self._alarm.ring(workspace_ids)
+            if workspace_ids:
+                self._alarm.nudge()
+            else:
+                self._alarm.ring(())
             if len(self._handled(workspace_ids)) < len(workspace_ids):
                 self.members.doubt()
 

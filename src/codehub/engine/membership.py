@@ -31,7 +31,8 @@ class Membership:
         self._changed = changed
         self._members: Members = {}
         self._handled = dict[UUID, bool]()
-        self._doubt = asyncio.Event()
+        self._is_due = asyncio.Event()
+        self._doubts = False
 
     @property
     def others(self) -> list[Member]:
@@ -40,13 +41,15 @@ class Membership:
     async def run(self) -> None:
         """Beat until cancelled. While the store is away the last view stays: compare-and-swap keeps it right."""
         while True:
+            late = asyncio.get_running_loop().call_later(BEAT_S, self._is_due.set)
             try:
-                async with asyncio.timeout(BEAT_S):
-                    await self._doubt.wait()
+                await self._is_due.wait()
+            finally:
+                late.cancel()
+            if self._doubts:
                 await self._clock.sleep(_DOUBT_S_MIN)  # doubts come in crowds
-            except TimeoutError:
-                pass
-            self._doubt.clear()
+            self._is_due.clear()
+            self._doubts = False
             try:
                 await self.beat()
             except StoreUnavailable as error:
@@ -66,7 +69,8 @@ class Membership:
 
     def doubt(self) -> None:
         """Look again soon: somebody else's workspace was heard of, so perhaps somebody has gone."""
-        self._doubt.set()
+        self._doubts = True
+        self._is_due.set()
 
     def handles(self, workspace: Workspace) -> bool:
         if len(self._members) <= 1:

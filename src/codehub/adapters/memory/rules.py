@@ -46,9 +46,10 @@ def is_idle(workspace: Workspace, now: datetime) -> bool:
 
 def contradictions(workspace: Workspace) -> Iterator[str]:
     """Yield the names of the constraints that this row would break."""
-    for name, is_kept in (*_of_spec(workspace.spec), *_of_status(workspace.status)):
-        if not is_kept:
-            yield name
+    for rules in (_of_spec(workspace.spec), _of_status(workspace.status)):
+        for name, is_kept in rules:
+            if not is_kept:
+                yield name
     key = workspace.status.archive_key
     if key is not None and not fnmatchcase(key, f"{workspace.id}/*/home.tar.zst"):
         yield "workspaces_archive_key_is_its_own"
