@@ -210,21 +210,21 @@ class Judges:
 
     def saw_instances(self, found: Mapping[UUID, Instance]) -> None:
         now = self._world.loop.time()
-        for workspace_id in self._world.store._workspaces:
+        for workspace_id, truth in self._truth.items():
             seen = found.get(workspace_id)
             if seen is None:
-                self.truth(workspace_id).no_instance_at = now
+                truth.no_instance_at = now
             elif seen.healthy:
-                self.truth(workspace_id).healthy_at = now
+                truth.healthy_at = now
 
     def saw_volumes(self, found: Mapping[UUID, Volume]) -> None:
         now = self._world.loop.time()
-        for workspace_id in self._world.store._workspaces:
+        for workspace_id, truth in self._truth.items():
             seen = found.get(workspace_id)
             if seen is None:
-                self.truth(workspace_id).no_volume_at = now
+                truth.no_volume_at = now
             elif seen.volume_id is not None:
-                self.truth(workspace_id).volume_at[seen.volume_id] = now
+                truth.volume_at[seen.volume_id] = now
 
     def acts(self, machine: "Machine", point: str, workspace_id: UUID) -> None:
         """Right before each actuator call the row is asked whether it still carries the operation. GC asks the rows instead."""
@@ -283,8 +283,11 @@ class Judges:
         error = before.status.error_info
         is_deletion = spec.deleted_at is not None and before.spec.deleted_at is None
         is_given_up = is_deletion and error is not None and error.reason is ErrorReason.DATA_LOST
-        if is_given_up or (spec.recover_at != before.spec.recover_at and spec.recover_accepts_loss):
+        is_recovery = spec.recover_at != before.spec.recover_at
+        if is_given_up or (is_recovery and spec.recover_accepts_loss):
             self.truth(after.id).expected = None
+        if error is not None and (is_deletion or is_recovery):
+            self.truth(after.id).losses.clear()  # whoever answers an error begins anew
 
     def _check_use(self, after: Workspace) -> None:
         """What is recorded as use was somebody's doing: an open tab is not."""
@@ -419,9 +422,7 @@ class Judges:
         while truth.losses and now - truth.losses[0] > 600:
             truth.losses.popleft()
         was_restarted = any(at > truth.losses[0] - 60 for at in self._world.restarts)
-        recovered_at = after.spec.recover_at
-        is_recovered = recovered_at is not None and (self._world.now() - recovered_at).total_seconds() < 700
-        if len(truth.losses) > _LOSSES_MAX and not was_restarted and not is_recovered:
+        if len(truth.losses) > _LOSSES_MAX and not was_restarted:
             self._break(
                 "15 crash loop",
                 after.id,

@@ -78,7 +78,8 @@ class Machine:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.rate)
-        await self._thaw()
+        if self.is_stopped:
+            await self._thaw()
 
     def fraction(self) -> float:
         return self.world.dice.random()
@@ -103,7 +104,8 @@ class Machine:
             raise Crashed
         if (delay := world.latency()) > 0:
             await asyncio.sleep(delay)
-        await self._thaw()
+        if self.is_stopped:
+            await self._thaw()
 
     async def leave(self, point: str) -> None:
         """Pass out of a call: it has happened."""
@@ -112,7 +114,12 @@ class Machine:
         if self.world.strikes(Fault.CRASH, point, self):
             self.world.crash(self)
             raise Crashed
-        await self._thaw()
+        if self.is_stopped:
+            await self._thaw()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.is_dead or self.thaws_at > self.world.loop.time()
 
     async def _thaw(self) -> None:
         while (rest := self.thaws_at - self.world.loop.time()) > 0:  # noqa: ASYNC110  # it may be stopped again

@@ -37,7 +37,7 @@ class Person:
     async def live(self) -> None:
         dice = self.world.dice
         while True:
-            await asyncio.sleep(dice.expovariate(1 / (2 if self.nasty else 6)))
+            await asyncio.sleep(dice.expovariate(1 / (3 if self.nasty else 9)))
             mine = [row for row in self.world.rows() if row.spec.owner_user_id == self.user_id]
             living = [row for row in mine if row.spec.deleted_at is None]
             if not mine or (len(living) < self.workspaces_max and dice.random() < 0.3):

@@ -32,7 +32,7 @@ from codehub.service.workspaces import WorkspaceService
 T = TypeVar("T")
 
 _TTL_S = 15.0
-_ACTIVITY_S = 5.0
+_ACTIVITY_S = 15.0
 _GC_S = 100.0
 _MISFORTUNE_S = 20.0
 _SKEW_S = 30.0
@@ -45,6 +45,7 @@ class World:
         self.loop = VirtualLoop()  # type: ignore[abstract]  # sockets and programs it has none
         self.dice = random.Random(f"world {seed}")
         self.faults = Faults(seed, only=only)
+        self._rates = self.faults.rates
         self.late = LateCalls(self.dice)
         self.passes = 0
         self.restarts: list[float] = []
@@ -99,16 +100,16 @@ class World:
     def latency(self) -> float:
         """Most calls are over at once; the rest takes its time."""
         drawn = self.dice.random()
-        return 0.0 if drawn < 0.6 else (drawn - 0.6) * 0.05 if drawn < 0.97 else drawn * 2
+        return 0.0 if drawn < 0.75 else (drawn - 0.75) * 0.08 if drawn < 0.97 else drawn * 2
 
     def strikes(self, fault: Fault, point: str, machine: Machine | None = None) -> bool:
-        return fault in self.faults.rates and self.faults.strikes_now(
-            fault, point, self.loop.time(), "" if machine is None else machine.prefix
-        )
+        if fault not in self._rates:
+            return False
+        where = "" if machine is None else machine.prefix
+        return self.faults.strikes_now(fault, point, self.loop.time(), where)
 
     def is_away(self, kind: str) -> bool:
-        until = self._away.get(kind)
-        return until is not None and self.loop.time() < until
+        return bool(self._away) and self.loop.time() < self._away.get(kind, 0.0)
 
     async def _inside(self, point: str) -> None:
         """Inside a backend: between two of its effects it may take long, or be cut off."""
@@ -285,10 +286,14 @@ class World:
                 return None
 
         asking = machine.tasks.spawn(ask(), name="request")
-        await asyncio.wait([asking])
-        if asking.cancelled() or isinstance(asking.exception(), Crashed):
+        try:
+            return await asyncio.shield(asking)
+        except Crashed:
             return None
-        return asking.result()  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            if machine.is_dead and asking.cancelled():
+                return None
+            raise
 
     def rows(self) -> list[Workspace]:
         return list(self.store._workspaces.values())

@@ -79,19 +79,24 @@ class Observer:
 
     def __init__(self, platforms: Platforms, clock: Clock) -> None:
         self._platforms = platforms
+        self._hosts = distinct(platforms.instances)
+        self._disks = distinct(platforms.storage)
         self._clock = clock
         self._failing: dict[UUID, tuple[int, float]] = {}
 
     async def look(self) -> Looks:
         """Look at everything, all backends side by side."""
-        instances, volumes = self._platforms.instances, self._platforms.storage
-        hosts, disks = distinct(instances), distinct(volumes)
-        found: list[Any] = await asyncio.gather(
+        hosts, disks = self._hosts, self._disks
+        looks: list[Coroutine[Any, Any, Any]] = [
             *(_look("instances", one.list_all) for one in hosts),
             *(_look("volumes", one.list_volumes) for one in disks),
-        )
+        ]
+        found = await _side_by_side(looks)
         counted = [one if isinstance(one, Blind) else self._count_all(one) for one in found[: len(hosts)]]
-        return Looks(_by_backend(instances, hosts, counted), _by_backend(volumes, disks, found[len(hosts) :]))
+        return Looks(
+            _by_backend(self._platforms.instances, hosts, counted),
+            _by_backend(self._platforms.storage, disks, found[len(hosts) :]),
+        )
 
     async def look_closely(self, workspaces: Collection[Workspace]) -> CloseLooks:
         """Look at these workspaces' instances one by one, and at nothing else: for those that are about to be ready."""
@@ -107,13 +112,15 @@ class Observer:
 
     async def look_at_archives(self, workspaces: Collection[Workspace]) -> Mapping[UUID, ArchiveLook]:
         """Look at the archives of those for whom they matter now, a few at a time; the rest is swept now and then."""
+        chosen = [workspace for workspace in workspaces if _concerns_archive(workspace)]
+        if not chosen:
+            return {}
         gate = asyncio.Semaphore(_HEADS_AT_ONCE)
 
         async def one(workspace: Workspace) -> ArchiveLook:
             async with gate:
                 return await self._look_at_archive(workspace)
 
-        chosen = [workspace for workspace in workspaces if _concerns_archive(workspace)]
         found = await _side_by_side([one(workspace) for workspace in chosen])
         return {workspace.id: look for workspace, look in zip(chosen, found, strict=True)}
 
@@ -126,9 +133,8 @@ class Observer:
                 return listed
             return {found.key: Archive(found.committed) for found in listed}
 
-        storage = self._platforms.storage
-        disks = distinct(storage)
-        swept = _by_backend(storage, disks, await _side_by_side([one(disk) for disk in disks]))
+        found = await _side_by_side([one(disk) for disk in self._disks])
+        swept = _by_backend(self._platforms.storage, self._disks, found)
         looks: dict[UUID, ArchiveLook] = {}
         for workspace in workspaces:
             listed = swept.get(workspace.spec.storage_backend, Blind.UNREACHABLE)
@@ -181,8 +187,17 @@ async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
 
 
 async def _side_by_side(looks: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
-    """Look at all of these at once. A single look, which is the usual case, needs no task of its own."""
-    return [await looks[0]] if len(looks) == 1 else await asyncio.gather(*looks)
+    """Look at all of these at once. The last needs no task of its own: mostly it is the only one."""
+    if not looks:
+        return []
+    *others, last = looks
+    tasks = [asyncio.ensure_future(one) for one in others]
+    try:
+        found = await last
+        return [*[await task for task in tasks], found]
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _by_backend(backends: Mapping[K, A], adapters: Sequence[A], found: Sequence[T]) -> Mapping[K, T]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from fnmatch import fnmatchcase
 
 from codehub.core.idle import idle_wish
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -51,7 +50,7 @@ def contradictions(workspace: Workspace) -> Iterator[str]:
             if not is_kept:
                 yield name
     key = workspace.status.archive_key
-    if key is not None and not fnmatchcase(key, f"{workspace.id}/*/home.tar.zst"):
+    if key is not None and not (key.startswith(f"{workspace.id}/") and key.endswith("/home.tar.zst")):
         yield "workspaces_archive_key_is_its_own"
 
 

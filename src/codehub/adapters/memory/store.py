@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from uuid import UUID
 
 from codehub.adapters.memory.access import People
@@ -51,6 +52,7 @@ class MemoryStore(MemoryReading):
         self._last_seq = 0
         self._writes = 0
         self._written: dict[UUID, int] = {}
+        """When each row was written last, the newest at the end."""
 
     async def load_due(self, *, limit: int = 10_000) -> Loaded:
         await self._faults("load")
@@ -72,8 +74,9 @@ class MemoryStore(MemoryReading):
     async def changes(self, cursor: str | None) -> Changes:
         await self._faults("load")
         since = int(cursor or "0")
-        rows = [row for row in self._workspaces.values() if self._written[row.id] > since]
-        return Changes(self._now(), rows, str(self._writes))
+        newest_first = takewhile(lambda each: each[1] > since, reversed(self._written.items()))
+        rows = [self._workspaces[workspace_id] for workspace_id, _ in newest_first]
+        return Changes(self._now(), rows[::-1], str(self._writes))
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
         await self._faults("load")
@@ -207,7 +210,9 @@ class MemoryStore(MemoryReading):
         ]
         self._workspaces.update(rows)
         self._writes += 1
-        self._written.update(dict.fromkeys(rows, self._writes))
+        for workspace_id in rows:
+            self._written.pop(workspace_id, None)
+            self._written[workspace_id] = self._writes
         self._history.extend(recorded)
         self._last_seq += len(recorded)
 
