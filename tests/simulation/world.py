@@ -291,9 +291,9 @@ class World:
         except Crashed:
             return None
         except asyncio.CancelledError:
-            if machine.is_dead and asking.cancelled():
-                return None
-            raise
+            if not asking.cancelled():
+                raise
+            return None
 
     def rows(self) -> list[Workspace]:
         return list(self.store._workspaces.values())

@@ -57,9 +57,7 @@ class Seen:
 _VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
 _VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
 _VOLUME_READY = Condition(Truth.TRUE, Reason.READY, "The volume is there.")
-_VOLUME_FOREIGN = Condition(
-    Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's."
-)
+_VOLUME_FOREIGN = Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
 _VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The volumes could not be listed.")
 _ARCHIVE_GONE = Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
 _ARCHIVE_READY = Condition(Truth.TRUE, Reason.READY, "The archive is there.")

@@ -187,17 +187,8 @@ async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
 
 
 async def _side_by_side(looks: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
-    """Look at all of these at once. The last needs no task of its own: mostly it is the only one."""
-    if not looks:
-        return []
-    *others, last = looks
-    tasks = [asyncio.ensure_future(one) for one in others]
-    try:
-        found = await last
-        return [*[await task for task in tasks], found]
-    finally:
-        for task in tasks:
-            task.cancel()
+    """Look at all of these at once. A single look, which is the usual case, needs no task of its own."""
+    return [await looks[0]] if len(looks) == 1 else await asyncio.gather(*looks)
 
 
 def _by_backend(backends: Mapping[K, A], adapters: Sequence[A], found: Sequence[T]) -> Mapping[K, T]:
