@@ -11,7 +11,7 @@ from codehub.core.history import observed
 from codehub.core.judge import judge
 from codehub.core.membership import Member
 from codehub.core.operations import Operation
-from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, TakeOver, Wait, Why, plan
+from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, TakeOver, Wait, Why, choose, plan
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Archive, Seen
 from codehub.core.settle import conclude, is_worth_writing, settle
@@ -51,6 +51,10 @@ class Decision:
             or before.archive_key != after.archive_key
         )
 
+    def has_arrived(self, now: datetime) -> bool:
+        """Whether an operation has ended where the wish is: then the next pass would find nothing to do."""
+        return isinstance(self.plan, Complete) and isinstance(choose(self.row.spec, self.status, now), Rest)
+
 
 class Controller:
     """One controller process. Several may run side by side: compare-and-swap and op_id keep them right."""
@@ -88,6 +92,8 @@ class Controller:
         self._issued: dict[UUID, UUID] = {}
         self._restless: set[UUID] = set()
         self._changed: set[UUID] = set()
+        self._carried: dict[UUID, Workspace] = {}
+        """Each row as it was when what was decided about it had been carried out: it has not changed since if it is the same."""
         self._judged: dict[UUID, Pair] = {}
         """What each was last judged by, in whatever pass: not what the last look at everybody saw, which may be older."""
         self._looks: Looks | None = None
@@ -130,7 +136,9 @@ class Controller:
         self._lost = 0
         refreshed = await self._roster.refresh()
         # Until a pass over them has come to its end: one that fails half way must not be the only one that knew.
-        self._changed |= refreshed.changed
+        self._changed |= {
+            each for each in refreshed.changed if self._roster.get(each) is not self._carried.get(each)
+        }
         focus = None
         if not woken.everyone and self._looks is not None:
             focus = {row.id for row in self._handled(woken.workspaces | self._changed)}
@@ -278,7 +286,8 @@ class Controller:
             self._crew.send(row, found.plan, found.seen, now)
         else:
             self._crew.recall(row, found.plan)
-        if found.has_moved:
+        self._carried[workspace_id] = row
+        if found.has_moved and not found.has_arrived(now):
             self._alarm.ring({workspace_id})
 
     def _tell(self, found: Decision, now: datetime) -> None:
@@ -298,7 +307,7 @@ class Controller:
     async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for workspace_ids in hints:
             self._meters.hinted(max(len(workspace_ids), 1))
-            self._alarm.ring(workspace_ids)
+            self._alarm.hint(workspace_ids)
             if len(self._handled(workspace_ids)) < len(workspace_ids):
                 self.members.doubt()
 

@@ -27,8 +27,7 @@ class Roster:
         """Take in what changed: by people, by this controller, by others."""
         changes = await self._store.changes(self._cursor)
         for row in changes.workspaces:
-            known = self._rows.get(row.id)
-            if known is None or known.status.version <= row.status.version:
+            if _says_more(row, self._rows.get(row.id)):
                 self._rows[row.id] = row
         self._cursor = changes.cursor
         return Refreshed(changes.now, frozenset(row.id for row in changes.workspaces))
@@ -43,3 +42,10 @@ class Roster:
 
     def __iter__(self) -> Iterator[Workspace]:
         return iter(self._rows.values())
+
+
+def _says_more(row: Workspace, known: Workspace | None) -> bool:
+    """Whether a row is news. What this controller wrote itself comes back, and stays the object that it is."""
+    if known is None or known.status.version < row.status.version:
+        return True
+    return known.status.version == row.status.version and (known.spec, known.status) != (row.spec, row.status)
