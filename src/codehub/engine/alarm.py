@@ -26,8 +26,9 @@ class Alarm:
         self._workspaces.update(workspaces)
         self._event.set()
 
-    def nudge(self) -> None:
-        """Ask for a look at whatever rows have changed."""
+    def hint(self, workspaces: Collection[UUID]) -> None:
+        """Ask for a look at whoever's row has changed, which the rows themselves tell; at everyone, if none is named."""
+        self._everyone = self._everyone or not workspaces
         self._event.set()
 
     async def wait(self, seconds: float) -> Woken:

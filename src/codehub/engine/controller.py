@@ -11,7 +11,7 @@ from codehub.core.history import observed
 from codehub.core.judge import judge
 from codehub.core.membership import Member
 from codehub.core.operations import Operation
-from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, TakeOver, Wait, Why, plan
+from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, TakeOver, Wait, Why, choose, plan
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Archive, Seen
 from codehub.core.settle import conclude, is_worth_writing, settle
@@ -50,6 +50,10 @@ class Decision:
             or before.home_ctx != after.home_ctx
             or before.archive_key != after.archive_key
         )
+
+    def has_arrived(self, now: datetime) -> bool:
+        """Whether an operation has ended where the wish is: then the next pass would find nothing to do."""
+        return isinstance(self.plan, Complete) and isinstance(choose(self.row.spec, self.status, now), Rest)
 
 
 class Controller:
@@ -278,7 +282,7 @@ class Controller:
             self._crew.send(row, found.plan, found.seen, now)
         else:
             self._crew.recall(row, found.plan)
-        if found.has_moved:
+        if found.has_moved and not found.has_arrived(now):
             self._alarm.ring({workspace_id})
 
     def _tell(self, found: Decision, now: datetime) -> None:
@@ -298,10 +302,7 @@ class Controller:
     async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for workspace_ids in hints:
             self._meters.hinted(max(len(workspace_ids), 1))
-            if workspace_ids:
-                self._alarm.nudge()
-            else:
-                self._alarm.ring(())
+            self._alarm.hint(workspace_ids)
             if len(self._handled(workspace_ids)) < len(workspace_ids):
                 self.members.doubt()
 

@@ -9,6 +9,7 @@ import structlog
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act, Plan
 from codehub.core.seen import Instance, Seen, Volume
+from codehub.core.settle import Done, Outcome
 from codehub.core.workspace import Workspace
 from codehub.engine.alarm import Alarm
 from codehub.engine.execute import Executor
@@ -87,7 +88,13 @@ class Crew:
         def report(amount: Amount) -> None:
             self.board.report(row.id, op_id, amount)
 
-        self._flights.launch(row.id, act, op_id, lambda: self._executor.run(row, act, volume, now, report))
+        async def work() -> Outcome:
+            outcome = await self._executor.run(row, act, volume, now, report)
+            if act.step is Step.START and isinstance(outcome, Done):
+                self._watch(row)
+            return outcome
+
+        self._flights.launch(row.id, act, op_id, work)
 
     def recall(self, row: Workspace, planned: Plan) -> None:
         """Let go of what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""
@@ -124,8 +131,17 @@ class Crew:
             await self._system.clock.sleep(self._cadence.idle_s)
 
     def _landed(self, workspace_id: UUID) -> None:
+        """Ring. What was started and is watched from here on can wait for that: before, there is nothing to see."""
         self.board.end(workspace_id)
-        self._alarm.ring({workspace_id})
+        flight = self._flights.get(workspace_id)
+        is_started = (
+            flight is not None
+            and flight.act.step is Step.START
+            and isinstance(flight.outcome, Done)
+            and flight.op_id == self._watched.get(workspace_id)
+        )
+        if not is_started:
+            self._alarm.ring({workspace_id})
 
     def _is_same(self, row: Workspace, act: Act) -> bool:
         flight = self._flights.get(row.id)

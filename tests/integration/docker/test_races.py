@@ -7,7 +7,6 @@ import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
 from tests.support.instances import become_healthy, eventually, new_spec
-from tests.support.storages import unheard
 
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
@@ -57,7 +56,7 @@ async def test_a_container_that_was_made_and_not_started_is_started(world: Docke
     spec = new_spec()
     volume_id = await world.make_volume(spec)
     mount, _ = await world.home_of(spec)
-    made = await world.instances._create(spec, mount, volume_id, PROFILES["http"], unheard)
+    made = await world.instances._create(spec, mount, volume_id, PROFILES["http"])
     assert await world.instances.status(spec.workspace_id) == Instance(running=False, healthy=False)
     await world.instances.start(spec, volume_id)
     await become_healthy(world.instances, spec.workspace_id)

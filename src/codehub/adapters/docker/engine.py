@@ -1,13 +1,17 @@
 """Questions go in, the Docker engine's answers come out. What it refuses is a DockerError; what it can't be asked is an outage."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 from aiodocker import Docker, DockerError
 
+from codehub.adapters.docker.wire import Wire
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 
 NOT_FOUND, CONFLICT = 404, 409
@@ -29,14 +33,16 @@ Labels = Mapping[str, str]
 
 
 class Engine:
-    """One connection pool to one engine, for one installation. Opened when it is first used, within the event loop."""
+    """One engine, for one installation. Opened when it is first used, within the event loop. aiodocker carries what streams."""
 
     def __init__(self, url: str = DEFAULT_URL, *, installation: str) -> None:
         self.url = url
         self.installation = installation
+        self._wire = Wire(url)
         self._client: Docker | None = None
 
     async def close(self) -> None:
+        self._wire.close()
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -45,13 +51,14 @@ class Engine:
         self, method: str, path: str, *, body: Json = None, wait: bool = False, **params: Json
     ) -> Json:
         """Ask for one thing and return the answer, or raise DockerError. `wait`: it may take as long as it takes."""
-        data = None if body is None else json.dumps(body)
-        timeout = aiohttp.ClientTimeout(total=None if wait else _ANSWER_S_MAX)
+        target = f"{path}?{urlencode(_words(params))}" if params else path
+        told = b"" if body is None else json.dumps(body).encode()
         with self.reaching():
-            # Its own request and not its objects, which hide the answers.
-            return await self._docker()._query_json(  # noqa: SLF001
-                path, method, params=_words(params), data=data, timeout=timeout
-            )
+            async with asyncio.timeout(None if wait else _ANSWER_S_MAX):
+                answer = await self._wire.ask(method, target, told)
+            if answer.status >= HTTPStatus.BAD_REQUEST:
+                raise DockerError(answer.status, _message(answer.body))
+            return json.loads(answer.body) if answer.body else None
 
     async def find(self, path: str) -> Json | None:
         """Return what is there, or None."""
@@ -117,6 +124,14 @@ class Engine:
 def refusal(error: DockerError) -> ActionFailed:
     """Say that the engine has refused, in its own words."""
     return ActionFailed(f"Docker refused ({error.status}): {error.message.strip()[:500]}")
+
+
+def _message(body: bytes) -> str:
+    """Docker says why in JSON; what stands before it, if anything does, in words."""
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace")
 
 
 def _words(params: Mapping[str, Json]) -> dict[str, str]:

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
+from typing import NoReturn
 from uuid import UUID
 
 import structlog
@@ -82,9 +83,7 @@ class DockerInstances:
             mount = await self._mount(spec, volume_id)
             for _ in range(_TRIES_MAX):
                 try:
-                    if not await self._is_served(spec, mount, volume_id):
-                        made = await self._create(spec, mount, volume_id, profile, report)
-                        await self._run(spec, mount, volume_id, made)
+                    await self._make_and_run(spec, mount, volume_id, profile, report)
                 except _Raced as raced:
                     log.info("container_raced", workspace_id=str(spec.workspace_id), reason=str(raced))
                     await self._clock.sleep(
@@ -108,13 +107,15 @@ class DockerInstances:
         await asyncio.gather(*(self.delete(workspace_id) for workspace_id in listed_now))
 
     async def status(self, workspace_id: UUID) -> Instance | None:
-        if (booting := self._recent(workspace_id)) is not None and not await self._is_healthy(
-            workspace_id, booting
-        ):
+        booting = self._recent(workspace_id)
+        if booting is not None and not await self._is_healthy(workspace_id, booting):
             return Instance(running=True, healthy=False)
+        self._booting.pop(workspace_id, None)
         found = await self._look(workspace_id)
         if found is None:
             return None
+        if booting is not None and found == booting:  # the very one that has just answered
+            return Instance(running=True, healthy=True)
         seen = await self._seen(workspace_id, found)
         if seen.running and not seen.healthy and self._is_booting(found):
             self._booting[workspace_id] = (found, self._clock.monotonic())
@@ -192,28 +193,39 @@ class DockerInstances:
         # Twice: a server that is busy for a moment is not to be replaced.
         return await self._is_healthy(workspace_id, found)
 
-    async def _create(
+    async def _make_and_run(
         self, spec: InstanceSpec, mount: Mount, volume_id: str, profile: Profile, report: Report
-    ) -> str:
-        """Make the container, and return its id. Whatever had to be made or fetched first: look again then."""
+    ) -> None:
+        """Make the container and start it. Whatever had to be made, fetched or removed first: look again then."""
+        try:
+            made = await self._create(spec, mount, volume_id, profile)
+        except DockerError as error:
+            # What is in its place is looked at only now: mostly nothing is, and Docker knows.
+            if not await self._is_served(spec, mount, volume_id):
+                await self._clear_up(spec, error, report)
+            return
+        await self._run(spec, mount, volume_id, made)
+
+    async def _create(self, spec: InstanceSpec, mount: Mount, volume_id: str, profile: Profile) -> str:
         labels = self._engine.labels(spec.workspace_id, ROLE_INSTANCE)
         labels |= {SPEC: fingerprint(spec, mount), VOLUME: volume_id, IDE: spec.ide}
         stray = self._engine.labels(spec.workspace_id, "home")
         config = container_config(spec, mount, profile, labels, stray)
         name = container_name(spec.workspace_id)
-        try:
-            made = await self._engine.ask("POST", "containers/create", body=config, name=name)
-            return str(made["Id"])
-        except DockerError as error:
-            if error.status == NOT_FOUND and "No such image" in error.message:
-                await pull(self._engine, spec.image_ref, report)
-                raise _Raced("the image was fetched first") from None
-            if error.status == CONFLICT:
-                await self._refuse_foreign(name)
-                raise _Raced(error.message) from None
-            if "invalid reference format" in error.message:
-                raise unusable(spec.image_ref, error.message) from None
-            raise refusal(error) from None
+        made = await self._engine.ask("POST", "containers/create", body=config, name=name)
+        return str(made["Id"])
+
+    async def _clear_up(self, spec: InstanceSpec, error: DockerError, report: Report) -> NoReturn:
+        """Say why no container was made, having done what can be done about it."""
+        if error.status == NOT_FOUND and "No such image" in error.message:
+            await pull(self._engine, spec.image_ref, report)
+            raise _Raced("the image was fetched first") from None
+        if error.status == CONFLICT:
+            await self._refuse_foreign(container_name(spec.workspace_id))
+            raise _Raced(error.message) from None
+        if "invalid reference format" in error.message:
+            raise unusable(spec.image_ref, error.message) from None
+        raise refusal(error) from None
 
     async def _run(self, spec: InstanceSpec, mount: Mount, volume_id: str, container_id: str) -> None:
         try:

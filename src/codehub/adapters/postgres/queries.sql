@@ -60,7 +60,7 @@ FOR NO KEY UPDATE OF w;
 
 -- name: store_pass
 -- Write a pass's statuses, each only over the version it was loaded with and, where it depends on a request, only while that is
--- still the latest. Returns who lost, which is mostly nobody.
+-- still the latest; and the history of those that were written, in the order given. Returns who lost, which is mostly nobody.
 WITH stored AS (
     UPDATE workspaces w SET
         version = s.version + 1,
@@ -87,7 +87,14 @@ WITH stored AS (
         op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status, revision
     )
     WHERE w.id = s.id AND w.version = s.version AND (s.revision IS NULL OR w.revision = s.revision)
-    RETURNING w.id
+    RETURNING w.id, w.owner_user_id
+), recorded AS (
+    INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason, request_id)
+    SELECT stored.id, stored.owner_user_id, e.kind, e.before, e.after, e.actor, e.reason, e.request_id
+    FROM unnest($18::uuid[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[])
+        WITH ORDINALITY AS e (workspace_id, kind, before, after, actor, reason, request_id, place)
+    JOIN stored ON stored.id = e.workspace_id
+    ORDER BY e.place
 )
 SELECT asked.id FROM unnest($1::uuid[]) AS asked (id)
 WHERE NOT EXISTS (SELECT FROM stored WHERE stored.id = asked.id);

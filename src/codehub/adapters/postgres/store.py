@@ -14,7 +14,7 @@ from codehub.ports.hints import Hints
 from codehub.ports.store import Change, Changes, Loaded
 
 if TYPE_CHECKING:
-    from codehub.adapters.postgres.connect import Pool
+    from codehub.adapters.postgres.connect import Executor, Pool
     from codehub.core.workspace import Workspace
 
 
@@ -37,11 +37,20 @@ class PostgresControllerStore:
         return await self._load("load", list(workspace_ids))
 
     async def changes(self, cursor: str | None) -> Changes:
+        if cursor is None:
+            return await self._everything()
+        async with translated():
+            rows = await self._pool.fetch(self._sql["changes"], cursor)
+        # The clock's row is always there; where nothing was found, the workspace in it is NULL.
+        found = [to_workspace(row) for row in rows if row["id"] is not None]
+        return Changes(rows[0]["loaded_at"], found, rows[0]["cursor"])
+
+    async def _everything(self) -> Changes:
         """Read row by row: memory then holds the workspaces, and no second copy of them."""
         found: list[Workspace] = []
         now, seen = None, ""
         async with translated(), self._pool.acquire() as connection, connection.transaction(readonly=True):
-            async for row in connection.cursor(self._sql["changes"], cursor or "0", prefetch=_PREFETCH):
+            async for row in connection.cursor(self._sql["changes"], "0", prefetch=_PREFETCH):
                 now, seen = row["loaded_at"], row["cursor"]
                 if row["id"] is not None:
                     found.append(to_workspace(row))
@@ -59,15 +68,21 @@ class PostgresControllerStore:
         ids, versions = columns[:2]
         if len(set(ids)) != len(ids):
             raise ValueError("a pass has one change per workspace")
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
-            if len(ids) > 1:  # one row alone has no order
-                await connection.execute(self._sql["lock_pass"], ids, versions)
-            lost = frozenset(row[0] for row in await connection.fetch(self._sql["store_pass"], *columns))
-            winners = [change for change in changes if change.workspace_id not in lost] if lost else changes
-            if events := [(change.workspace_id, event) for change in winners for event in change.events]:
-                await connection.execute(self._sql["record_events"], *from_events(events))
-        await self._hints.send([change.workspace_id for change in winners if not change.is_quiet])
+        events = [(change.workspace_id, event) for change in changes for event in change.events]
+        arguments = (*columns, *from_events(events))
+        async with translated(), self._pool.acquire() as connection:
+            if len(ids) == 1:  # one row alone has no order, and one statement is a transaction
+                lost = await self._store_pass(connection, arguments)
+            else:
+                async with connection.transaction():
+                    await connection.execute(self._sql["lock_pass"], ids, versions)
+                    lost = await self._store_pass(connection, arguments)
+        heard = (change.workspace_id for change in changes if not change.is_quiet)
+        await self._hints.send([workspace_id for workspace_id in heard if workspace_id not in lost])
         return lost
+
+    async def _store_pass(self, connection: "Executor", arguments: Sequence[object]) -> frozenset[UUID]:
+        return frozenset(row[0] for row in await connection.fetch(self._sql["store_pass"], *arguments))
 
     async def write_progress(
         self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]

@@ -1,5 +1,6 @@
 """A directory goes in, the processes at work in it come out. A bare pid is never trusted: pids are reused."""
 
+import asyncio
 import ctypes
 import os
 import signal
@@ -40,6 +41,30 @@ class Process:
                     signal.pidfd_send_signal(fd, number)
             finally:
                 os.close(fd)
+
+
+@contextmanager
+def ending(pid: int) -> Iterator[asyncio.Event]:
+    """Yield what is set when the process ends. Asking again and again would be most of what an idle codehub does."""
+    ended = asyncio.Event()
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        ended.set()
+        yield ended
+        return
+    loop = asyncio.get_running_loop()
+
+    def tell() -> None:
+        loop.remove_reader(fd)
+        ended.set()
+
+    loop.add_reader(fd, tell)
+    try:
+        yield ended
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
 
 
 def processes_in(directory: Path, programs: frozenset[str]) -> list[Process]:

@@ -19,13 +19,14 @@ from codehub.adapters.postgres.embedded.errors import (
     explaining,
 )
 from codehub.adapters.postgres.embedded.locks import is_busy, take_ownership, vacate
+from codehub.adapters.postgres.embedded.processes import ending
 from codehub.adapters.postgres.embedded.readiness import until_accepting
 from codehub.adapters.postgres.embedded.server import Server, adopt, bound_log, launch
 from codehub.ports.system import Clock, Task, Tasks
 
 log = structlog.get_logger()
 
-_WATCH_S = 0.2
+_WATCH_S = 2.0
 _ATTEMPTS_MAX = 8
 _RESTART_DELAY_S_MAX = 30.0
 _STEADY_S = 60.0
@@ -130,9 +131,12 @@ class _Life:
 
     async def _watch(self, server: Server) -> None:
         """Return when the server has died. A killed backend is its postmaster's business, which recovers by itself."""
-        while server.alive():
-            bound_log(self._layout.log)
-            await self._clock.sleep(_WATCH_S)
+        with ending(server.pid) as ended:
+            while server.alive():
+                bound_log(self._layout.log)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_WATCH_S):
+                        await ended.wait()
 
     async def _restart(self, account: Account, binaries: Binaries, delay_s: float) -> tuple[Server, float]:
         """Try until it works: a full disk may have room again. Return the server and how long to wait the next time."""
