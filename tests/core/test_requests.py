@@ -18,10 +18,13 @@ from tests.support.workspaces import (
     workspace,
 )
 
+from codehub.core.conditions import HEALTHY, Condition, Conditions
 from codehub.core.errors import ErrorReason
 from codehub.core.history import Event, EventKind, observed, wished
 from codehub.core.idle import idle_wish, sleeps_at, sleeps_soon
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.plan import Why
+from codehub.core.seen import ARCHIVE_READY, INSTANCE_READY, INSTANCE_STOPPED, VOLUME_ABSENT, VOLUME_READY
 from codehub.core.wishes import (
     Accepted,
     Refusal,
@@ -312,3 +315,36 @@ def test_the_history_tells_what_a_pass_changed() -> None:
         (EventKind.PHASE, "ERROR", "STANDBY"),
     ]
     assert list(observed(before, before, actor="c1", reason="")) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "because"),
+    [
+        (Phase.STANDBY, Phase.RUNNING, INSTANCE_READY),
+        (Phase.RUNNING, Phase.STANDBY, INSTANCE_STOPPED),
+        (Phase.PENDING, Phase.STANDBY, VOLUME_READY),
+        (Phase.STANDBY, Phase.ARCHIVED, ARCHIVE_READY),
+        (Phase.ARCHIVED, Phase.PENDING, VOLUME_ABSENT),
+    ],
+)
+def test_a_phase_changes_because_of_what_was_seen(before: Phase, after: Phase, because: Condition) -> None:
+    seen = Conditions(
+        volume_ready=VOLUME_ABSENT if after is Phase.PENDING else VOLUME_READY,
+        archive_ready=ARCHIVE_READY,
+        container_ready=INSTANCE_READY if after is Phase.RUNNING else INSTANCE_STOPPED,
+        healthy=HEALTHY,
+    )
+    (event,) = observed(
+        workspace(before).status,
+        workspace(after, conditions=seen).status,
+        actor="c1",
+        reason="what comes next",
+    )
+    assert event.reason == because.message
+
+
+def test_a_deletion_is_done_because_its_end_was_seen() -> None:
+    (event,) = observed(
+        workspace(Phase.ARCHIVED).status, workspace(Phase.DELETED).status, actor="c1", reason=Why.SEEN.value
+    )
+    assert event.reason == Why.SEEN.value

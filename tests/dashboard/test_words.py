@@ -7,7 +7,8 @@ from string import Formatter
 
 import pytest
 
-from codehub.core.conditions import NAMES, Reason
+from codehub.core import seen
+from codehub.core.conditions import NAMES, NOTHING_YET, Condition, Reason
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, Waiting, WaitsFor
 from codehub.core.history import EventKind
@@ -52,6 +53,13 @@ def test_every_sentence_of_the_core_is_translated() -> None:
     assert set(terms.UNDER_WAY["en"]) == set(Operation)
     for waits in WaitsFor:
         assert holes(terms.WAITS_KO[waits]) <= holes(waits.value)
+
+
+def test_everything_that_is_seen_is_translated() -> None:
+    said = {each for each in vars(seen).values() if isinstance(each, Condition)} | {NOTHING_YET}
+    assert set(terms.SEEN_KO) == said
+    for condition in said:
+        assert terms.reason_words(condition.message, "ko") != condition.message
 
 
 def test_every_word_that_a_page_says_is_there() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from codehub.core.operations import Phase
 from codehub.core.workspace import Spec, Status
 
 
@@ -57,7 +58,25 @@ def observed(
             request_id,
         )
     if before.phase is not after.phase:
-        yield Event(EventKind.PHASE, before.phase, after.phase, actor, reason, request_id)
+        seen = _what_was_seen(before.phase, after) or reason
+        yield Event(EventKind.PHASE, before.phase, after.phase, actor, seen, request_id)
+
+
+def _what_was_seen(before: Phase, after: Status) -> str | None:
+    """Return what makes the phase what it is, where that is something seen: a plan's reason is about what comes next."""
+    conditions = after.conditions
+    match after.phase:
+        case Phase.RUNNING:
+            return conditions.container_ready.message
+        case Phase.STANDBY:
+            lost = conditions.container_ready if before is Phase.RUNNING else conditions.volume_ready
+            return lost.message
+        case Phase.ARCHIVED:
+            return conditions.archive_ready.message
+        case Phase.PENDING:
+            return conditions.volume_ready.message
+        case _:
+            return None
 
 
 def _deletion(spec: Spec) -> str | None:

@@ -54,20 +54,20 @@ class Seen:
     """Whether any object of this workspace is left; looked at for a purge only."""
 
 
-_VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
-_VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
-_VOLUME_READY = Condition(Truth.TRUE, Reason.READY, "The volume is there.")
-_VOLUME_FOREIGN = Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
-_VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The volumes could not be listed.")
-_ARCHIVE_GONE = Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
-_ARCHIVE_READY = Condition(Truth.TRUE, Reason.READY, "The archive is there.")
-_ARCHIVE_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The archive's object is not committed.")
-_ARCHIVE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The object store could not be asked.")
-_INSTANCE_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no instance.")
-_INSTANCE_STOPPED = Condition(Truth.FALSE, Reason.NOT_READY, "The instance does not run.")
-_INSTANCE_READY = Condition(Truth.TRUE, Reason.READY, "The instance runs and is healthy.")
-_INSTANCE_SICK = Condition(Truth.FALSE, Reason.NOT_READY, "The instance runs but is not healthy.")
-_INSTANCE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The instances could not be listed.")
+VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
+VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
+VOLUME_READY = Condition(Truth.TRUE, Reason.READY, "The volume is there.")
+VOLUME_FOREIGN = Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
+VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The volumes could not be listed.")
+ARCHIVE_GONE = Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
+ARCHIVE_READY = Condition(Truth.TRUE, Reason.READY, "The archive is there.")
+ARCHIVE_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The archive's object is not committed.")
+ARCHIVE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The object store could not be asked.")
+INSTANCE_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no instance.")
+INSTANCE_STOPPED = Condition(Truth.FALSE, Reason.NOT_READY, "The instance does not run.")
+INSTANCE_READY = Condition(Truth.TRUE, Reason.READY, "The instance runs and is healthy.")
+INSTANCE_SICK = Condition(Truth.FALSE, Reason.NOT_READY, "The instance runs but is not healthy.")
+INSTANCE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The instances could not be listed.")
 
 
 def conditions_seen(stored: Status, seen: Seen, now: datetime, rules: Rules) -> Conditions:
@@ -89,33 +89,33 @@ def _volume_ready(earlier: Condition, look: Volume | Blind | None, volume_id: st
         case Blind.NOT_LOOKED:
             return earlier
         case Blind.UNREACHABLE:
-            return _VOLUME_UNKNOWN
+            return VOLUME_UNKNOWN
         case None:
-            return _VOLUME_ABSENT
+            return VOLUME_ABSENT
         case Volume(volume_id=None):
-            return _VOLUME_HALF
+            return VOLUME_HALF
         case Volume(volume_id=found) if found == volume_id:
-            return _VOLUME_READY
+            return VOLUME_READY
         case _:
-            return _VOLUME_FOREIGN
+            return VOLUME_FOREIGN
 
 
 def _archive_ready(earlier: Condition, seen: Seen, archive_key: str | None) -> Condition:
     if seen.archives_left is Blind.UNREACHABLE:
-        return _ARCHIVE_UNKNOWN
+        return ARCHIVE_UNKNOWN
     if archive_key is None:
         return NO_ARCHIVE
     match seen.archive:
         case Blind.NOT_LOOKED:
             return earlier
         case Blind.UNREACHABLE:
-            return _ARCHIVE_UNKNOWN
+            return ARCHIVE_UNKNOWN
         case None:
-            return _ARCHIVE_GONE
+            return ARCHIVE_GONE
         case Archive(committed=True):
-            return _ARCHIVE_READY
+            return ARCHIVE_READY
         case _:
-            return _ARCHIVE_HALF
+            return ARCHIVE_HALF
 
 
 def _container_ready(earlier: Condition, look: Instance | Blind | None, rules: Rules) -> Condition:
@@ -123,14 +123,14 @@ def _container_ready(earlier: Condition, look: Instance | Blind | None, rules: R
         case Blind.NOT_LOOKED:
             return earlier
         case Blind.UNREACHABLE:
-            return _INSTANCE_UNKNOWN
+            return INSTANCE_UNKNOWN
         case None:
-            return _INSTANCE_ABSENT
+            return INSTANCE_ABSENT
         case Instance(running=False):
-            return _INSTANCE_STOPPED
+            return INSTANCE_STOPPED
         case Instance(healthy=True):
-            return _INSTANCE_READY
+            return INSTANCE_READY
         case Instance(failed_checks=failed) if earlier.is_true and failed < rules.failed_checks_max:
             return earlier
         case _:
-            return _INSTANCE_SICK
+            return INSTANCE_SICK

@@ -6,6 +6,8 @@ enumeration, so a sentence that the core adds, and nobody translated, is found b
 
 from collections.abc import Mapping
 
+from codehub.core import seen
+from codehub.core.conditions import NO_ARCHIVE, NOTHING_YET, Condition
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.explain import Ask, Waiting, WaitsFor
 from codehub.core.idle import UNUSED
@@ -63,8 +65,28 @@ ASK_KO: Mapping[Ask, str] = {
     Ask.DELETE: "삭제",
     Ask.PURGE: "완전 삭제",
 }
+# What is seen of a home, an archive and an instance.
+SEEN_KO: Mapping[Condition, str] = {
+    NOTHING_YET: "아직 아무것도 만들지 않았습니다.",
+    seen.VOLUME_ABSENT: "볼륨이 없습니다.",
+    seen.VOLUME_HALF: "볼륨이 완성된 적이 없습니다.",
+    seen.VOLUME_READY: "볼륨이 있습니다.",
+    seen.VOLUME_FOREIGN: "있는 볼륨이 이 홈의 것이 아닙니다.",
+    seen.VOLUME_UNKNOWN: "볼륨 목록을 읽을 수 없었습니다.",
+    NO_ARCHIVE: "보관본이 없습니다.",
+    seen.ARCHIVE_GONE: "보관본이 사라졌습니다.",
+    seen.ARCHIVE_READY: "보관본이 있습니다.",
+    seen.ARCHIVE_HALF: "보관본이 확정되지 않았습니다.",
+    seen.ARCHIVE_UNKNOWN: "보관소에 물을 수 없었습니다.",
+    seen.INSTANCE_ABSENT: "인스턴스가 없습니다.",
+    seen.INSTANCE_STOPPED: "인스턴스가 실행되고 있지 않습니다.",
+    seen.INSTANCE_READY: "인스턴스가 정상으로 실행되고 있습니다.",
+    seen.INSTANCE_SICK: "인스턴스가 실행되고 있지만 정상이 아닙니다.",
+    seen.INSTANCE_UNKNOWN: "인스턴스 목록을 읽을 수 없었습니다.",
+}
 _REASONS_KO: Mapping[str, str] = {
     **{why.value: words for why, words in WHY_KO.items()},
+    **{condition.message: words for condition, words in SEEN_KO.items()},
     UNUSED: "정해진 시간 동안 아무도 사용하지 않았습니다.",
 }
 # What went wrong, as a headline.
