@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from tests.support.workspaces import (
+    KEY,
     NOW,
     OWNER_ID,
     READY,
@@ -35,6 +36,13 @@ def test_what_rests_waits_for_nothing() -> None:
     told = explain(row, NOW)
     assert (told.operation, told.waiting_for, told.since) == (Operation.NONE, None, ago(100))
     assert labels(row) == ["Stop", "Archive", "Keep awake", "Delete", "Purge"]
+
+
+def test_only_what_runs_can_be_stopped() -> None:
+    row = workspace(
+        Phase.ARCHIVED, DesiredState.ARCHIVED, conditions=conditions(archive=READY), archive_key=KEY
+    )
+    assert labels(row) == ["Start", "Delete", "Purge"]
 
 
 def test_a_wish_waits_for_the_controller() -> None:

@@ -18,7 +18,7 @@ from codehub.core.wishes import (
     rule_undeletion,
     rule_wish,
 )
-from codehub.core.workspace import Workspace
+from codehub.core.workspace import Workspace, counts_as_running
 
 _ACCEPTS_LOSS = frozenset({ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED})
 
@@ -117,10 +117,11 @@ def _actions(workspace: Workspace, now: datetime) -> list[Action]:
     error = workspace.status.error_info
     asks: list[tuple[Action, Ruling]] = [
         (Action(Ask.START, "POST", ":start"), rule_wish(workspace, DesiredState.RUNNING)),
-        (Action(Ask.STOP, "POST", ":stop"), rule_wish(workspace, DesiredState.STANDBY)),
         (Action(Ask.ARCHIVE, "POST", ":archive"), rule_wish(workspace, DesiredState.ARCHIVED)),
         (Action(Ask.RECOVER, "POST", ":recover"), rule_recovery(workspace, now)),
     ]
+    if counts_as_running(workspace):  # from below, the same wish would lift it up
+        asks.insert(1, (Action(Ask.STOP, "POST", ":stop"), rule_wish(workspace, DesiredState.STANDBY)))
     if error is not None and error.reason in _ACCEPTS_LOSS:
         lossy = Action(Ask.ACCEPT_LOSS, "POST", ":recover")
         asks.append((lossy, rule_recovery(workspace, now, accept_loss=True)))
