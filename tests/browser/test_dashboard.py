@@ -42,6 +42,17 @@ async def test_a_workspace_is_made_and_watched_as_it_comes_up(
     await expect(page.locator("#usage")).to_have_text("1 running · limit 3")
 
 
+async def test_a_workspaces_own_page_counts_what_runs_after_it_was_stopped(site: Site, pages: Pages) -> None:
+    made = await create(await site.browser("ann"), "demo")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await expect(page.locator("#usage")).to_have_text("1 running · limit 3")
+    await page.get_by_role("button", name="Stop").click()
+    await expect(page.locator(".ws-head .badge")).to_have_text("Asleep")
+    await expect(page.locator("#usage")).to_have_text("0 running · limit 3")
+
+
 async def test_what_others_do_appears_without_a_reload(site: Site, pages: Pages) -> None:
     """Made, changed and deleted by a program: the list follows, and one row at a time."""
     api = await site.browser("ann")

@@ -30,7 +30,7 @@ async def page(face: Face, caller: Caller) -> Response:
     row = await face.find(caller)
     values = await part_values(face, caller, row)
     if caller.is_partial and caller.target == "ws":
-        return face.page(caller, "workspace.html", **values)
+        return face.page(caller, "live.html", is_fragment=True, **values)
     return face.page(caller, "detail.html", seq=end.seq, **values)
 
 
