@@ -1,27 +1,23 @@
-"""A simulated process, and the world as it sees it: its clock runs wrong, its calls take time, fail, hang or are cut off by its death."""
+"""A simulated process, and the database as it sees it: its clock runs wrong, its calls take time, fail, or are cut off by its death."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from tests.simulation.backends import ProcessInstances, ProcessStorage
 from tests.simulation.faults import Fault
-from tests.simulation.judges import ASKED_AT
 
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.system.machine import SystemTasks
 from codehub.core.history import Event
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
-from codehub.core.seen import Archive, Instance, Volume
 from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
-from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.instances import InstanceSpec, Upstream
-from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive, tell_nobody
 from codehub.ports.store import (
     Admit,
     Change,
@@ -79,7 +75,7 @@ class Machine:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.rate)
         if self.is_stopped:
-            await self._thaw()
+            await self.thaw()
 
     def fraction(self) -> float:
         return self.world.dice.random()
@@ -105,7 +101,7 @@ class Machine:
         if (delay := world.latency()) > 0:
             await asyncio.sleep(delay)
         if self.is_stopped:
-            await self._thaw()
+            await self.thaw()
 
     async def leave(self, point: str) -> None:
         """Pass out of a call: it has happened."""
@@ -115,13 +111,13 @@ class Machine:
             self.world.crash(self)
             raise Crashed
         if self.is_stopped:
-            await self._thaw()
+            await self.thaw()
 
     @property
     def is_stopped(self) -> bool:
         return self.is_dead or self.thaws_at > self.world.loop.time()
 
-    async def _thaw(self) -> None:
+    async def thaw(self) -> None:
         while (rest := self.thaws_at - self.world.loop.time()) > 0:  # noqa: ASYNC110  # it may be stopped again
             await asyncio.sleep(rest)
         if self.is_dead:
@@ -276,184 +272,3 @@ class ProcessStore:
         return await self._read(
             "history", lambda: self._store.history(workspace_id, limit=limit, before_seq=before_seq)
         )
-
-
-class _Backend:
-    """A backend across a network: what was asked of it goes on there, whatever becomes of who asked."""
-
-    kind = ""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-
-    async def _look(self, point: str, call: Callable[[], Awaitable[T]]) -> T:
-        machine, world = self._machine, self._machine.world
-        await machine.enter(point)
-        if world.is_away(self.kind) or world.strikes(Fault.LOOK_FAILED, point, machine):
-            raise BackendUnreachable("the list failed")
-        seen = await call()
-        if world.strikes(Fault.LOOK_STALE, point, machine):
-            await asyncio.sleep(world.dice.uniform(1, 12))
-            await machine._thaw()
-        return seen
-
-    async def _act(self, point: str, workspace_id: UUID, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        machine, world = self._machine, self._machine.world
-        world.judges.acts(machine, point, workspace_id)
-        ASKED_AT.set(world.loop.time())
-        point = f"{point} of {world.store._workspaces[workspace_id].spec.name}"
-        await machine.enter(point)
-        if world.is_away(self.kind) or world.strikes(Fault.ACT_REFUSED, point, machine):
-            raise BackendUnreachable("connection refused")
-        if world.strikes(Fault.ACT_FAILED, point, machine):
-            raise ActionFailed("it failed")
-        if world.strikes(Fault.ACT_LATE, point, machine):
-            if point in world.late.pending:
-                raise ActionFailed("busy with the call before")
-            world.late.tell(workspace_id)
-            world.spawn(world.late.do(workspace_id, point, work), name=f"late {point}")
-            await asyncio.sleep(world.dice.uniform(0, 10))
-            await machine.leave(point)
-            raise ActionFailed("no answer in time")
-        world.late.tell(workspace_id)
-        if world.strikes(Fault.ACT_HUNG, point, machine):
-            await asyncio.sleep(world.dice.uniform(30, 240))
-            await machine._thaw()
-        working = world.spawn(work(), name=point)
-        done: T = await asyncio.shield(working)
-        await machine.leave(point)
-        if world.strikes(Fault.ACT_LIED, point, machine):
-            raise ActionFailed("it says that it failed")
-        if world.strikes(Fault.ACT_UNHEARD, point, machine):
-            raise BackendUnreachable("the answer was lost")
-        return done
-
-
-class ProcessInstances(_Backend):
-    kind = "instances"
-
-    @property
-    def _there(self) -> Any:
-        return self._machine.world.instances
-
-    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
-        del report
-        await self._act("start", spec.workspace_id, lambda: self._there.start(spec, volume_id))
-
-    async def delete(self, workspace_id: UUID) -> None:
-        await self._act("delete_instance", workspace_id, lambda: self._there.delete(workspace_id))
-
-    async def status(self, workspace_id: UUID) -> Instance | None:
-        found: Instance | None = await self._look("status", lambda: self._there.status(workspace_id))
-        self._machine.world.judges.saw_instance(workspace_id, found)
-        return found
-
-    async def list_all(self) -> Mapping[UUID, Instance]:
-        found: Mapping[UUID, Instance] = await self._look("list_instances", self._there.list_all)
-        self._machine.world.judges.saw_instances(found)
-        return found
-
-    async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
-        raise NotImplementedError
-
-    def logs(self, workspace_id: UUID, *, tail: int = 200, follow: bool = False) -> AsyncIterator[bytes]:
-        raise NotImplementedError
-
-    @asynccontextmanager
-    async def events(self) -> AsyncIterator[AsyncIterator[UUID]]:
-        async def heard(events: AsyncIterator[UUID]) -> AsyncIterator[UUID]:
-            async for workspace_id in events:
-                if not self._machine.world.strikes(Fault.EVENT_LOST, "event"):
-                    yield workspace_id
-
-        async with self._there.events() as events:
-            yield heard(events)
-
-
-class ProcessStorage(_Backend):
-    kind = "storage"
-    _listed_at = 0.0
-
-    @property
-    def _there(self) -> Any:
-        return self._machine.world.storage
-
-    async def provision(self, home: Home) -> str:
-        made: str = await self._act("provision", home.workspace_id, lambda: self._there.provision(home))
-        return made
-
-    async def restore(
-        self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
-    ) -> Restored:
-        made: Restored = await self._act(
-            "restore",
-            home.workspace_id,
-            lambda: self._there.restore(home, archive_key, self._heard(report), replaces=replaces),
-        )
-        return made
-
-    async def archive(
-        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
-    ) -> str:
-        made: str = await self._act(
-            "archive",
-            home.workspace_id,
-            lambda: self._there.archive(home, volume_id, op_id, self._heard(report), may_commit),
-        )
-        return made
-
-    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
-        made: str = await self._act(
-            "create_empty_archive",
-            home.workspace_id,
-            lambda: self._there.create_empty_archive(home, op_id),
-        )
-        return made
-
-    async def delete_volume(self, home: Home, volume_id: str | None) -> None:
-        await self._act(
-            "delete_volume", home.workspace_id, lambda: self._there.delete_volume(home, volume_id)
-        )
-
-    async def list_volumes(self) -> Mapping[UUID, Volume]:
-        found: Mapping[UUID, Volume] = await self._look("list_volumes", self._there.list_volumes)
-        self._machine.world.judges.saw_volumes(found)
-        return found
-
-    async def head_archive(self, archive_key: str) -> Archive | None:
-        found: Archive | None = await self._look(
-            "head_archive", lambda: self._there.head_archive(archive_key)
-        )
-        return found
-
-    async def has_archives(self, workspace_id: UUID) -> bool:
-        found: bool = await self._look("has_archives", lambda: self._there.has_archives(workspace_id))
-        return found
-
-    async def list_archives(self) -> Sequence[StoredArchive]:
-        asked_at = self._machine.world.loop.time()
-        found: Sequence[StoredArchive] = await self._look("list_archives", self._there.list_archives)
-        self._listed_at = asked_at
-        return found
-
-    async def delete_archive(self, archive_key: str) -> None:
-        workspace_id = UUID(archive_key.split("/", maxsplit=1)[0])
-        self._machine.world.judges.removes_archive(archive_key, self._listed_at)
-        await self._act("delete_archive", workspace_id, lambda: self._there.delete_archive(archive_key))
-
-    async def purge(self, home: Home) -> None:
-        await self._act("purge", home.workspace_id, lambda: self._there.purge(home))
-
-    async def list_leftovers(self) -> Sequence[str]:
-        return []
-
-    async def remove_leftovers(self, older_than: datetime) -> int:
-        del older_than
-        return 0
-
-    def _heard(self, report: Report) -> Report:
-        def told(amount: Amount) -> None:
-            if not self._machine.is_dead:
-                report(amount)
-
-        return told

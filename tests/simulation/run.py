@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
+from tests.simulation.commits import is_satisfied
 from tests.simulation.faults import Strike
-from tests.simulation.judges import Broken, is_satisfied
 from tests.simulation.numbers import EPOCH, GRACE
 from tests.simulation.people import Person
+from tests.simulation.truth import Broken
 from tests.simulation.world import World
 from tests.support.stores import PASSWORD_HASH
 
@@ -110,11 +111,11 @@ def _calm(world: World) -> None:
         if not is_satisfied(row, world.now()):
             what = f"{row.status.phase} {row.status.operation} with the wish {row.spec.desired_state}: {row.status.error_info}"
             world.break_("liveness", row.id, what)
-    world.judges.forbid_writes = True
+    world.judges.commits.forbid_writes = True
     loop.run_until(loop.time() + _STILL_S, stop=lambda: world.broken is not None)
     _judge_leftovers(world)
     world.spawn(world.end(), name="end")
-    world.judges.forbid_writes = False
+    world.judges.commits.forbid_writes = False
     loop.run_until(loop.time() + 60)
     if world.broken is None and (left := world.unfinished()):
         world.break_("no leaked task", None, ", ".join(left))

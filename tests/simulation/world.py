@@ -10,11 +10,12 @@ from uuid import UUID
 
 from tests.simulation.doors import Door
 from tests.simulation.faults import Fault, Faults
-from tests.simulation.judges import Broken, Judges
+from tests.simulation.judges import Judges
 from tests.simulation.late import LateCalls
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.machine import Crashed, LossyHints, Machine
 from tests.simulation.numbers import CADENCE, EPOCH, GRACE, LIMITS, RULES, TRASH_S
+from tests.simulation.truth import Broken
 
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
@@ -216,7 +217,7 @@ class World:
             if self.strikes(Fault.OUTAGE, kind):
                 until = self.loop.time() + self.dice.choice((5, 30, 120, 420))
                 self._away[kind] = max(until, self._away.get(kind, 0.0))
-                self.judges.outage(self.loop.time(), until)
+                self.judges.commits.outage(self.loop.time(), until)
         if self.strikes(Fault.ENGINE_RESTART, "instances"):
             for workspace_id in list(self.instances._boxes):
                 self.instances.vanish(workspace_id)
@@ -253,7 +254,7 @@ class World:
             if task.get_name().startswith("late "):
                 task.cancel()
         self._away.clear()
-        self.judges.end_outages(self.loop.time())
+        self.judges.commits.end_outages(self.loop.time())
         for machine in (*self.controllers.values(), *self.apis.values()):
             machine.thaws_at = 0.0
         for workspace_id in list(self.instances._boxes):

@@ -1,0 +1,68 @@
+"""What is really so, whatever the database says: each home, each look, each use; and what it is called when a contract is broken."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+# When the call was made that has its effect now: it may come late, and misfortune may have come first.
+ASKED_AT: ContextVar[float] = ContextVar("asked_at")
+
+
+class Broken(Exception):
+    """A contract was broken."""
+
+    def __init__(self, contract: str, workspace_id: UUID | None, what: str) -> None:
+        super().__init__(f"{contract}: {what}")
+        self.contract = contract
+        self.workspace_id = workspace_id
+        self._told = (contract, workspace_id, what)
+
+    def __reduce__(self) -> tuple[type["Broken"], tuple[str, UUID | None, str]]:
+        return type(self), self._told
+
+
+@dataclass
+class Truth:
+    """What is really so of one workspace, whatever the database says."""
+
+    expected: Mapping[str, bytes] | None = field(default_factory=dict)
+    """What its home holds as far as its owner knows; None: its owner gave it up."""
+    writes: int = 0
+    healthy_at: float = -1.0
+    no_instance_at: float = -1.0
+    no_volume_at: float = -1.0
+    volume_at: dict[str, float] = field(default_factory=dict)
+    began_at: float = 0.0
+    struck_at: float = -1e9
+    losses: deque[float] = field(default_factory=deque)
+    used_at: float = -1e9
+    committed: set[str] = field(default_factory=set)
+    volumes_gone: set[str] = field(default_factory=set)
+
+
+class Watched(dict[Any, Any]):
+    """A dictionary that tells what changes in it."""
+
+    def __init__(self, told: Callable[[Any, Any, Any], None]) -> None:
+        super().__init__()
+        self._told = told
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        before = self.get(key)
+        super().__setitem__(key, value)
+        self._told(key, before, value)
+
+    def __delitem__(self, key: Any) -> None:
+        before = self[key]
+        super().__delitem__(key)
+        self._told(key, before, None)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        is_there = key in self
+        value = super().pop(key, *default)
+        if is_there:
+            self._told(key, value, None)
+        return value
