@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
-.PHONY: help up code-server test test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up \
+.PHONY: help up code-server test test-core test-store test-sim test-local test-docker test-s3 test-minio test-circle test-chaos test-api test-up \
 	test-proxy test-browser test-cli test-package test-compose screens simulate mutants chaos fuzz check format bench docs lock engines clean
 
 help: ## list the targets
@@ -44,6 +44,9 @@ test-docker: $(DEV) engines ## Docker: containers, volumes, isolation, images, o
 
 test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
 	@scripts/suite test-s3 90 $(PYTEST) tests/integration/s3
+
+test-minio: $(DEV) ## the same against MinIO, built as a Go module (not in `make test`: building it takes minutes, and a Go toolchain)
+	@scripts/suite test-minio 120 $(BIN)/python -m tests.support.minio $(PYTEST) tests/integration/s3
 
 test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
 	@scripts/suite test-circle 200 $(PYTEST) $(CIRCLE)

@@ -244,7 +244,7 @@ async def measure_looks(engine: TestEngine, s3: S3Server, count: int) -> None:
             async with gate:
                 home = Home(one.workspace_id, "")
                 await instances.start(one, await storage.provision(home))
-                await storage.create_empty_archive(home, uuid4())
+                await storage.create_empty_archive(home, uuid4(), _always)
 
         await asyncio.gather(*(furnish(one) for one in specs))
         observer = Observer(

@@ -149,7 +149,7 @@ async def test_the_key_names_the_workspace_and_the_operation(storage: Storage, h
     volume_id, op_id = await filled(storage, home), uuid4()
     key = await storage.provider.archive(home, volume_id, op_id, unheard, granted)
     assert key == f"{home.workspace_id}/{op_id}/home.tar.zst"
-    assert await storage.provider.create_empty_archive(home, op_id) == key
+    assert await storage.provider.create_empty_archive(home, op_id, granted) == key
 
 
 async def test_a_committed_archive_of_an_operation_is_found_and_not_written_again(
@@ -227,12 +227,27 @@ async def test_whether_it_may_commit_is_asked_after_everything_was_written(
 
 async def test_an_empty_archive_restores_to_an_empty_home(storage: Storage, home: Home) -> None:
     op_id = uuid4()
-    key = await storage.provider.create_empty_archive(home, op_id)
-    assert await storage.provider.create_empty_archive(home, op_id) == key
+    key = await storage.provider.create_empty_archive(home, op_id, granted)
+    assert await storage.provider.create_empty_archive(home, op_id, granted) == key
     assert await storage.provider.head_archive(key) == Archive(committed=True)
     made = await restored(storage, home, key)
     assert await storage.provider.list_volumes() == {home.workspace_id: Volume(made.volume_id)}
     assert storage.files(home) == {}
+
+
+async def test_an_empty_archive_of_an_operation_that_was_taken_over_does_not_count(
+    storage: Storage, home: Home
+) -> None:
+    async def refused() -> bool:
+        return False
+
+    op_id = uuid4()
+    with pytest.raises(ActionFailed, match="taken over"):
+        await storage.provider.create_empty_archive(home, op_id, refused)
+    (found,) = await storage.provider.list_archives()
+    assert not found.committed
+    key = await storage.provider.create_empty_archive(home, op_id, granted)
+    assert await storage.provider.head_archive(key) == Archive(committed=True)
 
 
 async def test_an_empty_home_is_archived_and_restored(storage: Storage, home: Home) -> None:

@@ -6,12 +6,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from uuid import UUID
 
-from tests.support.engine import BY, Dice, Plane
+import pytest
+from tests.support.engine import BY, EVERYONE, Dice, Plane, breathe
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
 from codehub.engine.system import Cadence, System
 from codehub.ports.backends import BackendUnreachable
@@ -76,6 +78,59 @@ async def test_hints_events_and_finished_steps_carry_it_all_the_way_without_a_ti
         await arrives(plane, workspace_id, Phase.RUNNING)
         await plane.service.set_wish(workspace_id, DesiredState.ARCHIVED, BY)
         await arrives(plane, workspace_id, Phase.ARCHIVED)
+
+
+async def test_a_start_is_two_writes_and_one_look_at_everybody() -> None:
+    plane = real_plane(boot_s=0.05)
+    plane.instances._listeners = _Deaf()  # as with Docker, who tells nobody of a start
+    async with running(plane, PATIENT):
+        workspace_id = await plane.create(DesiredState.STANDBY)
+        await arrives(plane, workspace_id, Phase.STANDBY)
+        plane.points.clear()
+        await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
+        await arrives(plane, workspace_id, Phase.RUNNING)
+        await breathe()
+        assert plane.points.count("hints.send") == 1 + 2  # the wish, and what was written about it
+        assert plane.points.count("instances.list") == 1
+
+
+async def test_a_controller_that_hears_of_its_own_write_looks_at_nothing() -> None:
+    plane = Plane()
+    controller = plane.controller()
+    workspace_id = await plane.create(DesiredState.STANDBY)
+    while (await plane.get(workspace_id)).status.phase is not Phase.STANDBY:
+        await controller.run_pass(EVERYONE)
+        await breathe()
+        plane.clock.seconds += 2
+    plane.points.clear()
+    hinted = Woken(frozenset(), everyone=False)
+    assert await controller.run_pass(hinted) == 0
+    assert plane.points == ["load"]
+    await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
+    assert await controller.run_pass(hinted) == 1
+    await plane.close()
+
+
+async def test_a_write_whose_pass_failed_is_news_to_the_next_one() -> None:
+    plane = Plane()
+    controller = plane.controller()
+    workspace_id = await plane.create(DesiredState.STANDBY)
+    await plane.settle(controller)
+    await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
+    hinted = Woken(frozenset(), everyone=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(controller, "_tell", _fail)
+        with pytest.raises(RuntimeError):
+            await controller.run_pass(hinted)
+    assert (await plane.get(workspace_id)).status.operation is Operation.STARTING
+    await controller.run_pass(hinted)
+    await plane.settle(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
+    await plane.close()
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("in the middle of a pass")
 
 
 async def test_with_every_hint_and_event_lost_the_clock_alone_gets_there() -> None:

@@ -145,11 +145,11 @@ class ProcessStorage(_Backend):
         )
         return made
 
-    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
+    async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
         made: str = await self._act(
             "create_empty_archive",
             home.workspace_id,
-            lambda: self._there.create_empty_archive(home, op_id),
+            lambda: self._there.create_empty_archive(home, op_id, may_commit),
         )
         return made
 

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from codehub.core.seen import Archive
 from codehub.ports.archives import Archives, archive_key
-from codehub.ports.storage import Home, StoredArchive, tell_nobody
+from codehub.ports.backends import ActionFailed
+from codehub.ports.storage import Home, MayCommit, StoredArchive, tell_nobody
 
 _EMPTY_TAR = bytes(10240)
 
@@ -17,10 +18,10 @@ class ArchivedHomes:
     def __init__(self, archives: Archives) -> None:
         self._archives = archives
 
-    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
+    async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
         key = archive_key(home.workspace_id, op_id)
         if not await self._is_committed(key):
-            await self._archives.write(key, _nothing(), tell_nobody, _always)
+            await self._archives.write(key, _nothing(), tell_nobody, lambda: require(may_commit))
         return key
 
     async def head_archive(self, archive_key: str) -> Archive | None:
@@ -53,5 +54,7 @@ async def _nothing() -> AsyncGenerator[bytes, None]:
     yield _EMPTY_TAR
 
 
-async def _always() -> None:
-    return
+async def require(may_commit: MayCommit) -> None:
+    """Refuse to commit what belongs to an operation that is somebody else's by now."""
+    if not await may_commit():
+        raise ActionFailed("the operation was taken over: its archive is not committed")

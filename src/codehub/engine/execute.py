@@ -82,7 +82,10 @@ class Executor:
                 )
                 return Done(archive_key=key)
             case Step.CREATE_EMPTY_ARCHIVE:
-                return Done(archive_key=await storage.create_empty_archive(home, op_id))
+                key = await storage.create_empty_archive(
+                    home, op_id, lambda: self._holds(workspace.id, op_id)
+                )
+                return Done(archive_key=key)
             case Step.START:
                 assert status.home_ctx.volume_id is not None
                 await instances.start(_spec(workspace), status.home_ctx.volume_id, report)

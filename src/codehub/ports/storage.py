@@ -75,8 +75,8 @@ class StorageProvider(Protocol):
         An archive of this op_id that is committed already is found, not written again.
         """
 
-    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
-        """Commit an archive of an empty home and return its key."""
+    async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
+        """Commit an archive of an empty home and return its key. `may_commit` is asked right before the commit."""
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         """Delete this very volume (None: one that was never completed). Refuses any other, and one that is in use."""

@@ -239,7 +239,7 @@ async def test_a_store_without_its_mark_is_an_outage_and_not_an_empty_store(mach
             machine.provider.has_archives(home.workspace_id),
             machine.provider.restore(new_home(), key, unheard),
             machine.provider.archive(home, volume_id, uuid4(), unheard, granted),
-            machine.provider.create_empty_archive(home, uuid4()),
+            machine.provider.create_empty_archive(home, uuid4(), granted),
             machine.provider.delete_archive(key),
             machine.provider.purge(home),
         ):
@@ -288,7 +288,7 @@ async def test_what_belongs_to_another_installation_is_not_touched(machine: OnTh
 
 async def test_a_home_in_use_is_neither_deleted_nor_replaced(machine: OnThisMachine) -> None:
     home, volume_id = await filled(machine)
-    key = await machine.provider.create_empty_archive(home, uuid4())
+    key = await machine.provider.create_empty_archive(home, uuid4(), granted)
     machine.in_use.add(home.workspace_id)
     with pytest.raises(ActionFailed, match="in use"):
         await machine.provider.delete_volume(home, volume_id)

@@ -225,7 +225,7 @@ async def test_a_home_in_use_is_neither_deleted_nor_replaced(storage: OnDocker) 
     home = new_home()
     volume_id = await storage.provider.provision(home)
     storage.write(home, {"kept": b"kept"})
-    key = await storage.provider.create_empty_archive(home, uuid4())
+    key = await storage.provider.create_empty_archive(home, uuid4(), granted)
     mounted = {
         "Image": BASE,
         "Cmd": ["true"],

@@ -87,7 +87,7 @@ async def test_archives_are_found_listed_and_deleted_under_their_prefix(at: At) 
     async with at() as machine:
         home, volume_id = await filled(machine, SMALL)
         key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
-        empty = await machine.provider.create_empty_archive(home, uuid4())
+        empty = await machine.provider.create_empty_archive(home, uuid4(), granted)
         assert await machine.provider.head_archive(key) == Archive(committed=True)
         assert await machine.provider.head_archive(f"{home.workspace_id}/{uuid4()}/home.tar.zst") is None
         assert {found.key for found in await machine.provider.list_archives()} == {key, empty}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -51,6 +52,7 @@ _POLL_S = 0.05
 _GONE_S_MAX = 30.0
 # Not "start": whoever starts one watches it.
 _TOLD = ("die", "destroy", "oom", "pause", "unpause")
+_FRESH_S = 1.0
 # For so long a container that boots is asked for its health alone.
 _INSPECTED_S = 0.5
 
@@ -70,7 +72,8 @@ class DockerInstances:
         self._clock = clock
         self._boot_s_max = boot_s_max
         self._turns = Turns()
-        self._were_healthy: set[str] = set()
+        self._answered: dict[str, float] = {}
+        """When each container last answered well."""
         self._booting: dict[UUID, tuple[Container, float]] = {}
 
     async def open(self) -> None:
@@ -123,10 +126,13 @@ class DockerInstances:
 
     async def list_all(self) -> Mapping[UUID, Instance]:
         found = await self._list()
-        self._were_healthy &= {container.id for container in found.values()}
+        here = {container.id for container in found.values()}
+        self._answered = {each: at for each, at in self._answered.items() if each in here}
         gate = asyncio.Semaphore(_PROBES_AT_ONCE)
 
         async def one(workspace_id: UUID, container: Container) -> Instance:
+            if self._has_just_answered(container):
+                return Instance(running=True, healthy=True)
             async with gate:
                 return await self._seen(workspace_id, container)
 
@@ -265,7 +271,7 @@ class DockerInstances:
             if await self._engine.find(f"containers/{container_id}/json") is None:
                 break
             await self._clock.sleep(_POLL_S)
-        self._were_healthy.discard(container_id)
+        self._answered.pop(container_id, None)
 
     async def _discard_stray(self, mount: Mount) -> None:
         """Docker makes a volume that is not there. It has no identity, and a start never leaves one."""
@@ -304,6 +310,11 @@ class DockerInstances:
     async def _seen(self, workspace_id: UUID, found: Container) -> Instance:
         return Instance(found.running, found.running and await self._is_healthy(workspace_id, found))
 
+    def _has_just_answered(self, found: Container) -> bool:
+        """A burst of lists is one check of hundreds of containers. Whether each still runs every list says itself."""
+        at = self._answered.get(found.id)
+        return found.running and at is not None and self._clock.monotonic() - at < _FRESH_S
+
     async def _is_healthy(self, workspace_id: UUID, found: Container) -> bool:
         profile = PROFILES.get(found.labels.get(IDE, ""))
         if profile is None or found.upstream is None:
@@ -311,7 +322,9 @@ class DockerInstances:
         status = await answer_status(found.upstream, profile.health_target(workspace_id))
         is_healthy = status is not None and status < profile.healthy_below
         if is_healthy:
-            self._were_healthy.add(found.id)
+            self._answered[found.id] = self._clock.monotonic()
+        elif found.id in self._answered:
+            self._answered[found.id] = -math.inf
         return is_healthy
 
     def _recent(self, workspace_id: UUID) -> Container | None:
@@ -324,7 +337,7 @@ class DockerInstances:
 
     def _is_booting(self, found: Container) -> bool:
         """One that never answered may be booting; one that did is ill."""
-        if found.id in self._were_healthy or found.started_at is None:
+        if found.id in self._answered or found.started_at is None:
             return False
         return (datetime.now(UTC) - found.started_at).total_seconds() < self._boot_s_max
 

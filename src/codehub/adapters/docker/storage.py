@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 
-from codehub.adapters.archived import ArchivedHomes
+from codehub.adapters.archived import ArchivedHomes, require
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.engine import ROLE, Engine
 from codehub.adapters.docker.job import HELPER, PLACE, Task, end_job, job, run_job
@@ -98,8 +98,7 @@ class DockerStorage(ArchivedHomes):
         await self._volumes.require(home.workspace_id, volume_id)
 
         async def check() -> None:
-            if not await may_commit():
-                raise ActionFailed("the operation was taken over: its archive is not committed")
+            await require(may_commit)
             await self._volumes.require(home.workspace_id, volume_id)
 
         async with aclosing(self._packed(home, report)) as tar:

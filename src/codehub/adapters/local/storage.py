@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 
-from codehub.adapters.archived import ArchivedHomes
+from codehub.adapters.archived import ArchivedHomes, require
 from codehub.adapters.local.homes import Homes, OwnerOf
 from codehub.adapters.local.tar import Unpacking, pack, remove_tree, write_out
 from codehub.adapters.threads import in_thread
@@ -85,8 +85,7 @@ class LocalStorage(ArchivedHomes):
         path = await in_thread(self._homes.require, home, volume_id)
 
         async def check() -> None:
-            if not await may_commit():
-                raise ActionFailed("the operation was taken over: its archive is not committed")
+            await require(may_commit)
             await in_thread(self._homes.require, home, volume_id)
 
         async with aclosing(pack(path, report)) as tar:

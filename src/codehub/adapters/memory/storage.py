@@ -107,12 +107,14 @@ class MemoryStorage:
         await self._faults("storage.archive.after_effect")
         return key
 
-    async def create_empty_archive(self, home: Home, op_id: UUID) -> str:
+    async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
         await self._faults("storage.create_empty_archive.before_effect")
         key = archive_key(home.workspace_id, op_id)
         if not self._is_committed(key):
             self._objects[key] = Object({}, self._now())
             await self._faults("storage.create_empty_archive.between_effects")
+            if not await may_commit():
+                raise ActionFailed("the operation was taken over: its archive is not committed")
             self._commit(key)
         await self._faults("storage.create_empty_archive.after_effect")
         return key

@@ -10,12 +10,12 @@ from uuid import UUID
 from codehub.adapters.objectstore.codec import Download, Packer, Unpacker
 from codehub.adapters.objectstore.meta import Meta, UnknownMeta, decode
 from codehub.adapters.objectstore.scan import Refused, TarScan
-from codehub.adapters.objectstore.store import Objects, remove_empty
+from codehub.adapters.objectstore.store import MARK, Objects, remove_empty
 from codehub.adapters.threads import begin, ended, in_thread, settled
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive
 from codehub.ports.archives import ARCHIVE_KEY, Check
-from codehub.ports.backends import ActionFailed
+from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report, StoredArchive
 
 _META = ".meta"
@@ -89,10 +89,13 @@ class ObjectArchives:
         return bool(await self._objects.list_under(str(workspace_id)))
 
     async def list_all(self) -> Sequence[StoredArchive]:
-        # Looked for before and after: a disk that goes away in between must not look like an empty one.
-        await self._objects.check()
-        listed = {found["path"]: found for found in await self._objects.list_under()}
-        await self._objects.check()
+        found, _ = await asyncio.gather(self._objects.list_under(), self._objects.check())
+        listed = {each["path"]: each for each in found}
+        # In the list itself: a disk that goes away meanwhile must not look like an empty one.
+        if MARK not in listed:
+            raise BackendUnreachable(
+                f"the list of archives does not have the file {MARK}: is the store mounted?"
+            )
         archives = []
         for key in {path.removesuffix(_META) for path in listed}:
             halves = [listed[path] for path in (key, key + _META) if path in listed]

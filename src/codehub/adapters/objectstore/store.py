@@ -24,7 +24,9 @@ MARK = "codehub-installation"
 # S3 takes 10,000 parts, so this allows 80 GB; the four that may be under way are what an upload costs in memory.
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 4
-_DOWNLOAD_BYTES = 2 << 20
+# A file is read in steps that stay in the processor's cache; a server is asked for whole parts, of which it would else read each again and
+# again.
+_FILE_READ_BYTES = 2 << 20
 # Throttling, 5xx and lost connections are tried again, with growing pauses; what lasts longer is an outage.
 _RETRIES: "RetryConfig" = {
     "max_retries": 8,
@@ -157,11 +159,10 @@ class Objects:
 
     def _parts(self, path: str, size: int) -> Iterator[bytes]:
         # By ranges: obstore's own stream reads a local file in steps of 8 KB, which costs ten times as much.
-        for start in range(0, size, _DOWNLOAD_BYTES):
+        step = _PART_BYTES if self.directory is None else _FILE_READ_BYTES
+        for start in range(0, size, step):
             with self._explaining():
-                part = obstore.get_range(
-                    self._store(), path, start=start, end=min(start + _DOWNLOAD_BYTES, size)
-                )
+                part = obstore.get_range(self._store(), path, start=start, end=min(start + step, size))
             yield cast("bytes", part)  # a buffer, which whoever hashes and decompresses takes as it is
 
     def _store(self) -> "ObjectStore":

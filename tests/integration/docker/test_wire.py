@@ -1,0 +1,122 @@
+"""The wire to the engine, against a server that does as it is told: kept connections, lost ones, answers of every framing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from codehub.adapters.docker.engine import Engine
+from codehub.adapters.docker.wire import Answer, Wire
+from codehub.ports.backends import BackendUnreachable
+
+pytestmark = pytest.mark.docker  # needs no engine, and runs with one
+WELL = b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}'
+IN_CHUNKS = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n5\r\n": 1}\r\n0\r\n\r\n'
+LAST = b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 8\r\n\r\n{"a": 1}'
+NOTHING = b""
+
+
+class Told:
+    """A server that gives these answers in turn, each to one question; without any it hangs up."""
+
+    def __init__(self) -> None:
+        self.answers: list[bytes] = []
+        self.asked: list[str] = []
+        self.connections = 0
+        self.open: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.open.append(writer)
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                self.asked.append(head.split(b"\r\n")[0].decode())
+                if not (answer := self.answers.pop(0)):
+                    break
+                writer.write(answer)
+        except asyncio.IncompleteReadError:
+            pass
+        writer.close()
+
+
+@pytest.fixture
+def socket(tmp_path: Path) -> Path:
+    return tmp_path / "docker.sock"
+
+
+@pytest.fixture
+async def server(socket: Path) -> AsyncIterator[Told]:
+    told = Told()
+    async with await asyncio.start_unix_server(told.serve, socket):
+        yield told
+
+
+@pytest.fixture
+async def wire(socket: Path) -> AsyncIterator[Wire]:
+    made = Wire(f"unix://{socket}")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("answer", [WELL, IN_CHUNKS, LAST])
+async def test_an_answer_comes_whole_however_it_is_framed(server: Told, wire: Wire, answer: bytes) -> None:
+    server.answers = [answer, answer]
+    for _ in range(2):
+        assert await wire.ask("GET", "info", b"") == Answer(200, b'{"a": 1}')
+    assert server.asked == ["GET /info HTTP/1.1"] * 2
+
+
+async def test_a_connection_is_used_again(server: Told, wire: Wire) -> None:
+    server.answers = [WELL] * 3
+    for _ in range(3):
+        await wire.ask("GET", "info", b"")
+    assert server.connections == 1
+
+
+async def test_a_kept_connection_that_ended_meanwhile_is_replaced(server: Told, wire: Wire) -> None:
+    server.answers = [WELL, NOTHING, WELL]
+    await wire.ask("GET", "info", b"")
+    assert (await wire.ask("GET", "info", b"")).status == 200
+    assert server.connections == 2
+
+
+async def test_what_changes_something_is_never_asked_twice(server: Told, wire: Wire) -> None:
+    server.answers = [WELL, NOTHING, WELL]
+    await wire.ask("GET", "info", b"")
+    with pytest.raises(ConnectionError):
+        await wire.ask("POST", "containers/x/start", b"")
+    assert server.asked[1:] == ["POST /containers/x/start HTTP/1.1"]
+
+
+async def test_whoever_was_cancelled_leaves_no_answer_to_the_next(server: Told, wire: Wire) -> None:
+    server.answers = [b"HTTP/1.1 200 OK\r\n", WELL]
+    asking = asyncio.ensure_future(wire.ask("GET", "slow", b""))
+    while not server.asked:  # noqa: ASYNC110  # a socket sets no asyncio.Event
+        await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert (await wire.ask("GET", "info", b"")).body == b'{"a": 1}'
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer", [NOTHING, b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{", b"SSH-2.0\r\n\r\n"]
+)
+async def test_half_an_answer_is_an_outage(server: Told, socket: Path, answer: bytes) -> None:
+    server.answers = [answer]
+    engine = Engine(f"unix://{socket}", installation="i")
+    asking = asyncio.ensure_future(engine.ask("GET", "info"))
+    while not server.asked:  # noqa: ASYNC110  # a socket sets no asyncio.Event
+        await asyncio.sleep(0)
+    server.open[0].close()
+    with pytest.raises(BackendUnreachable, match="can't be asked"):
+        await asking
+    await engine.close()
+
+
+@pytest.mark.parametrize("url", ["unix:///nowhere/docker.sock", "ssh://somewhere", "docker.sock"])
+async def test_an_engine_that_is_not_there_is_an_outage(url: str) -> None:
+    with pytest.raises(BackendUnreachable, match="can't be asked"):
+        await Engine(url, installation="i").ask("GET", "info")
