@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
-from codehub.api.desk import Asking, by, desk
+from codehub.api.desk import Admin, Asking, by, desk
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code, invalid, refused
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
@@ -231,6 +231,20 @@ async def undelete(request: Request, person: Asking, workspace_id: WorkspaceId) 
     return await _ruled(
         request,
         await desk(request).parts.workspaces.undelete(row.id, by(request, person, "Asked to undelete it.")),
+    )
+
+
+@router.post(
+    "/{workspace_id}:forget",
+    summary="Give up on a deletion that a dead backend holds up (admins). No file goes; `codehub gc` lists what is left",
+    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE),
+    **_ONE,
+)
+async def forget(request: Request, person: Admin, workspace_id: WorkspaceId) -> Response:
+    row = await desk(request).find(person, workspace_id)
+    return await _ruled(
+        request,
+        await desk(request).parts.workspaces.forget(row.id, by(request, person, "Asked to forget it.")),
     )
 
 

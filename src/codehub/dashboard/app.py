@@ -29,6 +29,7 @@ TABLE: tuple[tuple[str, str, Door, Handler], ...] = (
     ("POST", f"{_ONE}/delete", Door.PERSON, actions.delete),
     ("POST", f"{_ONE}/undelete", Door.PERSON, actions.undelete),
     ("POST", f"{_ONE}/purge", Door.PERSON, actions.purge),
+    ("POST", f"{_ONE}/forget", Door.ADMIN, actions.forget),
     ("GET", "/account", Door.PERSON, account.page),
     ("POST", "/account/password", Door.PERSON, account.change_password),
     ("POST", "/account/tokens", Door.PERSON, account.make_token),

@@ -81,6 +81,7 @@ WORDS: Mapping[str, str] = {
     "do.accept": "Continue without the lost files",
     "do.undelete": "Bring back",
     "do.purge": "Delete for good",
+    "do.forget": "Forget",
     "do.refresh": "Refresh",
     "do.copy": "Copy",
     "do.copied": "Copied",
@@ -93,6 +94,7 @@ WORDS: Mapping[str, str] = {
     "done.delete": "“{name}” goes to the trash.",
     "done.undelete": "“{name}” is back.",
     "done.purge": "“{name}” is deleted for good.",
+    "done.forget": "“{name}” is forgotten. `codehub gc` lists what is left of it.",
     "done.saved": "Saved.",
     "done.password": "Your password is changed. You are signed out everywhere else.",
     # Refusals
@@ -217,6 +219,7 @@ WORDS: Mapping[str, str] = {
     "event.recovery.loss": "{actor} accepted the loss",
     "event.deletion": "{actor} deleted it",
     "event.deletion.purge": "{actor} deleted it for good",
+    "event.deletion.forgotten": "{actor} gave up on its deletion",
     "event.deletion.end": "{actor} brought it back",
     "op.PROVISIONING": "Making its home",
     "op.CREATE_EMPTY_ARCHIVE": "Making an empty archive",
@@ -240,6 +243,7 @@ WORDS: Mapping[str, str] = {
     "trash.empty.why": "What you delete stays here for a while.",
     "trash.gone": "gone for good",
     "trash.deleted": "deleted",
+    "forget.sure": "Forget “{name}”? Whatever its backend still holds stays behind.",
     "trash.sure": "Delete “{name}” for good? Nothing is kept, not even its archive.",
     # One's own account
     "account.title": "Account",
