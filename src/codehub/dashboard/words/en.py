@@ -113,8 +113,10 @@ WORDS: Mapping[str, str] = {
     "error.403.foreign": "This request came from another site. Open codehub at {base}.",
     "error.404": "There is nothing here.",
     "error.404.workspace": "There is no such workspace, or it was deleted.",
+    "error.500": "Something went wrong here, and codehub's log has it under {request_id}. Tell whoever looks after codehub.",
     "error.503": "codehub's database does not answer right now. Nothing is lost; try again in a moment.",
     "error.again": "Try again",
+    "error.home": "To your workspaces",
     # Signing in
     "login.title": "Sign in",
     "login.lead": "Your workspaces are where you left them.",

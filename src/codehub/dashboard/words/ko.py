@@ -113,8 +113,10 @@ WORDS: Mapping[str, str] = {
     "error.403.foreign": "다른 사이트에서 온 요청입니다. {base} 주소로 codehub를 여세요.",
     "error.404": "여기에는 아무것도 없습니다.",
     "error.404.workspace": "그런 워크스페이스가 없거나 삭제되었습니다.",
+    "error.500": "codehub에서 문제가 생겼습니다. 로그에 {request_id} 번호로 남아 있습니다. 관리자에게 알려 주세요.",
     "error.503": "지금 codehub 데이터베이스가 응답하지 않습니다. 잃은 것은 없습니다. 잠시 뒤 다시 시도하세요.",
     "error.again": "다시 시도",
+    "error.home": "내 워크스페이스로",
     # 로그인
     "login.title": "로그인",
     "login.lead": "워크스페이스는 떠날 때 모습 그대로 있습니다.",
