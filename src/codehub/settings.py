@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.problems import in_words
 
 PREFIX = "CODEHUB_"
 PASSWORD_LENGTH_MIN = 8
@@ -274,10 +275,9 @@ def unknown_settings(environ: Mapping[str, str]) -> list[str]:
 
 def _line(detail: Any) -> str:
     if not detail["loc"]:
-        return str(detail["msg"]).removeprefix("Value error, ")
+        return in_words(detail)
     field = str(detail["loc"][0])
     description = Settings.model_fields[field].description or ""
     is_secret = field in ("database_url", "redis_url", "initial_admin_password")
     given = "" if is_secret else f" {str(detail['input'])!r} won't do:"
-    problem = str(detail["msg"]).removeprefix("Value error, ")
-    return f"{PREFIX}{field.upper()}:{given} {problem[0].lower()}{problem[1:]}. What it is for: {description}"
+    return f"{PREFIX}{field.upper()}:{given} {in_words(detail)}. What it is for: {description}"

@@ -1,13 +1,16 @@
 """Deletion, the trash, undo, purge and recovery, end to end: real server, PostgreSQL, controller, memory platform."""
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
-from tests.support.site import API, Site, create
+from tests.support.site import API, PATIENCE_S, Site, create
 
+from codehub.core.access import Role
 from codehub.core.operations import Phase
+from codehub.ports.backends import BackendUnreachable
 
 
 async def running(site: Site, client: httpx.AsyncClient) -> str:
@@ -100,3 +103,47 @@ async def test_what_is_already_so_is_answered_alike(living_site: Site, word: str
     assert answer.status_code == 200
     if word != "keep_awake":
         assert answer.json()["revision"] == before["revision"]
+
+
+async def test_an_admin_forgets_a_workspace_whose_deletion_a_dead_backend_holds_up(
+    living_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, root = await living_site.browser("ann"), await living_site.browser("root", Role.ADMIN)
+    one = await running(living_site, ann)
+    path = f"{API}/workspaces/{one}"
+
+    async def away(*_: object) -> None:
+        raise BackendUnreachable("the engine is away")
+
+    too_early = await root.post(f"{path}:forget")
+    assert (too_early.status_code, too_early.json()["error"]["code"]) == (409, "INVALID_STATE")
+    with monkeypatch.context() as dead:
+        dead.setattr(living_site.instances, "list_all", away)
+        dead.setattr(living_site.instances, "status", away)
+        await ann.delete(path)
+        async with asyncio.timeout(PATIENCE_S):
+            while "does not answer" not in ((told := await explained(root, path))["waiting_for"] or ""):  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.01)
+        assert {"label": "Forget", "method": "POST", "path": f"{path}:forget"} in told["actions"]
+        assert "Forget" not in [each["label"] for each in (await explained(ann, path))["actions"]]
+        refused = await ann.post(f"{path}:forget")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
+        forgotten = await root.post(f"{path}:forget")
+        assert forgotten.status_code == 200
+        await living_site.arrives(ann, one, "DELETED")
+    assert await listed(ann) == []
+    assert await listed(ann, deleted=True) == [one]
+    assert living_site.storage.files(UUID(one)) == {"notes.txt": b"mine"}
+    assert (await ann.post(f"{path}:undelete")).status_code == 200
+    history = (await ann.get(f"{path}/events")).json()["items"]
+    (given_up,) = [each for each in history if each["to"] == "forgotten"]
+    assert (given_up["kind"], given_up["actor"]) == ("deletion", living_site.people["root"].username)
+    await living_site.arrives(ann, one, "ARCHIVED")
+    await ann.post(f"{path}:start")
+    await living_site.arrives(ann, one, "RUNNING")
+    assert living_site.storage.files(UUID(one)) == {"notes.txt": b"mine"}
+
+
+async def explained(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    told: dict[str, Any] = (await client.get(f"{path}/explain")).json()
+    return told

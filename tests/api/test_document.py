@@ -38,6 +38,7 @@ CALLS = [
         f"POST /workspaces/{{workspace_id}}:{word}"
         for word in ("start", "stop", "archive", "recover", "undelete", "keep_awake")
     ),
+    "POST /workspaces/{workspace_id}:forget",  # spec §5; the wire has no call for it (ADR 0024)
     *(f"GET /workspaces/{{workspace_id}}/{word}" for word in ("events", "logs", "explain")),
     "GET /events",
 ]

@@ -196,7 +196,7 @@ async def test_only_an_admin_follows_everybody(site: Site) -> None:
         assert (await own.next()).data["id"] == mine["id"]
 
 
-async def test_a_new_password_ends_streams(site: Site) -> None:
+async def test_a_new_password_ends_streams(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     ann = await site.browser("ann")
     async with reading(ann) as reader:
         await ann.put(f"{API}/session/password", json={"old": PASSWORD, "new": "a new password"})
@@ -204,6 +204,7 @@ async def test_a_new_password_ends_streams(site: Site) -> None:
             await reader.next()
     async with reading(ann):
         pass
+    assert "without completing" not in caplog.text
 
 
 # What may be lost

@@ -53,13 +53,16 @@ def test_an_ipv6_address_gets_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 WRONG = [
-    ({"PORT": "eight"}, "CODEHUB_PORT: 'eight' won't do"),
-    ({"PORT": "70000"}, "CODEHUB_PORT: '70000' won't do"),
+    ({"PORT": "eight"}, "CODEHUB_PORT: 'eight' won't do: it must be a whole number."),
+    ({"PORT": "70000"}, "CODEHUB_PORT: '70000' won't do: it must be at most 65535."),
     ({"PUBLIC_BASE_URL": "code.example.org"}, "CODEHUB_PUBLIC_BASE_URL: 'code.example.org' won't do"),
     ({"PUBLIC_BASE_URL": "https://a/b"}, "without a path"),
     ({"ARCHIVE_URL": "ftp://x"}, "must begin with file:/// or s3://"),
     ({"REDIS_URL": "http://x"}, "CODEHUB_REDIS_URL"),
-    ({"INSTANCE_BACKEND": "vmware"}, "CODEHUB_INSTANCE_BACKEND: 'vmware' won't do"),
+    (
+        {"INSTANCE_BACKEND": "vmware"},
+        "CODEHUB_INSTANCE_BACKEND: 'vmware' won't do: it must be 'local-process', ",
+    ),
     (
         {"INSTANCE_BACKEND": "k8s", "STORAGE_BACKEND": "local-dir"},
         "CODEHUB_STORAGE_BACKEND: local-dir can't hold",

@@ -55,9 +55,10 @@ async def test_errors_have_one_shape(
 
 async def test_every_answer_has_a_request_id(client: AsyncClient) -> None:
     ids = [
-        (await client.get(path)).headers["x-request-id"] for path in ("/", "/healthz", "/nothing", "/readyz")
+        (await client.get(path)).headers["x-request-id"]
+        for path in ("/", "/healthz", "/nothing", "/readyz", "/explode")
     ]
-    assert len(set(ids)) == 4
+    assert len(set(ids)) == 5
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.site import API, Site, create
+from tests.support.site import API, Site, create, open_site
+from tests.support.stores import memory_world
 from tests.support.workspaces import READY, conditions, error, home, workspace
 
 from codehub.api.shapes import WorkspaceShape
@@ -184,8 +185,53 @@ async def test_a_wrong_field_is_named_with_what_is_wrong(
     told = answer.json()["error"]
     assert told["code"] == "INVALID_REQUEST"
     assert told["details"][0]["field"] == field
-    assert all(detail["problem"] for detail in told["details"])
+    # Sentences of ours: the checker's own begin in capitals, and name its types.
+    assert all(detail["problem"].startswith(("it ", "there ", "with ", "k8s ")) for detail in told["details"])
     assert (await ann.get(f"{API}/workspaces")).json()["items"] == []
+
+
+async def test_what_is_wrong_is_said_in_codehub_s_words(site: Site) -> None:
+    ann = await site.browser("ann")
+
+    async def problem(**request: Any) -> str:
+        answer = await ann.request(**{"method": "POST", "url": f"{API}/workspaces", **request})
+        return str(answer.json()["error"]["details"][0]["problem"])
+
+    assert await problem(json={}) == "it is missing"
+    assert await problem(json=[]) == "it must be an object"
+    assert await problem(json={"name": "x", "phase": "RUNNING"}) == "there is no such field"
+    assert await problem(json={"name": 7}) == "it must be text"
+    assert await problem(json={"name": "x", "standby_ttl_seconds": 9}) == "it must be at least 10"
+    assert (
+        await problem(json={"name": "x", "ide": "vi"}) == "it must be 'code-server', 'jupyterlab' or 'http'"
+    )
+    assert await problem(content="{", headers={"Content-Type": "application/json"}) == (
+        "it is no JSON from character 1 on"
+    )
+    assert await problem(method="GET", params={"limit": "many"}) == "it must be a whole number"
+    assert await problem(method="GET", params={"deleted": "perhaps"}) == "it must be true or false"
+
+
+async def test_an_ide_that_nothing_serves_here_is_refused_and_what_is_there_is_said() -> None:
+    async with open_site(memory_world(), ides=("jupyterlab",)) as site:
+        ann = await site.browser("ann")
+        refused = await ann.post(f"{API}/workspaces", json={"name": "x", "ide": "http", **RESTS})
+        assert (refused.status_code, refused.json()["error"]["details"]) == (
+            422,
+            [{"field": "ide", "problem": "http is not there; there is jupyterlab"}],
+        )
+        made = await create(ann, ide="jupyterlab", **RESTS)
+        path = f"{API}/workspaces/{made['id']}"
+        assert (await ann.patch(path, json={"ide": "code-server"})).status_code == 422
+        assert (await ann.patch(path, json={"ide": "jupyterlab"})).status_code == 200
+        form = {"name": "y", "ide": "http"}
+        own = {"Origin": site.parts.base_url}
+        assert (await ann.post("/new", data=form, headers=own)).status_code == 422
+        shown = await ann.post(
+            f"/workspaces/{made['id']}/settings", data={**form, "revision": "1"}, headers=own
+        )
+        assert shown.status_code == 422
+        await site.clients.aclose()
 
 
 async def test_a_patch_can_not_null_what_must_be(site: Site) -> None:

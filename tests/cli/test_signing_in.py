@@ -39,6 +39,18 @@ async def test_a_person_signs_in_once_and_stays_signed_in(living_site: Site, tmp
     assert (await command("logout")).code == 3
 
 
+async def test_signing_in_again_ends_the_token_that_it_replaces(living_site: Site, tmp_path: Path) -> None:
+    command = await signed_in(living_site, tmp_path)
+    first = json.loads((tmp_path / ".config/codehub/login.json").read_text())["token"]
+    await signed_in(living_site, tmp_path)
+    assert len((await command("token", "list", "--json")).json) == 1
+    assert (await command("ws", "list", url=living_site.address, token=first)).code == 3
+    # The very token that is kept already is not ended by bringing it along.
+    kept = json.loads((tmp_path / ".config/codehub/login.json").read_text())["token"]
+    assert (await command("login", living_site.address, "--token-stdin", stdin=f"{kept}\n")).code == 0
+    assert (await command("ws", "list")).code == 0
+
+
 async def test_a_wrong_password_keeps_nothing(living_site: Site, tmp_path: Path) -> None:
     await living_site.user("ann")
     arguments = ("login", living_site.address, "-u", living_site.prefix + "ann", "--password-stdin")

@@ -4,10 +4,12 @@ import asyncio
 import json
 from uuid import UUID
 
+import pytest
 from tests.support.command import Command
 from tests.support.site import Site, create
 
 from codehub.core.access import Role
+from codehub.ports.backends import BackendUnreachable
 
 
 async def test_a_workspace_goes_round_by_the_command_line_alone(command: Command) -> None:
@@ -162,3 +164,31 @@ async def test_waiting_goes_on_when_the_stream_of_events_is_cut(living_site: Sit
         living_site.instances._boot_s = 0.0
     assert (process.returncode, json.loads(out.splitlines()[-1])["phase"]) == (0, "RUNNING"), err
     assert made["phase"] == "PENDING"
+
+
+async def test_an_admin_forgets_what_a_dead_backend_holds_up(
+    command: Command, living_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await command("ws", "create", "demo", "--wait")
+    root = await living_site.program("root", Role.ADMIN)
+    token = root.headers["Authorization"].removeprefix("Bearer ")
+    assert (await command("ws", "forget", "demo", "--yes")).code == 3
+    asked = ("ws", "forget", "demo", "--owner", living_site.people["ann"].username)
+    assert "add --yes" in (await command(*asked, token=token)).err
+    assert (await command(*asked, "--yes", token=token)).code == 5
+
+    async def away(*_: object) -> None:
+        raise BackendUnreachable("the engine is away")
+
+    monkeypatch.setattr(living_site.instances, "list_all", away)
+    monkeypatch.setattr(living_site.instances, "status", away)
+    await command("ws", "delete", "demo")
+    explain = ("explain", "demo", "--owner", living_site.people["ann"].username)
+    while "codehub ws forget demo" not in (told := await command(*explain, token=token)).out:
+        assert told.code == 0, told.err
+    forgotten = await command(*asked, "--yes", token=token)
+    assert (forgotten.code, forgotten.out.splitlines()[0]) == (
+        0,
+        "demo is forgotten. `codehub gc` lists what is left of it.",
+    )
+    assert "it can be taken back: codehub ws undelete" in forgotten.err

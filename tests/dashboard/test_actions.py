@@ -12,6 +12,7 @@ from tests.support.site import API, PASSWORD, PATIENCE_S, Site, create
 
 from codehub.core.access import Role
 from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.ports.backends import BackendUnreachable
 
 PARTIAL = {"HX-Request": "true"}
 
@@ -298,3 +299,27 @@ async def test_health_says_what_does_not_answer(site: Site) -> None:
     assert "Something does not answer" in shown
     assert "no route to the docker engine" in shown
     assert "Controllers" in shown
+
+
+async def test_an_admin_alone_is_offered_to_forget_what_a_dead_backend_holds_up(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, root = await site.browser("ann"), await site.browser("root", Role.ADMIN)
+    made = await create(ann)
+    await site.arrives(ann, made["id"], "RUNNING")
+    page = f"/workspaces/{made['id']}"
+
+    async def away(*_: object) -> None:
+        raise BackendUnreachable("the engine is away")
+
+    monkeypatch.setattr(site.instances, "list_all", away)
+    monkeypatch.setattr(site.instances, "status", away)
+    await post(ann, site, f"{page}/delete", back=page)
+    async with asyncio.timeout(PATIENCE_S):
+        while f"{page}/forget" not in (await root.get(page)).text:  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.01)
+    assert f"{page}/forget" not in (await ann.get(page)).text
+    assert (await post(ann, site, f"{page}/forget")).status_code == 403
+    assert (await post(root, site, f"{page}/forget", back="/admin/workspaces")).status_code == 303
+    await site.arrives(ann, made["id"], "DELETED")
+    assert made["name"] in (await ann.get("/trash")).text

@@ -238,3 +238,37 @@ def test_what_is_vendored_is_what_was_published() -> None:
     digest = hashlib.sha256(static.joinpath("htmx.min.js").read_bytes()).hexdigest()
     assert digest in static.joinpath("VENDORED.txt").read_text()
     assert "Zero-Clause BSD" in static.joinpath("htmx.LICENSE").read_text()
+
+
+async def test_a_browser_that_goes_astray_gets_a_page_and_a_program_json(site: Site) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    async with site.anybody() as nobody:
+        lost = await nobody.get("/nowhere", headers={**browser, "Accept-Language": "ko"})
+        assert (lost.status_code, lost.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "여기에는 아무것도 없습니다." in lost.text
+        assert "Content-Security-Policy" in lost.headers
+        assert (await nobody.get("/logout", headers=browser)).status_code == 404
+        for path, headers in (("/nowhere", {}), (f"{API}/nowhere", browser)):
+            told = await nobody.get(path, headers=headers)
+            assert (told.status_code, told.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+async def test_what_fails_though_it_should_not_is_a_page_in_a_browser(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await site.browser("ann")
+
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(site.parts.store, "page", broken)
+    shown = await ann.get("/", headers={"Accept": "text/html", "X-Request-Id": "look-me-up"})
+    assert (shown.status_code, shown.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    assert shown.headers["x-request-id"] == "look-me-up"
+    assert "look-me-up" in shown.text
+    assert "mistake" not in shown.text
+    told = await ann.get(f"{API}/workspaces")
+    assert (told.status_code, told.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
+    assert told.headers["x-request-id"]
+    counted = (await ann.get("/metrics")).text
+    assert 'route="/api/v1/workspaces",status="500"' in counted

@@ -104,3 +104,62 @@ async def test_a_left_over_is_told_once_however_many_backends_its_adapter_serves
     platforms = Platforms(plane.platforms.instances, both)
     told = await GarbageCollector(plane.store, platforms, grace=timedelta(hours=2)).collect(dry_run=True)
     assert told.leftovers == ("trash-1",)
+
+
+async def test_what_is_left_of_a_forgotten_workspace_is_told_kept_and_collected_when_its_time_is_over(
+    plane: Plane,
+) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create()
+    await plane.settle(controller)
+    plane.instances.write(workspace_id, "notes.txt", b"mine")
+
+    async def away(point: str) -> None:
+        if point in ("instances.list", "instances.status"):
+            raise BackendUnreachable("the engine is away")
+
+    plane.hook = away
+    await plane.service.delete(workspace_id, BY)
+    await plane.settle(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
+    await plane.service.forget(workspace_id, BY)
+    await plane.settle(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
+    plane.hook = None
+    await plane.settle(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
+    told = await collector(plane).collect()
+    assert [found.thing for found in told.forgotten] == [Thing.INSTANCE, Thing.VOLUME]
+    assert told.removed == ()
+    assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}
+    plane.clock.seconds += 1000
+    await plane.settle(controller)
+    over = await collector(plane).collect()
+    assert ([removal.found.thing for removal in over.removed], over.failed) == (
+        [Thing.INSTANCE, Thing.VOLUME],
+        (),
+    )
+    assert plane.storage.volume_id(workspace_id) is None
+
+
+async def test_a_forgotten_workspace_that_is_taken_back_has_its_files(plane: Plane) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create()
+    await plane.settle(controller)
+    plane.instances.write(workspace_id, "notes.txt", b"mine")
+
+    async def away(point: str) -> None:
+        if point.startswith(("instances.", "storage.list")):
+            raise BackendUnreachable("everything is away")
+
+    plane.hook = away
+    await plane.service.delete(workspace_id, BY)
+    await plane.settle(controller)
+    await plane.service.forget(workspace_id, BY)
+    await plane.settle(controller)
+    plane.hook = None
+    await plane.service.undelete(workspace_id, BY)
+    await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
+    await plane.settle(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
+    assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}

@@ -56,6 +56,7 @@ OWNER: Mapping[str, Role | None] = {
     "purge_at": API,
     "recover_at": API,
     "recover_accepts_loss": API,
+    "forgotten_at": API,
     "standby_ttl_seconds": API,
     "archive_ttl_seconds": API,
     "last_access_at": API,

@@ -275,6 +275,15 @@ async def test_a_connection_that_is_cut_off_is_unavailable_and_the_next_one_work
         await store.get(created.id)
 
 
+async def test_a_connection_that_serves_is_acquainted_before_anybody_asks(postgres: PostgresWorld) -> None:
+    pool = await open_pool(postgres.connect_args, Role.API, size_min=2, size_max=2)
+    async with pool.acquire() as one, pool.acquire() as other:
+        for connection in (one, other):
+            asked = [row[0] for row in await connection.fetch("SELECT statement FROM pg_prepared_statements")]
+            assert statements()["acquaint"] in asked
+    await pool.close()
+
+
 async def test_a_wrong_argument_is_no_outage(postgres: PostgresWorld) -> None:
     with pytest.raises(Contradiction, match="invalid input"):
         await postgres.api.get("not an id")  # type: ignore[arg-type]  # what a bug could send

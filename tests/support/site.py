@@ -27,7 +27,7 @@ from codehub.core.access import Role, Scope, User
 from codehub.core.limits import Limits
 from codehub.core.operations import Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend
-from codehub.dashboard.app import make_dashboard
+from codehub.dashboard.app import add_dashboard
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
 from codehub.engine.platforms import Platforms
@@ -168,7 +168,7 @@ async def open_site(
         **options,
     )
     web = create_web(parts)
-    web.app.include_router(make_dashboard(parts))
+    add_dashboard(web.app, parts)
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
         stack.push_async_callback(tasks.settle)

@@ -1,6 +1,6 @@
 """Errors in one shape: what went wrong in, `{"error": {"code", "message", "details"}}` out. The codes are fixed by wire.md."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from codehub.core.wishes import Refusal, Refused
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import NameTaken, StoreUnavailable
+from codehub.problems import in_words
 
 log = structlog.get_logger()
 
@@ -130,20 +131,18 @@ async def _not_valid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problems = error.errors()
     if any(problem["type"] == "json_invalid" for problem in problems):
-        return _answer(400, Code.INVALID_REQUEST, "The body is not JSON.", _told(problems))
-    details = _told(problems)
+        return _answer(400, Code.INVALID_REQUEST, "The body is not JSON.", [_told(problems[0])])
+    details = [_told(problem) for problem in problems]
     first = details[0]
     return _answer(422, Code.INVALID_REQUEST, f"{first['field']}: {first['problem']}", details)
 
 
-def _told(problems: Sequence[Any]) -> list[dict[str, str]]:
-    return [
-        {
-            "field": ".".join(str(part) for part in problem["loc"][1:]) or str(problem["loc"][0]),
-            "problem": _safe(str(problem["msg"]).removeprefix("Value error, ")),
-        }
-        for problem in problems
-    ]
+def _told(problem: Any) -> dict[str, str]:
+    place = problem["loc"]
+    if problem["type"] == "json_invalid":
+        return {"field": "body", "problem": f"it is no JSON from character {place[1]} on"}
+    field = ".".join(str(part) for part in place[1:]) or str(place[0])
+    return {"field": _safe(field), "problem": _safe(in_words(problem))}
 
 
 def _safe(text: str) -> str:
@@ -171,11 +170,13 @@ async def _http_error(_request: Request, error: Exception) -> JSONResponse:
     return _answer(error.status_code, code, str(error.detail), headers=error.headers)
 
 
-async def _failed(_request: Request, _error: Exception) -> JSONResponse:
+async def _failed(request: Request, _error: Exception) -> JSONResponse:
+    """What comes from outside of `Requests` has to bring the id itself."""
     return _answer(
         500,
         Code.INTERNAL_ERROR,
         "Something went wrong here. The log has it under this request's X-Request-Id.",
+        headers={"X-Request-Id": request.state.request_id},
     )
 
 

@@ -77,7 +77,7 @@ async def logs(
 )
 async def explained(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
     row = await desk(request).find(person, workspace_id)
-    told = explain(row, await desk(request).parts.store.now())
+    told = explain(row, await desk(request).parts.store.now(), is_admin=person.is_admin)
     decisions = await desk(request).parts.store.history(row.id, limit=_DECISIONS)
     body = {
         "phase": row.status.phase,

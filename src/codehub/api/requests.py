@@ -11,6 +11,7 @@ from codehub.ports.system import Clock, Identity
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _API = "/api/"
+_FAILED = 500
 log = structlog.get_logger()
 
 
@@ -42,19 +43,23 @@ class Requests:
                     headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
-            try:
-                await self._app(scope, receive, send_with_id)
-            finally:
-                elapsed_s = self._clock.monotonic() - began
-                self._meters.request(scope["method"], _route(scope), status, elapsed_s)
-                log.info(
-                    "request",
-                    method=scope["method"],
-                    path=scope["path"],
-                    status=status,
-                    elapsed_ms=round(elapsed_s * 1000, 1),
-                )
+        # For good: a request is a task of its own, and what the server says of it afterwards, if it failed, should have its id.
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception:
+            status = _FAILED  # answered outside of here
+            raise
+        finally:
+            elapsed_s = self._clock.monotonic() - began
+            self._meters.request(scope["method"], _route(scope), status, elapsed_s)
+            log.info(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                elapsed_ms=round(elapsed_s * 1000, 1),
+            )
 
 
 def _route(scope: Scope) -> str:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
-from codehub.api.desk import Asking, by, desk
+from codehub.api.desk import Admin, Asking, by, desk
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code, invalid, refused
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
@@ -17,7 +17,7 @@ from codehub.core.workspace import Spec
 from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
 from codehub.web.asks import KeepAwakeBody, RecoverBody, WorkspaceBody, WorkspacePatch
 from codehub.web.asks import Query as Words
-from codehub.web.drafts import NotHere, changed_resources, draft
+from codehub.web.drafts import NotHere, changed_resources, draft, refuse_missing_ide
 
 PREFIX = "/api/v1/workspaces"
 WorkspaceId = Annotated[
@@ -155,6 +155,8 @@ async def patch(
 ) -> Response:
     row = await desk(request).find(person, workspace_id)
     given = {name: getattr(body, name) for name in body.model_fields_set}
+    if given.get("ide", row.spec.ide) != row.spec.ide:
+        _check_ide(request, given["ide"])
     wanted = given.pop("desired_state", None)
     resources = given.pop("resources", None)
 
@@ -172,6 +174,13 @@ async def patch(
         revisions=_revisions(if_match),
     )
     return await _ruled(request, found)
+
+
+def _check_ide(request: Request, ide: str) -> None:
+    try:
+        refuse_missing_ide(ide, desk(request).parts)
+    except NotHere as wrong:
+        raise invalid(wrong.field, wrong.problem) from None
 
 
 def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
@@ -231,6 +240,20 @@ async def undelete(request: Request, person: Asking, workspace_id: WorkspaceId) 
     return await _ruled(
         request,
         await desk(request).parts.workspaces.undelete(row.id, by(request, person, "Asked to undelete it.")),
+    )
+
+
+@router.post(
+    "/{workspace_id}:forget",
+    summary="Give up on a deletion that a dead backend holds up (admins). No file goes; `codehub gc` lists what is left",
+    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE),
+    **_ONE,
+)
+async def forget(request: Request, person: Admin, workspace_id: WorkspaceId) -> Response:
+    row = await desk(request).find(person, workspace_id)
+    return await _ruled(
+        request,
+        await desk(request).parts.workspaces.forget(row.id, by(request, person, "Asked to forget it.")),
     )
 
 

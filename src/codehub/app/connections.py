@@ -39,11 +39,17 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_in_head = True
-        self.scope["extensions"] = {"codehub.abort": {"abort": self.transport.abort}}
+        self.scope["extensions"] = {"codehub.abort": {"abort": self._let_go}}
 
     def on_headers_complete(self) -> None:
         self._end_head()
         super().on_headers_complete()
+
+    def _let_go(self) -> None:
+        """End the connection now. Its cycle knows at once: else uvicorn takes an answer that ends here for one that was forgotten."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        self.transport.abort()
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_S_MAX, self._too_slow)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from codehub.api.app import Web, create_web
 from codehub.app.control import make_limits, make_service
 from codehub.app.database import Stores
-from codehub.dashboard.app import make_dashboard
+from codehub.dashboard.app import add_dashboard
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.instances import InstanceController
@@ -61,7 +61,7 @@ def make_web(
         backends=_looks(platforms),
     )
     web = create_web(parts)
-    web.app.include_router(make_dashboard(parts))
+    add_dashboard(web.app, parts)
     return web
 
 

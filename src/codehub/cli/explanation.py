@@ -20,6 +20,7 @@ _COMMANDS: Mapping[str, str] = {
     ":recover": "ws recover",
     ":keep_awake": "ws awake",
     ":undelete": "ws undelete",
+    ":forget": "ws forget",
     "": "ws delete",
     "?purge=true": "ws delete --purge",
 }

@@ -14,6 +14,7 @@ def told(collected: Collected, *, dry_run: bool, as_json: bool) -> str:
                 "removed": [{**_item(one.found), "why": one.why} for one in collected.removed],
                 "failed": [{**_item(one.found), "why": why} for one, why in collected.failed],
                 "unknown": [_item(found) for found in collected.unknown],
+                "forgotten": [_item(found) for found in collected.forgotten],
                 "unreachable": list(collected.unreachable),
                 "leftovers": list(collected.leftovers),
                 "events": collected.events,
@@ -24,6 +25,10 @@ def told(collected: Collected, *, dry_run: bool, as_json: bool) -> str:
     lines = [f"{verb} {_words(one.found)}: {one.why}" for one in collected.removed]
     lines += [f"could not remove {_words(one.found)}: {why}" for one, why in collected.failed]
     lines += [f"unknown, left alone (--orphans removes it): {_words(found)}" for found in collected.unknown]
+    lines += [
+        f"left of a forgotten workspace, goes when its time in the trash is over: {_words(found)}"
+        for found in collected.forgotten
+    ]
     lines += [f"could not look at {backend}" for backend in collected.unreachable]
     lines += [
         f"left over by something that died, goes when it is old enough: {left}"

@@ -49,8 +49,10 @@ def login(
                 f"codehub: WARNING: {there} is not https: whoever is on the way can read your password"
             )
         signed_in = _with_token(there) if token_stdin else _with_password(there, username, password_stdin)
-        path = login_file(os.environ)
+        path, before = login_file(os.environ), _kept()
         keep(path, signed_in)
+        if before.token != signed_in.token:
+            _end_token(before, speech)
         _told(speech, signed_in, path)
 
 
@@ -58,18 +60,10 @@ def logout(json: bool = JSON) -> None:
     """Sign out: this machine's token ends, and is forgotten here."""
     with speaking(json) as speech:
         path = login_file(os.environ)
-        account = find_account({**os.environ, "CODEHUB_URL": "", "CODEHUB_TOKEN": ""})
+        account = _kept()
         if account.token is None:
             raise Failed("NOT_SIGNED_IN", "You are not signed in on this machine.")
-        if account.token_id is not None:
-            try:
-                Client(account).ask("DELETE", f"/tokens/{account.token_id}")
-            except Failed as failed:
-                # Ended already, or out of reach: forgotten here all the same.
-                if failed.code != "UNAUTHORIZED":
-                    speech.say(
-                        f"codehub: the token lives on there ({failed.message}): end it with `codehub token delete`"
-                    )
+        _end_token(account, speech)
         path.unlink(missing_ok=True)
         if not json:
             speech.show(f"Signed out of {account.url}.")
@@ -96,6 +90,28 @@ def password(
 def add_to(cli: typer.Typer) -> None:
     for command in (login, logout, password):
         cli.command()(command)
+
+
+def _kept() -> Account:
+    """Return what an earlier sign-in has left on this machine."""
+    return find_account({**os.environ, "CODEHUB_URL": "", "CODEHUB_TOKEN": ""})
+
+
+def _end_token(account: Account, speech: Speech) -> None:
+    """End a token that was made for this machine; one that somebody brought along is theirs."""
+    if account.token_id is None:
+        return
+    client = Client(account)
+    try:
+        client.ask("DELETE", f"/tokens/{account.token_id}")
+    except Failed as failed:
+        # Ended already, or out of reach: forgotten here all the same.
+        if failed.code != "UNAUTHORIZED":
+            speech.say(
+                f"codehub: the token lives on at {account.url} ({failed.message}): end it with `codehub token delete`"
+            )
+    finally:
+        client.close()
 
 
 def _with_password(url: str, username: str | None, from_stdin: bool) -> Account:

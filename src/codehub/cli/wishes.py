@@ -16,7 +16,7 @@ from codehub.cli.words import clock, seconds, state
 
 
 def add_to(ws: typer.Typer) -> None:
-    for command in (start, stop, archive, recover, awake, delete, undelete):
+    for command in (start, stop, archive, recover, awake, delete, undelete, forget):
         ws.command()(command)
 
 
@@ -121,6 +121,27 @@ def undelete(
         shown = _find_even_deleted(client, name, owner)
         path = f"/workspaces/{shown['id']}:undelete"
         carry(client, speech, shown, lambda: client.ask("POST", path), wait=wait, timeout=timeout)
+
+
+def forget(
+    name: str = NAME,
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    owner: str = OWNER,
+    json: bool = JSON,
+) -> None:
+    """Give up on a deletion that a dead backend holds up (admins). No file goes: `codehub gc` lists what is left."""
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        _be_sure(f"Forget {shown['name']}? Whatever its backend still holds stays behind", yes)
+        answer = client.ask("POST", f"/workspaces/{shown['id']}:forget")
+        if json:
+            speech.result(answer)
+        else:
+            speech.show(f"{answer['name']} is forgotten. `codehub gc` lists what is left of it.")
+        if not json and answer["purge_at"] is not None:
+            speech.say(
+                f"Until {clock(answer['purge_at'])} it can be taken back: codehub ws undelete {answer['id']}"
+            )
 
 
 def carry(

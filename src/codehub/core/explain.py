@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import Enum, StrEnum
 
 from codehub.core.errors import REMEDY, ErrorReason
+from codehub.core.forgetting import rule_forgetting
 from codehub.core.judge import unknown_conditions
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Begin, Wait, Why, choose
@@ -35,6 +36,7 @@ class Ask(StrEnum):
     UNDELETE = "Undelete"
     DELETE = "Delete"
     PURGE = "Purge"
+    FORGET = "Forget"
 
 
 class WaitsFor(Enum):
@@ -77,11 +79,11 @@ class Explanation:
     actions: tuple[Action, ...]
 
 
-def explain(workspace: Workspace, now: datetime) -> Explanation:
-    """Explain it from what is stored: the same functions that decide say what they will decide."""
+def explain(workspace: Workspace, now: datetime, *, is_admin: bool = False) -> Explanation:
+    """Explain it from what is stored: the same functions that decide say what they will decide. `is_admin`: to somebody who may do more."""
     status = workspace.status
     since = status.op_started_at or status.phase_changed_at or workspace.created_at
-    actions = tuple(_actions(workspace, now))
+    actions = tuple(_actions(workspace, now, is_admin=is_admin))
     unknown = unknown_conditions(status.conditions, status.operation)
     if unknown:
         blind = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(unknown)})
@@ -112,7 +114,7 @@ def _remedy(workspace: Workspace) -> Waiting:
     return Waiting(WaitsFor.REMEDY, {"remedy": REMEDY[error.reason], "reason": error.reason})
 
 
-def _actions(workspace: Workspace, now: datetime) -> list[Action]:
+def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Action]:
     """Return what would be accepted now, and would change something."""
     error = workspace.status.error_info
     asks: list[tuple[Action, Ruling]] = [
@@ -135,4 +137,6 @@ def _actions(workspace: Workspace, now: datetime) -> list[Action]:
         (Action(Ask.DELETE, "DELETE", ""), rule_deletion(workspace, now, trash_s=1)),
         (Action(Ask.PURGE, "DELETE", "?purge=true"), rule_deletion(workspace, now, trash_s=1, purge=True)),
     ]
+    if is_admin:
+        asks.append((Action(Ask.FORGET, "POST", ":forget"), rule_forgetting(workspace, now)))
     return [action for action, ruling in asks if isinstance(ruling, Accepted)]

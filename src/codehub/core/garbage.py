@@ -38,10 +38,12 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """What may go, and what belongs to no workspace that the database knows: that is reported, not touched."""
+    """What may go; what belongs to no workspace that the database knows; and what is left of forgotten ones, whose time in the trash
+    is not over. The last two are reported, not touched."""
 
     removals: tuple[Removal, ...]
     unknown: tuple[Found, ...]
+    forgotten: tuple[Found, ...]
 
 
 def sort_garbage(
@@ -53,6 +55,7 @@ def sort_garbage(
     return Sorted(
         tuple(_removals(things, archives, rows, now, grace)),
         tuple(one for one in things if one.workspace_id not in rows),
+        tuple(one for one in things if _is_forgotten(one, rows.get(one.workspace_id), now)),
     )
 
 
@@ -76,6 +79,15 @@ def _removals(
             yield Removal(one, "Its workspace is deleted, and its time in the trash is over.")
         elif one.thing is Thing.VOLUME and _is_stray(one, row, archives):
             yield Removal(one, "Its workspace is archived, and nothing ever ran on it.")
+
+
+def _is_forgotten(one: Found, row: Workspace | None, now: datetime) -> bool:
+    return (
+        row is not None
+        and row.spec.forgotten_at is not None
+        and one.thing is not Thing.ARCHIVE
+        and not is_purge_due(row.spec, now)
+    )
 
 
 def _is_needed(one: Found, row: Workspace, archives: Collection[str | None]) -> bool:

@@ -35,6 +35,8 @@ def wished(
     """Yield what a person's (or the TTL's) request changed."""
     if before.deleted_at != after.deleted_at or before.purge_at != after.purge_at:
         yield Event(EventKind.DELETION, _deletion(before), _deletion(after), actor, reason, request_id)
+    if before.forgotten_at is None and after.forgotten_at is not None:
+        yield Event(EventKind.DELETION, _deletion(before), "forgotten", actor, reason, request_id)
     if before.recover_at != after.recover_at:
         after_word = "accept_loss" if after.recover_accepts_loss else "recover"
         yield Event(EventKind.RECOVERY, None, after_word, actor, reason, request_id)

@@ -37,6 +37,8 @@ def judge(
     """Return what the workspace is, given what was seen. Losses found at start-up are no crashes."""
     spec, stored = workspace.spec, workspace.status
     conditions = conditions_seen(stored, seen, now, rules)
+    if spec.forgotten_at is not None and stored.phase is not Phase.DELETED:
+        return Verdict(_forget(_mark_dirty(replace(stored, conditions=conditions)), now))
     if unknown := unknown_conditions(conditions, stored.operation):
         return Verdict(_mark_dirty(replace(stored, conditions=conditions)), unknown)
     started_at = _moved_clock(stored, now, rules)
@@ -218,10 +220,24 @@ def _crash_loop(stored: Status, now: datetime, rules: Rules) -> ErrorInfo:
     return ErrorInfo(ErrorReason.CRASH_LOOP, message, Operation.NONE, stored.error_count, now)
 
 
+def _forget(status: Status, now: datetime) -> Status:
+    """Let go of it, whatever can't be seen. It keeps op_id, the container, the volume and the archive, and the names of all of them."""
+    let_go = replace(
+        status,
+        operation=Operation.NONE,
+        op_started_at=None,
+        retry_at=None,
+        error_info=None,
+        error_count=0,
+    )
+    return enter(let_go, Phase.DELETED, now)
+
+
 def _phase(spec: Spec, status: Status) -> Phase:
     conditions = status.conditions
     is_done = spec.deleted_at is not None and status.phase is Phase.DELETED
-    if is_done and conditions.container_ready.is_absent and conditions.volume_ready.is_absent:
+    is_gone = conditions.container_ready.is_absent and conditions.volume_ready.is_absent
+    if is_done and (is_gone or spec.forgotten_at is not None):
         return Phase.DELETED
     return resource_phase(conditions)
 

@@ -20,6 +20,7 @@ class Why(Enum):
     CONVERGED = "It is where it should be."
     IN_TRASH = "It is deleted. Its last archive is kept until its time in the trash is over."
     GONE = "It is deleted, and nothing of it is kept."
+    FORGOTTEN = "An admin gave up on its deletion. What is left of it lies where it was until its time in the trash is over."
     CANNOT_LOOK = "A backend can't be reached. Nothing begins, and no clock runs, until it answers."
     NEEDS_A_PERSON = "It is in ERROR. A person has to recover, delete or purge it."
     BACKING_OFF = "The last try failed. It is tried again after a pause."
@@ -162,7 +163,7 @@ def holds_only_copy(status: Status) -> bool:
 
 def _choose_in_trash(spec: Spec, status: Status, now: datetime) -> Rest | Begin:
     if status.archive_key is None:
-        return Rest(Why.GONE)
+        return Rest(Why.GONE if spec.forgotten_at is None else Why.FORGOTTEN)
     return Begin(Operation.DELETING, Why.PURGE) if is_purge_due(spec, now) else Rest(Why.IN_TRASH)
 
 

@@ -145,6 +145,7 @@ def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
             desired_state=DesiredState.PENDING,
             deleted_at=None,
             purge_at=None,
+            forgotten_at=None,
             revision=spec.revision + 1,
         )
     )

@@ -76,6 +76,8 @@ class Spec:
     purge_at: datetime | None = None
     recover_at: datetime | None = None
     recover_accepts_loss: bool = False
+    forgotten_at: datetime | None = None
+    """When an admin gave up on its deletion, which a dead backend held up."""
     standby_ttl_seconds: int | None = 300
     archive_ttl_seconds: int | None = 86400
     last_access_at: datetime | None = None

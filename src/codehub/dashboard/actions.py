@@ -54,6 +54,10 @@ async def _undelete(service: WorkspaceService, workspace_id: UUID, by: By) -> Ru
     return await service.undelete(workspace_id, by)
 
 
+async def _forget(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
+    return await service.forget(workspace_id, by)
+
+
 start = wish("start", DesiredState.RUNNING)
 stop = wish("stop", DesiredState.STANDBY)
 archive = wish("archive", DesiredState.ARCHIVED)
@@ -61,6 +65,8 @@ keep_awake = _button("keep_awake", f"Asked to keep it awake for {_AWAKE_S} s.", 
 delete = _button("delete", "Asked to delete it.", _delete)
 purge = _button("purge", "Asked to purge it.", _purge, even_deleted=True)
 undelete = _button("undelete", "Asked to undelete it.", _undelete, even_deleted=True)
+
+forget = _button("forget", "Asked to forget it.", _forget)
 
 
 async def recover(face: Face, caller: Caller) -> Response:

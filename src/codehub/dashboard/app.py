@@ -1,6 +1,11 @@
-"""The dashboard's table of contents: every address, who may come in there, and what answers."""
+"""The dashboard's table of contents: every address, who may come in there, and what answers; and what answers everywhere else."""
 
-from fastapi import APIRouter
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from codehub.dashboard import account, actions, admin, assets, detail, editing, home
 from codehub.dashboard.face import Door, Face, Handler
@@ -29,6 +34,7 @@ TABLE: tuple[tuple[str, str, Door, Handler], ...] = (
     ("POST", f"{_ONE}/delete", Door.PERSON, actions.delete),
     ("POST", f"{_ONE}/undelete", Door.PERSON, actions.undelete),
     ("POST", f"{_ONE}/purge", Door.PERSON, actions.purge),
+    ("POST", f"{_ONE}/forget", Door.ADMIN, actions.forget),
     ("GET", "/account", Door.PERSON, account.page),
     ("POST", "/account/password", Door.PERSON, account.change_password),
     ("POST", "/account/tokens", Door.PERSON, account.make_token),
@@ -41,9 +47,34 @@ TABLE: tuple[tuple[str, str, Door, Handler], ...] = (
 )
 
 
-def make_dashboard(parts: Parts) -> APIRouter:
-    """Return its routes, for the web application to include."""
+_NOWHERE = (404, 405)
+Failing = Callable[[Request, Exception], Awaitable[Response]]
+
+
+def add_dashboard(app: FastAPI, parts: Parts) -> None:
+    """Add its pages to the web application. A browser that goes astray, or whose request fails, gets a page; all others what they got."""
     face = Face(parts)
+    app.include_router(_routes(face))
+    refuse: Failing = app.exception_handlers[HTTPException]  # type: ignore[assignment]  # starlette's type allows a plain function
+    fail: Failing = app.exception_handlers[Exception]  # type: ignore[assignment]
+
+    async def refused(request: Request, error: Exception) -> Response:
+        is_nowhere = isinstance(error, HTTPException) and error.status_code in _NOWHERE
+        return face.astray(request, 404) if is_nowhere and _is_page(request) else await refuse(request, error)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return face.astray(request, 500) if _is_page(request) else await fail(request, error)
+
+    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(Exception, failed)
+
+
+def _is_page(request: Request) -> bool:
+    """Whether somebody looks at the answer in a browser: the API's addresses are for programs, whoever asks."""
+    return not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
+
+
+def _routes(face: Face) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     for method, path, door, handler in TABLE:
         router.add_api_route(path, face.guarded(handler, door), methods=[method], response_model=None)

@@ -14,7 +14,7 @@ from codehub.dashboard.home import usage
 from codehub.ports.store import NameTaken
 from codehub.settings import Ide
 from codehub.web.asks import WorkspaceBody, WorkspacePatch
-from codehub.web.drafts import changed_resources, draft
+from codehub.web.drafts import NotHere, changed_resources, draft, refuse_missing_ide
 from codehub.web.measures import span
 
 _STANDBY_S = (300, 900, 1800, 3600, 7200, 28_800)
@@ -35,6 +35,8 @@ async def create(face: Face, caller: Caller) -> Response:
         made = await parts.workspaces.create(workspace_id, spec, caller.by("Asked to make it."))
     except WrongFields as wrong:
         return await _form(face, caller, _defaults(face) | given, wrong=wrong.fields, status=422)
+    except NotHere as missing:
+        return await _form(face, caller, _defaults(face) | given, wrong={missing.field}, status=422)
     except NameTaken:
         said = caller.say("no.NAME_TAKEN")
         return await _form(face, caller, _defaults(face) | given, problem=said, wrong={"name"}, status=409)
@@ -58,6 +60,8 @@ async def change(face: Face, caller: Caller) -> Response:
         body = checked(WorkspacePatch, workspace_fields(given))
         fields = {name: getattr(body, name) for name in body.model_fields_set}
         resources = fields.pop("resources", None)
+        if fields.get("ide", row.spec.ide) != row.spec.ide:
+            refuse_missing_ide(fields["ide"], face.parts)
 
         def changes(spec: Spec) -> Mapping[str, Any]:
             return {**fields, "resources": changed_resources(resources, spec.resources)}
@@ -68,6 +72,8 @@ async def change(face: Face, caller: Caller) -> Response:
         ruled = await face.parts.workspaces.change(row.id, changes, None, by, revisions=known)
     except WrongFields as wrong:
         return await _form(face, caller, values, row=row, wrong=wrong.fields, status=422)
+    except NotHere as missing:
+        return await _form(face, caller, values, row=row, wrong={missing.field}, status=422)
     except NameTaken:
         said = caller.say("no.NAME_TAKEN")
         return await _form(face, caller, values, row=row, problem=said, wrong={"name"}, status=409)

@@ -189,13 +189,24 @@ class Face:
     def refusal(self, caller: Caller, status: int, key: str, **facts: object) -> Response:
         return self.page(caller, "refusal.html", status=status, message=caller.say(key, **facts), usage=None)
 
+    def astray(self, request: Request, status: int) -> Response:
+        """A page for an address that leads nowhere, and for what failed though it should not have."""
+        language = preferred_language(request.headers.get("accept-language", ""))
+        return self._plain(request, language, f"error.{status}", status, request_id=request.state.request_id)
+
     def _plain(self, request: Request, language: str, key: str, status: int, **facts: object) -> Response:
         """A page for when not even the time can be asked for."""
         say = speaker(language)
+        # What leads nowhere, and what was posted, is not asked for again.
+        is_again = status != 404 and request.method in _SAFE  # noqa: PLR2004
         page = _TEMPLATES.get_template("plain.html").render(
-            say=say, language=language, message=say(key, **facts), again=request.url.path
+            say=say,
+            language=language,
+            message=say(key, **facts),
+            again=request.url.path if is_again else None,
         )
         headers = self._headers(language) | ({"Retry-After": "2"} if status == 503 else {})  # noqa: PLR2004
+        headers["X-Request-Id"] = request.state.request_id
         return Response(page, status, headers, "text/html")
 
     @staticmethod

@@ -112,7 +112,7 @@ def shown(
     warning_s: float = 0.0,
     progress: Progress | None = None,
 ) -> Shown:
-    told = explain(row, now)
+    told = explain(row, now, is_admin=person.is_admin)
     state = display(row)
     note, tone, is_moving = _note(row, told, language), TONES[state], told.operation is not Operation.NONE
     if told.why is Why.CANNOT_LOOK:
@@ -181,6 +181,7 @@ _SPECIAL: Mapping[tuple[EventKind, str | None], str] = {
     (EventKind.ERROR, None): "event.error.end",
     (EventKind.RECOVERY, "accept_loss"): "event.recovery.loss",
     (EventKind.DELETION, "purge"): "event.deletion.purge",
+    (EventKind.DELETION, "forgotten"): "event.deletion.forgotten",
     (EventKind.DELETION, None): "event.deletion.end",
 }
 

@@ -19,12 +19,13 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a round did, or would do: removed, failed (with why), unknown to the database, backends it could not look at,
-    left-overs of what died half way, and how many old events were forgotten."""
+    """What a round did, or would do: removed, failed (with why), unknown to the database, left of forgotten workspaces, backends it could
+    not look at, left-overs of what died half way, and how many old events were forgotten."""
 
     removed: tuple[Removal, ...]
     failed: tuple[tuple[Removal, str], ...]
     unknown: tuple[Found, ...]
+    forgotten: tuple[Found, ...]
     unreachable: tuple[str, ...]
     leftovers: tuple[str, ...]
     events: int
@@ -74,7 +75,15 @@ class GarbageCollector:
             for storage in distinct(self._platforms.storage):
                 await self._discard(storage, looked.now - self._grace)
         events = 0 if dry_run else await self._store.forget_history(self._history_kept)
-        return Collected(removed, tuple(failed), unknown, tuple(unreachable), tuple(leftovers), events)
+        return Collected(
+            removed,
+            tuple(failed),
+            unknown,
+            result.forgotten,
+            tuple(unreachable),
+            tuple(leftovers),
+            events,
+        )
 
     async def _leftovers(self, storage: StorageProvider, unreachable: list[str]) -> Sequence[str]:
         try:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from codehub.core.forgetting import rule_forgetting
 from codehub.core.history import Event, EventKind, wished
 from codehub.core.idle import idle_wish
 from codehub.core.limits import Limits, refuse_one_more
@@ -91,6 +92,10 @@ class WorkspaceService:
     async def undelete(self, workspace_id: UUID, by: By) -> Ruled:
         """Take a deletion back. Raises NameTaken when its name was given away."""
         return await self._amend(workspace_id, by, rule_undeletion)
+
+    async def forget(self, workspace_id: UUID, by: By) -> Ruled:
+        """Give up on a deletion that a dead backend holds up. Whether whoever asks may is for the face to say: only an admin may."""
+        return await self._amend(workspace_id, by, rule_forgetting)
 
     async def keep_awake(self, workspace_id: UUID, by: By, *, seconds: int) -> Ruled:
         return await self._amend(

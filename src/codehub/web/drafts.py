@@ -18,7 +18,10 @@ class NotHere(Exception):
 
 
 def draft(body: WorkspaceBody, owner_id: UUID, workspace_id: UUID, parts: Parts) -> Spec:
+    """Raises NotHere."""
     defaults, given = parts.defaults, body.model_fields_set
+    if body.ide is not None:
+        refuse_missing_ide(body.ide, parts)
     instance = body.instance_backend or defaults.instance_backend
     return Spec(
         owner_user_id=owner_id,
@@ -39,6 +42,12 @@ def draft(body: WorkspaceBody, owner_id: UUID, workspace_id: UUID, parts: Parts)
             body.archive_ttl_seconds if "archive_ttl_seconds" in given else defaults.archive_ttl_seconds
         ),
     )
+
+
+def refuse_missing_ide(ide: str, parts: Parts) -> None:
+    """Raise NotHere for an IDE that nothing serves here: such a workspace could only end in ERROR."""
+    if parts.ides and ide not in parts.ides:
+        raise NotHere("ide", f"{ide} is not there; there is {', '.join(parts.ides)}")
 
 
 def _homes(

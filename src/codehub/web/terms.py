@@ -18,6 +18,7 @@ WHY_KO: Mapping[Why, str] = {
     Why.CONVERGED: "있어야 할 상태에 있습니다.",
     Why.IN_TRASH: "삭제되었습니다. 휴지통 보관 기간이 끝날 때까지 마지막 보관본을 간직합니다.",
     Why.GONE: "삭제되었고, 남은 것이 없습니다.",
+    Why.FORGOTTEN: "관리자가 삭제를 포기했습니다. 남은 것은 휴지통 보관 기간이 끝날 때까지 제자리에 있습니다.",
     Why.CANNOT_LOOK: "백엔드에 연결할 수 없습니다. 응답할 때까지 아무것도 시작하지 않으며 시간도 흐르지 않습니다.",
     Why.NEEDS_A_PERSON: "문제가 있습니다. 사람이 복구하거나 삭제해야 합니다.",
     Why.BACKING_OFF: "지난 시도가 실패했습니다. 잠시 쉬었다가 다시 시도합니다.",
@@ -64,6 +65,7 @@ ASK_KO: Mapping[Ask, str] = {
     Ask.UNDELETE: "삭제 취소",
     Ask.DELETE: "삭제",
     Ask.PURGE: "완전 삭제",
+    Ask.FORGET: "잊기",
 }
 # What is seen of a home, an archive and an instance.
 SEEN_KO: Mapping[Condition, str] = {

@@ -115,11 +115,17 @@ INSERT INTO users (id, username, password_hash, role) VALUES ($1, $2, $3, $4);
 -- The API's columns; the controller's begin with their defaults.
 INSERT INTO workspaces (
     id, owner_user_id, name, image_ref, ide, instance_backend, storage_backend, home_store_key, description, memo, resources,
-    desired_state, deleted_at, purge_at, recover_at, recover_accepts_loss, standby_ttl_seconds, archive_ttl_seconds,
+    desired_state, deleted_at, purge_at, recover_at, recover_accepts_loss, forgotten_at, standby_ttl_seconds, archive_ttl_seconds,
     last_access_at, awake_until, revision, request_id
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
 RETURNING *;
+
+-- name: acquaint
+-- Finds nothing. A new connection learns by it what is to be known of every table that requests ask for.
+SELECT * FROM workspaces w JOIN users u ON u.id = w.owner_user_id
+    JOIN sessions s ON s.user_id = u.id JOIN api_tokens t ON t.user_id = u.id JOIN workspace_events e ON e.workspace_id = w.id
+WHERE w.id = '00000000-0000-0000-0000-000000000000';
 
 -- name: get
 SELECT * FROM workspaces WHERE id = $1;
@@ -168,12 +174,13 @@ UPDATE workspaces SET
     purge_at = $14,
     recover_at = $15,
     recover_accepts_loss = $16,
-    standby_ttl_seconds = $17,
-    archive_ttl_seconds = $18,
-    last_access_at = $19,
-    awake_until = $20,
-    revision = $21,
-    request_id = $22
+    forgotten_at = $17,
+    standby_ttl_seconds = $18,
+    archive_ttl_seconds = $19,
+    last_access_at = $20,
+    awake_until = $21,
+    revision = $22,
+    request_id = $23
 WHERE id = $1
 RETURNING *;
 

@@ -81,6 +81,7 @@ WORDS: Mapping[str, str] = {
     "do.accept": "Continue without the lost files",
     "do.undelete": "Bring back",
     "do.purge": "Delete for good",
+    "do.forget": "Forget",
     "do.refresh": "Refresh",
     "do.copy": "Copy",
     "do.copied": "Copied",
@@ -93,6 +94,7 @@ WORDS: Mapping[str, str] = {
     "done.delete": "“{name}” goes to the trash.",
     "done.undelete": "“{name}” is back.",
     "done.purge": "“{name}” is deleted for good.",
+    "done.forget": "“{name}” is forgotten. `codehub gc` lists what is left of it.",
     "done.saved": "Saved.",
     "done.password": "Your password is changed. You are signed out everywhere else.",
     # Refusals
@@ -111,8 +113,10 @@ WORDS: Mapping[str, str] = {
     "error.403.foreign": "This request came from another site. Open codehub at {base}.",
     "error.404": "There is nothing here.",
     "error.404.workspace": "There is no such workspace, or it was deleted.",
+    "error.500": "Something went wrong here, and codehub's log has it under {request_id}. Tell whoever looks after codehub.",
     "error.503": "codehub's database does not answer right now. Nothing is lost; try again in a moment.",
     "error.again": "Try again",
+    "error.home": "To your workspaces",
     # Signing in
     "login.title": "Sign in",
     "login.lead": "Your workspaces are where you left them.",
@@ -217,6 +221,7 @@ WORDS: Mapping[str, str] = {
     "event.recovery.loss": "{actor} accepted the loss",
     "event.deletion": "{actor} deleted it",
     "event.deletion.purge": "{actor} deleted it for good",
+    "event.deletion.forgotten": "{actor} gave up on its deletion",
     "event.deletion.end": "{actor} brought it back",
     "op.PROVISIONING": "Making its home",
     "op.CREATE_EMPTY_ARCHIVE": "Making an empty archive",
@@ -240,6 +245,7 @@ WORDS: Mapping[str, str] = {
     "trash.empty.why": "What you delete stays here for a while.",
     "trash.gone": "gone for good",
     "trash.deleted": "deleted",
+    "forget.sure": "Forget “{name}”? Whatever its backend still holds stays behind.",
     "trash.sure": "Delete “{name}” for good? Nothing is kept, not even its archive.",
     # One's own account
     "account.title": "Account",

@@ -81,6 +81,7 @@ WORDS: Mapping[str, str] = {
     "do.accept": "없어진 파일을 포기하고 계속",
     "do.undelete": "되살리기",
     "do.purge": "완전히 삭제",
+    "do.forget": "잊기",
     "do.refresh": "새로 고침",
     "do.copy": "복사",
     "do.copied": "복사했습니다",
@@ -93,6 +94,7 @@ WORDS: Mapping[str, str] = {
     "done.delete": "{name} 워크스페이스를 휴지통으로 옮깁니다.",
     "done.undelete": "{name} 워크스페이스를 되살렸습니다.",
     "done.purge": "{name} 워크스페이스를 완전히 삭제합니다.",
+    "done.forget": "{name} 워크스페이스를 잊었습니다. 남은 것은 `codehub gc`가 알려 줍니다.",
     "done.saved": "저장했습니다.",
     "done.password": "비밀번호를 바꾸었습니다. 다른 곳에서는 모두 로그아웃되었습니다.",
     # 거절
@@ -111,8 +113,10 @@ WORDS: Mapping[str, str] = {
     "error.403.foreign": "다른 사이트에서 온 요청입니다. {base} 주소로 codehub를 여세요.",
     "error.404": "여기에는 아무것도 없습니다.",
     "error.404.workspace": "그런 워크스페이스가 없거나 삭제되었습니다.",
+    "error.500": "codehub에서 문제가 생겼습니다. 로그에 {request_id} 번호로 남아 있습니다. 관리자에게 알려 주세요.",
     "error.503": "지금 codehub 데이터베이스가 응답하지 않습니다. 잃은 것은 없습니다. 잠시 뒤 다시 시도하세요.",
     "error.again": "다시 시도",
+    "error.home": "내 워크스페이스로",
     # 로그인
     "login.title": "로그인",
     "login.lead": "워크스페이스는 떠날 때 모습 그대로 있습니다.",
@@ -217,6 +221,7 @@ WORDS: Mapping[str, str] = {
     "event.recovery.loss": "{actor}: 손실을 받아들임",
     "event.deletion": "{actor}: 삭제함",
     "event.deletion.purge": "{actor}: 완전히 삭제함",
+    "event.deletion.forgotten": "{actor}: 삭제를 포기함",
     "event.deletion.end": "{actor}: 되살림",
     "op.PROVISIONING": "홈 만들기",
     "op.CREATE_EMPTY_ARCHIVE": "빈 보관본 만들기",
@@ -240,6 +245,7 @@ WORDS: Mapping[str, str] = {
     "trash.empty.why": "삭제한 것은 얼마 동안 여기에 남습니다.",
     "trash.gone": "영구 삭제",
     "trash.deleted": "삭제",
+    "forget.sure": "{name} 워크스페이스를 잊을까요? 백엔드에 남은 것은 그대로 남습니다.",
     "trash.sure": "{name} 워크스페이스를 완전히 삭제할까요? 보관본까지 아무것도 남지 않습니다.",
     # 계정
     "account.title": "계정",

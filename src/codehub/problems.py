@@ -1,0 +1,42 @@
+"""What is wrong with a field or a setting, in codehub's own words: a problem that pydantic found in, a sentence out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_WHOLE = "it must be a whole number"
+_NUMBER = "it must be a number"
+_TRUTH = "it must be true or false"
+
+# By pydantic's name of the problem; the facts in braces are those that it gives.
+WORDS: Mapping[str, str] = {
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field",
+    "string_type": "it must be text",
+    "string_unicode": "it contains half of a character (a lone surrogate)",
+    "string_too_short": "it must have at least {min_length} characters",
+    "string_too_long": "it must have at most {max_length} characters",
+    "string_pattern_mismatch": "it must look like {pattern}",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": "it is too large",
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": _NUMBER,
+    "bool_type": _TRUTH,
+    "bool_parsing": _TRUTH,
+    "greater_than": "it must be more than {gt}",
+    "greater_than_equal": "it must be at least {ge}",
+    "less_than_equal": "it must be at most {le}",
+    "enum": "it must be {expected}",
+    "literal_error": "it must be {expected}",
+    "model_attributes_type": "it must be an object",
+    "model_type": "it must be an object",
+    "dict_type": "it must be an object",
+    "value_error": "{error}",
+}
+_OTHERWISE = "it is not what is wanted here"
+
+
+def in_words(problem: Any) -> str:
+    return WORDS.get(problem["type"], _OTHERWISE).format(**problem.get("ctx", {}))

@@ -1,0 +1,191 @@
+"""Forgetting a workspace whose deletion a dead backend holds up (ADR 0024): who is held up, what becomes of it, what stays."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.workspaces import (
+    COMMITTED,
+    HEALTHY_INSTANCE,
+    KEY,
+    NEW_OP_ID,
+    NOW,
+    OP_ID,
+    OUR_VOLUME,
+    READY,
+    UNKNOWN,
+    UNREACHABLE,
+    WORKSPACE_ID,
+    ago,
+    conditions,
+    error,
+    home,
+    seen,
+    workspace,
+)
+
+from codehub.core.errors import ErrorReason
+from codehub.core.explain import Ask, explain
+from codehub.core.forgetting import rule_forgetting
+from codehub.core.garbage import Found, Thing, sort_garbage
+from codehub.core.history import Event, EventKind, wished
+from codehub.core.judge import Verdict, judge
+from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.plan import Begin, Hold, Plan, Rest, Why, plan
+from codehub.core.rules import DEFAULT_RULES
+from codehub.core.seen import Seen
+from codehub.core.settle import settle
+from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_undeletion
+from codehub.core.workspace import Workspace
+
+TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000)}
+OVER = {**TRASH, "purge_at": ago(5)}
+FORGOTTEN = {**TRASH, "forgotten_at": ago(1)}
+BLIND = conditions(volume=READY, container=UNKNOWN)
+VOLUME = conditions(volume=READY)
+
+
+def held_up(**fields: Any) -> Workspace:
+    """A home that is dirty, whose instances can't be listed, in the middle of stepping down."""
+    given: dict[str, Any] = {"conditions": BLIND, "home_ctx": home(dirty=True), "spec": TRASH, **fields}
+    return workspace(Phase.RUNNING, DesiredState.PENDING, operation=Operation.STOPPING, **given)
+
+
+CASES = [
+    # what it is, what becomes of the request
+    (held_up(), Accepted),
+    (held_up(spec=OVER), Accepted),
+    (
+        workspace(Phase.ARCHIVED, operation=Operation.DELETING, conditions=conditions(UNKNOWN), spec=TRASH),
+        Accepted,
+    ),
+    (
+        workspace(
+            Phase.STANDBY,
+            operation=Operation.ARCHIVING,
+            conditions=VOLUME,
+            error_info=error(ErrorReason.UNREACHABLE, operation=Operation.ARCHIVING),
+            spec=TRASH,
+        ),
+        Accepted,
+    ),
+    (
+        workspace(
+            Phase.ERROR,
+            conditions=VOLUME,
+            error_info=error(ErrorReason.RETRY_EXCEEDED, operation=Operation.DELETING),
+            spec=OVER,
+        ),
+        Accepted,
+    ),
+    (held_up(spec=FORGOTTEN), Unchanged),
+    # Its last archive failed: that is tried again, or purged. Its files are at stake, and its backends answer.
+    (
+        workspace(
+            Phase.ERROR,
+            conditions=VOLUME,
+            error_info=error(ErrorReason.RETRY_EXCEEDED, operation=Operation.ARCHIVING),
+            spec=TRASH,
+        ),
+        Refusal.INVALID_STATE,
+    ),
+    (
+        workspace(
+            Phase.STANDBY,
+            operation=Operation.ARCHIVING,
+            conditions=VOLUME,
+            error_info=error(ErrorReason.ACTION_FAILED, operation=Operation.ARCHIVING),
+            spec=TRASH,
+        ),
+        Refusal.INVALID_STATE,
+    ),
+    (workspace(Phase.STANDBY, conditions=VOLUME, spec=TRASH), Refusal.INVALID_STATE),
+    (workspace(Phase.RUNNING, conditions=BLIND), Refusal.INVALID_STATE),
+    (workspace(Phase.DELETED, spec=TRASH), Refusal.WORKSPACE_NOT_FOUND),
+]
+
+
+@pytest.mark.parametrize(("row", "becomes"), CASES)
+def test_only_a_deletion_that_is_held_up_can_be_forgotten(row: Workspace, becomes: type | Refusal) -> None:
+    ruling = rule_forgetting(row, NOW)
+    assert (ruling.code if isinstance(ruling, Refused) else type(ruling)) == becomes
+    if isinstance(ruling, Accepted):
+        assert ruling.spec == replace(row.spec, forgotten_at=NOW, revision=row.spec.revision + 1)
+
+
+def judged(row: Workspace, look: Seen) -> tuple[Verdict, Plan]:
+    verdict = judge(row, look, NOW, rules=DEFAULT_RULES)
+    return verdict, plan(row.spec, verdict, look, NOW, is_mine=True)
+
+
+def test_a_forgotten_workspace_is_deleted_whatever_can_not_be_seen_and_keeps_every_name() -> None:
+    row = held_up(spec=FORGOTTEN, archive_key=KEY)
+    verdict, planned = judged(row, seen(UNREACHABLE, UNREACHABLE, UNREACHABLE))
+    status = settle(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
+    assert (status.phase, status.operation, status.error_info) == (Phase.DELETED, Operation.NONE, None)
+    assert (status.op_id, status.archive_key, status.home_ctx) == (OP_ID, KEY, home(dirty=True))
+    assert planned == Rest(Why.IN_TRASH)
+
+
+def test_one_in_error_is_deleted_too() -> None:
+    failed = error(ErrorReason.RETRY_EXCEEDED, operation=Operation.DELETING)
+    row = workspace(Phase.ERROR, conditions=VOLUME, error_info=failed, spec=FORGOTTEN)
+    verdict, planned = judged(row, seen(None, OUR_VOLUME))
+    assert (verdict.status.phase, verdict.status.error_info) == (Phase.DELETED, None)
+    assert verdict.status.conditions.healthy.is_true
+    assert planned == Rest(Why.FORGOTTEN)
+
+
+@pytest.mark.parametrize("instance", [HEALTHY_INSTANCE, None])
+def test_it_stays_deleted_when_its_backend_answers_again_with_everything_there(instance: Any) -> None:
+    row = workspace(Phase.DELETED, conditions=BLIND, home_ctx=home(dirty=True), spec=FORGOTTEN)
+    verdict, planned = judged(row, seen(instance, OUR_VOLUME))
+    assert verdict.status.phase is Phase.DELETED
+    assert planned == Rest(Why.FORGOTTEN)
+
+
+def test_one_that_nobody_forgot_does_not() -> None:
+    row = workspace(Phase.DELETED, conditions=conditions(), home_ctx=home(), spec=TRASH)
+    verdict, _planned = judged(row, seen(None, OUR_VOLUME))
+    assert verdict.status.phase is Phase.STANDBY
+
+
+def test_when_its_time_in_the_trash_is_over_the_rest_is_deleted_but_only_once_it_is_seen() -> None:
+    spec = {**FORGOTTEN, "purge_at": ago(5)}
+    row = workspace(Phase.DELETED, conditions=BLIND, archive_key=KEY, spec=spec)
+    assert isinstance(judged(row, seen(UNREACHABLE, OUR_VOLUME, COMMITTED))[1], Hold)
+    assert judged(row, seen(None, OUR_VOLUME, COMMITTED))[1] == Begin(Operation.DELETING, Why.PURGE)
+
+
+def test_it_can_be_taken_back_and_is_judged_from_what_is_there() -> None:
+    row = workspace(Phase.DELETED, conditions=BLIND, home_ctx=home(dirty=True), spec=FORGOTTEN)
+    ruling = rule_undeletion(row, NOW)
+    assert isinstance(ruling, Accepted)
+    assert (ruling.spec.deleted_at, ruling.spec.forgotten_at) == (None, None)
+    verdict, _planned = judged(replace(row, spec=ruling.spec), seen(None, OUR_VOLUME))
+    assert (verdict.status.phase, verdict.status.home_ctx) == (Phase.STANDBY, home(dirty=True))
+
+
+def test_what_is_left_of_it_is_reported_and_goes_when_its_time_in_the_trash_is_over() -> None:
+    left = [Found(Thing.VOLUME, WORKSPACE_ID, "v1"), Found(Thing.INSTANCE, WORKSPACE_ID, None)]
+    row = workspace(Phase.DELETED, conditions=BLIND, spec=FORGOTTEN)
+    waits = sort_garbage(left, {row.id: row}, NOW, grace=DEFAULT_RULES.look_gap_max)
+    assert (waits.forgotten, waits.removals, waits.unknown) == (tuple(left), (), ())
+    over = replace(row, spec=replace(row.spec, purge_at=ago(5)))
+    goes = sort_garbage(left, {row.id: over}, NOW, grace=DEFAULT_RULES.look_gap_max)
+    assert ([one.found for one in goes.removals], goes.forgotten) == (left, ())
+
+
+def test_the_history_says_who_gave_it_up() -> None:
+    before = held_up().spec
+    told = list(wished(before, replace(before, forgotten_at=NOW), actor="root", reason="Asked to forget it."))
+    assert told == [Event(EventKind.DELETION, "trash", "forgotten", "root", "Asked to forget it.")]
+
+
+def test_only_an_admin_is_told_that_it_can_be_forgotten() -> None:
+    def offered(row: Workspace, *, is_admin: bool) -> bool:
+        return Ask.FORGET in [one.label for one in explain(row, NOW, is_admin=is_admin).actions]
+
+    assert offered(held_up(), is_admin=True)
+    assert not offered(held_up(), is_admin=False)
+    assert not offered(workspace(Phase.STANDBY, conditions=VOLUME, spec=TRASH), is_admin=True)
