@@ -9,12 +9,14 @@ from uuid import UUID
 import pytest
 from tests.support.edge import Talk
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, Hub, hub
+from tests.support.workspaces import workspace
 
 from codehub.adapters.system.machine import SystemClock
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
-from codehub.proxy.activity import Activity
+from codehub.proxy.activity import Activity, WorkspaceWatch
 from codehub.proxy.frames import FrameReader
+from codehub.proxy.requests import RequestHead
 
 BROWSER = "User-Agent: Mozilla/5.0"
 QUIET = (BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin")
@@ -228,3 +230,19 @@ def test_frames_are_read_however_they_are_cut(size: int, piece: int) -> None:
     read = [one for at in range(0, len(stream), piece) for one in reader.feed(stream[at : at + piece])]
     is_short = size <= 1_024
     assert read == [(size, first if is_short else b""), (size, second if is_short else b""), (1, b"c")]
+
+
+@pytest.mark.parametrize("piece", [1, 7, 106, 1 << 20])
+def test_as_much_is_counted_however_the_frames_are_cut(piece: int) -> None:
+    frames = [frame(b"x" * size, masked=True) for size in (1, 62, 100, 101, 1_025, 5)]
+    frames.insert(2, frame(b"ping", opcode=9, masked=True))
+    stream = b"".join(frames)
+    watch = WorkspaceWatch(workspace(spec={"ide": "code-server"}), SystemClock(), 30.0)
+    ear = watch.opened(RequestHead())
+    for at in range(0, len(stream), piece):
+        ear.up(stream[at : at + piece])
+    cut, watch.bytes_up = watch.bytes_up, 0
+    whole = watch.opened(RequestHead())
+    for one in frames:
+        whole.up(one)
+    assert cut == watch.bytes_up == sum((1, 62, 100, 101, 1_025, 5)) + 6 * 6

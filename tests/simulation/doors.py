@@ -59,7 +59,7 @@ class Door:
     def send(self, workspace_id: UUID, size: int) -> None:
         """Send that much over an open socket, as a browser does for a person who types, and a little for one who does not."""
         if workspace_id in self._rows:
-            self.activity.watch(self._rows[workspace_id][0]).note_bytes(size)
+            self.activity.watch(self._rows[workspace_id][0]).bytes_up += size
 
     async def _row(self, workspace_id: UUID) -> Workspace | None:
         now = self._machine.world.loop.time()

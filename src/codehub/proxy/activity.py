@@ -53,8 +53,11 @@ class WorkspaceWatch:
         self._clock = clock
         self._profile: IdeProfile = profile_of(workspace.spec.ide)
         busy, prints = self._profile.busy_bytes_per_minute, self._profile.busy_frames_down_per_minute
-        self._bytes = None if busy is None else Window(busy)
-        self._frames_down = None if prints is None else Window(prints)
+        self._busy = None if busy is None else Window(busy)
+        self._printing = None if prints is None else Window(prints)
+        self.bytes_up = 0
+        self.frames_down = 0
+        """What went over its sockets since it was last judged."""
 
     def requested(self, head: RequestHead) -> None:
         if self._clock.monotonic() - self.used_at < _TICK_S:
@@ -69,37 +72,43 @@ class WorkspaceWatch:
     def used(self) -> None:
         self.used_at = self._clock.monotonic()
 
-    def note_bytes(self, size: int) -> None:
-        if self._bytes is not None and self._bytes.add(size, self._clock.monotonic()):
-            self.used()
-
-    def note_printed(self, frames: int) -> None:
-        if self._frames_down is not None and self._frames_down.add(frames, self._clock.monotonic()):
+    def judge(self) -> None:
+        """Say whether what was counted since the last time is somebody's work. Frames are counted when they pass and judged here, once a tick."""
+        now = self._clock.monotonic()
+        went_up, self.bytes_up = self.bytes_up, 0
+        came_down, self.frames_down = self.frames_down, 0
+        is_busy = went_up and self._busy is not None and self._busy.add(went_up, now)
+        prints = came_down and self._printing is not None and self._printing.add(came_down, now)
+        if is_busy or prints:
             self.used()
 
 
 class SocketEar:
     """What one WebSocket tells."""
 
-    __slots__ = ("_down", "_profile", "_up", "_watch", "hears_down")
+    __slots__ = ("_counts_bytes", "_down", "_profile", "_up", "_watch", "hears_down")
 
     def __init__(self, watch: WorkspaceWatch, profile: IdeProfile) -> None:
         self._watch = watch
         self._profile = profile
+        self._counts_bytes = not profile.counts_frames_up
         self._up = FrameReader()
         self.hears_down = profile.busy_frames_down_per_minute is not None
         self._down = FrameReader() if self.hears_down else None
 
     def up(self, data: bytes) -> None:
+        if self._counts_bytes and self._up.is_one_tiny(data):
+            self._watch.bytes_up += len(data)
+            return
         for size, message in self._up.feed(data):
             if self._profile.counts_frames_up:
                 self._watch.used()
             elif not is_its_own_doing(self._profile, message):
-                self._watch.note_bytes(size + _HEADER_BYTES)
+                self._watch.bytes_up += size + _HEADER_BYTES
 
     def down(self, data: bytes) -> None:
-        if self._down is not None and (frames := len(self._down.feed(data))):
-            self._watch.note_printed(frames)
+        if self._down is not None:
+            self._watch.frames_down += len(self._down.feed(data))
 
     def closed(self) -> None:
         """Nothing to do: a closed socket is no use."""
@@ -137,6 +146,7 @@ class Activity:
         now = self._clock.monotonic()
         due: dict[UUID, tuple[WorkspaceWatch, float]] = {}
         for workspace_id, watch in self._watches.items():
+            watch.judge()
             is_due = everything or now - watch.recorded_at >= watch.flush_s
             if watch.used_at > watch.recorded_at and is_due:
                 due[workspace_id] = (watch, watch.used_at)
