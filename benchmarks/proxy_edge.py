@@ -81,7 +81,7 @@ async def serve(port: int, upstream: int, echo: int) -> None:
         places = Listening(store, store, {})
         places.address = TcpUpstream("127.0.0.1", number)
         service = WorkspaceService(store, limits=Limits(), trash_s=1)
-        activity = Activity(service, clock=clock, flush_s=FLUSH_S)
+        activity = Activity(service, doorkeeper, clock=clock, flush_s=FLUSH_S)
         directory = Directory(
             doorkeeper,
             places,

@@ -5,7 +5,14 @@ from itertools import pairwise
 import pytest
 from tests.core.test_visit import BACKGROUND, NAVIGATION, PROGRAM, SOCKET
 
-from codehub.core.activity import Window, counts_as_use, flush_after_s, is_its_own_doing, profile_of
+from codehub.core.activity import (
+    Window,
+    counts_as_use,
+    flush_after_s,
+    is_its_own_doing,
+    is_its_own_socket,
+    profile_of,
+)
 from codehub.core.visit import Visit
 
 CODE, JUPYTER, HTTP = (profile_of(ide) for ide in ("code-server", "jupyterlab", "http"))
@@ -55,6 +62,20 @@ def test_that_the_ide_wrote_its_own_files_is_its_own_doing(
     changed = b",".join(b'{"$mid":1,"path":"%s"}' % path for path in paths)
     told = b'\x0c$onFileEvent\x00\x00\x00\xc5[{"changed":[%s]}]' % changed
     assert is_its_own_doing(profile, told) is own  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("profile", "path", "own"),
+    [
+        (JUPYTER, "/api/events/subscribe", True),
+        (JUPYTER, "/terminals/websocket/1", False),
+        (JUPYTER, "/api/kernels/1/channels", False),
+        (CODE, "/stable-1?reconnection=false", False),
+        (HTTP, "/api/events/subscribe", False),
+    ],
+)
+def test_over_some_sockets_an_ide_talks_of_itself(profile: object, path: str, own: bool) -> None:
+    assert is_its_own_socket(profile, path) is own  # type: ignore[arg-type]
 
 
 def test_what_is_typed_is_never_the_ides_own_doing() -> None:
