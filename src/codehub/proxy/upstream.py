@@ -40,8 +40,9 @@ class Pool:
             idle = self._idle[upstream] = Idle()
         return idle
 
-    async def connect(self, upstream: Upstream, idle: Idle) -> "UpstreamConnection":
+    async def connect(self, upstream: Upstream) -> "UpstreamConnection":
         """Return a new connection. Raises OSError, TimeoutError included."""
+        idle = self.idle(upstream)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT_S_MAX):
             if isinstance(upstream, TcpUpstream):
