@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tests.support.edge import PREFIX, Talk, answer_ok, get, server, until, world
 
+from codehub.ports.instances import TcpUpstream
 from codehub.proxy.edge import DEFAULT_LIMITS
 from codehub.proxy.targets import Target
 
@@ -160,4 +161,17 @@ async def test_a_revoked_target_ends_its_open_connections() -> None:
         made.gate.workspace.alive = False
         async with asyncio.timeout(2):
             assert await talk.is_closed()
+        await talk.close()
+
+
+async def test_a_target_that_was_revoked_while_it_was_connected_to_is_sent_nothing() -> None:
+    async with world(answer_ok) as made:
+        found = Target(made.workspace.upstream, prefix=PREFIX.encode(), strips=True)
+        found.alive = False
+        made.gate.moved_to = found
+        made.gate.workspace = Target(TcpUpstream("127.0.0.1", 9), prefix=PREFIX.encode(), strips=True)
+        talk = await made.connect()
+        await talk.send(get())
+        assert (await talk.head()).startswith(b"HTTP/1.1 503 ")
+        assert made.workspace.received == []
         await talk.close()

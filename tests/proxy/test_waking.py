@@ -127,6 +127,16 @@ async def test_buttons_are_not_for_other_sites_strangers_or_mere_looks() -> None
         assert (await made.store.get(row.id)).spec.desired_state is DesiredState.PENDING
 
 
+@pytest.mark.parametrize("then", ["-" * 36, "//evil.test", "0" * 36, "%0d%0a"])
+async def test_a_button_leads_back_to_a_workspace_and_nowhere_else(then: str) -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.STANDBY)
+        path = f"/w/{row.id}/_codehub/start?then={then}"
+        status, head, _ = await made.ask(path, COOKIE, f"Origin: {ORIGIN}", method="POST")
+        assert status == 303
+        assert f"Location: /w/{row.id}/\r\n" in head
+
+
 async def test_a_visit_restores_where_the_settings_say_so() -> None:
     async with hub(rules=GateRules(frozenset({ORIGIN}), wake_archived=True)) as made:
         row = await made.workspace(Phase.ARCHIVED)

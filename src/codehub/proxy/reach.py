@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from codehub.proxy.answers import bad_gateway
+from codehub.proxy.answers import bad_gateway, unavailable
 from codehub.proxy.requests import RequestHead
 from codehub.proxy.targets import Answer, Target
 from codehub.proxy.upstream import UpstreamConnection
@@ -20,10 +20,16 @@ async def reached(
 ) -> tuple[Target, UpstreamConnection | Answer]:
     """Connect. What can't be reached is looked for once more, for it may have moved: then the target is another."""
     try:
-        return await _connected(edge, head, target)
+        found, upstream = await _connected(edge, head, target)
     except Exception:
         log.exception("connect_failed")
         return target, bad_gateway("The workspace can't be reached.")
+    if (
+        isinstance(upstream, UpstreamConnection) and not found.alive
+    ):  # it may no longer be reached, since just now
+        upstream.close()
+        return found, unavailable()
+    return found, upstream
 
 
 async def _connected(

@@ -174,7 +174,9 @@ class HeaderBlock:
         lower = name.lower()
         ends_here = _KINDS.get(lower)
         if ends_here is None:
-            self._lines += (name, value)
+            # Servers that grew up with CGI read X_Forwarded_For as X-Forwarded-For.
+            if b"_" not in lower or lower.replace(b"_", b"-") not in _ENDS_HERE:
+                self._lines += (name, value)
             return
         known = self.fields.get(lower)
         if known is not None:
@@ -375,11 +377,13 @@ def _check_path(path: bytes) -> None:
 
 
 def _foreign_cookies(cookie: bytes) -> bytes:
-    """Return the cookies that are not ours, as they came."""
-    if _OUR_COOKIES not in cookie.lower():
+    """Return the cookies that are not ours and hold no token of ours, as they came."""
+    if _OUR_COOKIES not in cookie.lower() and not _TOKEN.search(cookie):
         return cookie
-    kept = [pair.strip() for pair in cookie.split(b";") if not pair.strip().lower().startswith(_OUR_COOKIES)]
-    return b"; ".join(kept)
+    pairs = (pair.strip() for pair in cookie.split(b";"))
+    return b"; ".join(
+        pair for pair in pairs if not pair.lower().startswith(_OUR_COOKIES) and not _TOKEN.search(pair)
+    )
 
 
 _NO_BLOCK = HeaderBlock(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n", is_http_1_0=False)
