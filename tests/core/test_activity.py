@@ -105,6 +105,13 @@ def test_typing_is_busy_at_once_and_not_much_longer() -> None:
     assert 1158 <= busy[-1] <= 1170
 
 
+def test_two_keys_in_a_minute_are_busy_and_one_is_not() -> None:
+    # Recorded: a key in the terminal is about 400 bytes, an idle terminal 1,260 a minute.
+    idle = dict.fromkeys(range(1000, 1300, 2), 42)
+    assert busy_seconds(idle | {1101: 400, 1131: 400})
+    assert not busy_seconds(idle | {1101: 400, 1201: 400})
+
+
 def test_a_terminal_that_prints_every_two_seconds_stays_busy() -> None:
     # Recorded: 68 frames and 3,300 bytes a minute.
     busy = busy_seconds(dict.fromkeys(range(1000, 1600, 2), 110))
