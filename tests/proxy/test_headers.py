@@ -331,3 +331,17 @@ async def test_a_client_that_takes_nothing_is_given_up_and_holds_nobody_else() -
         await until(lambda: len(made.edge.connections) == 1)
         await quick.close()
         slow.reset()
+
+
+@pytest.mark.parametrize(("size", "is_remembered"), [(10, True), (60_000, False)])
+async def test_a_workspace_cant_fill_the_proxys_memory_with_its_heads(size: int, is_remembered: bool) -> None:
+    async def handler(talk: Talk) -> None:
+        await talk.head()
+        await talk.send(b"HTTP/1.1 200 OK\r\nX-Fill: %b\r\nContent-Length: 0\r\n\r\n" % (b"x" * size))
+
+    async with world(handler) as made:
+        talk = await made.connect()
+        await talk.send(get())
+        assert (await talk.head()).startswith(b"HTTP/1.1 200 ")
+        assert bool(made.gate.workspace.heads) is is_remembered
+        await talk.close()

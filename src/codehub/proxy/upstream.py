@@ -19,6 +19,7 @@ _CONNECT_S_MAX = 5.0
 _HEAD_BYTES_MAX = 65_536
 _JOIN_BYTES_MAX = 16_384
 _HEADS_MAX = 64
+_REMEMBERED_BYTES_MAX = 4096
 _WAITS, _HEAD, _BODY, _TUNNEL = range(4)
 
 
@@ -266,7 +267,8 @@ class UpstreamConnection(asyncio.Protocol):
 
 def _read_new(target: "Target", raw: bytes) -> ResponseHead:
     head = ResponseHead(raw, target.prefix, strips=target.strips)
-    if len(target.heads) >= _HEADS_MAX:
-        target.heads.clear()
-    target.heads[raw] = head
+    if len(raw) <= _REMEMBERED_BYTES_MAX:  # a workspace chooses them, and every way into it remembers its own
+        if len(target.heads) >= _HEADS_MAX:
+            target.heads.clear()
+        target.heads[raw] = head
     return head
