@@ -82,7 +82,7 @@ fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mod
 	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) tests/fuzz
 
 test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
-	@scripts/suite test-proxy 150 $(PYTEST) -n 2 tests/proxy $(EDGE)
+	@scripts/suite test-proxy 150 $(PYTEST) -n 2 --dist worksteal tests/proxy $(EDGE)
 
 test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
 	@scripts/suite test-browser 120 $(PYTEST) -n 2 --dist worksteal tests/browser tests/dashboard

@@ -1,4 +1,5 @@
-"""codehub's proxy as a process to be measured: `PORT UPSTREAM ECHO WORKERS`. Session and owner are checked for every request."""
+"""codehub's proxy as a process to be measured: `PORT UPSTREAM ECHO WORKERS`. Session and owner are checked for every request,
+and activity is listened to, as in production."""
 
 import asyncio
 import os
@@ -23,12 +24,14 @@ from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Worksp
 from codehub.ports.doors import Credential
 from codehub.ports.instances import TcpUpstream, Upstream
 from codehub.ports.store import Change
+from codehub.proxy.activity import Activity
 from codehub.proxy.directory import Directory
 from codehub.proxy.edge import Edge
 from codehub.proxy.gate import GateRules, WorkspaceGate
 from codehub.proxy.targets import Target
 from codehub.service.workspaces import WorkspaceService
 
+FLUSH_S = 30.0
 OWNER = Visitor(UUID(int=1), "bench")
 SPEC = Spec(
     owner_user_id=OWNER.user_id,
@@ -65,7 +68,7 @@ class TwoServers:
 
 async def serve(port: int, upstream: int, echo: int) -> None:
     clock, tasks = SystemClock(), SystemTasks()
-    edges = []
+    directories = []
     gates = []
     for number in (upstream, echo):
         hints = MemoryHints()
@@ -77,6 +80,8 @@ async def serve(port: int, upstream: int, echo: int) -> None:
         doorkeeper.let_in(Credential("session", SESSION.encode()), OWNER)
         places = Listening(store, store, {})
         places.address = TcpUpstream("127.0.0.1", number)
+        service = WorkspaceService(store, limits=Limits(), trash_s=1)
+        activity = Activity(service, doorkeeper, clock=clock, flush_s=FLUSH_S)
         directory = Directory(
             doorkeeper,
             places,
@@ -85,14 +90,17 @@ async def serve(port: int, upstream: int, echo: int) -> None:
             clock=clock,
             tasks=tasks,
             keeps_prefix=lambda _ide: False,
+            watch_of=activity.watch,
+            unwatch=activity.forget,
         )
-        edges.append(directory)
-        service = WorkspaceService(store, limits=Limits(), trash_s=1)
+        activity.time = directory
+        tasks.spawn(activity.run(), name="activity")
+        directories.append(directory)
         rules = GateRules(frozenset())
         api = Target(places.address)
         gates.append(WorkspaceGate(directory, places, service, api, rules, clock=clock, tasks=tasks))
     edge = Edge(TwoServers(*gates), clock=clock, tasks=tasks, randomness=SystemRandomness())
-    for directory in edges:
+    for directory in directories:
         directory.in_use = edge.targets_in_use
         tasks.spawn(directory.run(), name="directory")
     listener = socket.socket()

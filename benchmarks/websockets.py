@@ -1,14 +1,16 @@
 """WebSockets for measuring: a server that echoes what comes after the upgrade, and a client that counts how often it comes back.
 
-Frames are bytes to both: what is measured is the proxy between them. `echo PORT`, `count PORT CONNECTIONS SECONDS`, `hold PORT CONNECTIONS`.
+Frames are bytes to both: what is measured is the proxy between them. Both ends share the machine with it, so they do as little as can
+be done: epoll, `read` and `write`, no event loop. `echo PORT`, `count PORT CONNECTIONS SECONDS`, `hold PORT CONNECTIONS`.
 """
 
-import asyncio
+import os
+import select
+import socket
 import sys
 import time
-from typing import cast
+from contextlib import suppress
 
-import uvloop
 from benchmarks.proxy_peers import SESSION, WORKSPACE
 
 MESSAGE = b"\x82\xbe\x00\x00\x00\x00" + b"m" * 62  # a masked binary frame of 62 bytes
@@ -17,77 +19,95 @@ ASK = (
     f"GET /w/{WORKSPACE}/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nCookie: codehub_session={SESSION}\r\n\r\n"
 ).encode()
+END = b"\r\n\r\n"
+READ_BYTES = 448
 
 
-class Echo(asyncio.Protocol):
-    def __init__(self) -> None:
-        self.is_open = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.write = cast("asyncio.Transport", transport).write
-
-    def data_received(self, data: bytes) -> None:
-        if self.is_open:
-            self.write(data)
-        elif b"\r\n\r\n" in data:
-            self.is_open = True
-            self.write(UPGRADED)
-
-
-class Counter(asyncio.Protocol):
-    """Sends one frame at a time, and the next when it has come back."""
-
-    messages = 0
-
-    def __init__(self, opened: "asyncio.Future[None]", *, talks: bool) -> None:
-        self.opened = opened
-        self.talks = talks
-        self.left = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.write = cast("asyncio.Transport", transport).write
-        self.write(ASK)
-
-    def data_received(self, data: bytes) -> None:
-        if not self.opened.done():
-            if not data.startswith(b"HTTP/1.1 101"):
-                self.opened.set_exception(RuntimeError(data[:200]))
-                return
-            self.opened.set_result(None)
-            if self.talks:
-                self.left = len(MESSAGE)
-                self.write(MESSAGE)
-            return
-        self.left -= len(data)
-        if self.left == 0:
-            Counter.messages += 1
-            self.left = len(MESSAGE)
-            self.write(MESSAGE)
+def echo(port: int) -> None:
+    """Serve until killed."""
+    listener = socket.create_server(("127.0.0.1", port), backlog=4096)
+    polled = select.epoll()
+    polled.register(listener, select.EPOLLIN)
+    upgrading: dict[int, bytes] = {}
+    while True:
+        for number, _ in polled.poll():
+            if number == listener.fileno():
+                accepted = listener.accept()[0].detach()
+                upgrading[accepted] = b""
+                polled.register(accepted, select.EPOLLIN)
+                continue
+            with suppress(ConnectionError):
+                if data := os.read(number, READ_BYTES):
+                    os.write(number, data if number not in upgrading else upgraded(number, data, upgrading))
+                    continue
+            upgrading.pop(number, None)
+            os.close(number)
 
 
-async def connect(port: int, count: int, *, talks: bool) -> None:
-    loop = asyncio.get_running_loop()
+def upgraded(number: int, data: bytes, upgrading: dict[int, bytes]) -> bytes:
+    """Return what to answer to a handshake, as far as it has come."""
+    upgrading[number] += data
+    if not upgrading[number].endswith(END):
+        return b""
+    del upgrading[number]
+    return UPGRADED
+
+
+def connect(port: int, count: int) -> list[socket.socket]:
+    """Return so many open WebSockets."""
+    opened = []
     for _ in range(count):
-        opened = loop.create_future()
-        await loop.create_connection(lambda opened=opened: Counter(opened, talks=talks), "127.0.0.1", port)  # type: ignore[misc]
-        await opened
+        made = socket.create_connection(("127.0.0.1", port))
+        made.sendall(ASK)
+        answer = b""
+        while not answer.endswith(END):
+            part = made.recv(READ_BYTES)
+            if not part:
+                raise RuntimeError(answer[:200])
+            answer += part
+        if not answer.startswith(b"HTTP/1.1 101"):
+            raise RuntimeError(answer[:200])
+        opened.append(made)
+    return opened
 
 
-async def run(what: str, port: int, *numbers: str) -> None:
-    if what == "echo":
-        server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", port, backlog=4096)
-        await server.serve_forever()
-    elif what == "hold":
-        await connect(port, int(numbers[0]), talks=False)
-        print("open", flush=True)
-        await asyncio.Event().wait()
-    else:
-        await connect(port, int(numbers[0]), talks=True)
-        before, began = Counter.messages, time.monotonic()
-        await asyncio.sleep(float(numbers[1]))
-        print((Counter.messages - before) / (time.monotonic() - began), Counter.messages, flush=True)
+def count(port: int, connections: int, seconds: float) -> None:
+    """Send one frame at a time on each, and the next when it has come back; print how many a second, and how many in all."""
+    opened = connect(port, connections)
+    polled = select.epoll()
+    left = {}
+    for made in opened:
+        polled.register(made, select.EPOLLIN)
+        left[made.fileno()] = len(MESSAGE)
+        made.sendall(MESSAGE)
+    messages = 0
+    began = now = time.monotonic()
+    while now < began + seconds:
+        for number, _ in polled.poll():
+            missing = left[number] - len(os.read(number, READ_BYTES))
+            if missing:
+                left[number] = missing
+            else:
+                left[number] = len(MESSAGE)
+                messages += 1
+                os.write(number, MESSAGE)
+        now = time.monotonic()
+    print(messages / (now - began), messages, flush=True)
+
+
+def hold(port: int, connections: int) -> None:
+    """Keep so many open, silent, until killed."""
+    opened = connect(port, connections)
+    print("open", flush=True)
+    while opened:
+        time.sleep(1)
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
+    what, *numbers = sys.argv[1:]
+    if what == "echo":
+        echo(int(numbers[0]))
+    elif what == "hold":
+        hold(int(numbers[0]), int(numbers[1]))
+    else:
+        count(int(numbers[0]), int(numbers[1]), float(numbers[2]))

@@ -1,5 +1,6 @@
 """`codehub up` through its edge: the API knows who really asks, and a person's own workspace opens to nobody else."""
 
+import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.support.program import running
+
+from codehub.app.web import listening
 
 API = "/api/v1"
 PASSWORD = "correct horse battery"
@@ -86,3 +89,12 @@ def refused(address: str, headers: dict[str, str]) -> None:
     while refusals < 5:
         assert time.monotonic() < limit
         refusals = refusals + 1 if httpx.get(address, headers=headers).status_code == 401 else 0
+
+
+def test_a_client_that_vanished_is_found_out_though_nothing_is_sent() -> None:
+    """A silent tunnel's other end may be gone without a word: the kernel asks."""
+    with listening("127.0.0.1", 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 120

@@ -1,7 +1,7 @@
 """The contract of Doorkeeper: who shows something valid is known, everybody else is nobody."""
 
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -12,7 +12,7 @@ from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.postgres.doors import PostgresDoorkeeper
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness
 from codehub.adapters.system.passwords import Argon2Passwords
-from codehub.core.access import Role, Scope
+from codehub.core.access import SESSION_LASTS, Role, Scope
 from codehub.core.visit import Visitor
 from codehub.ports.doors import Credential
 from codehub.service.access import AccessService, SignedIn
@@ -96,6 +96,45 @@ async def test_on_postgres_what_the_access_service_hands_out_opens_the_doors_unt
         await access.logout(person)
         assert ann.id in await anext(heard)
     assert await doorkeeper.people([session, key]) == {}
+
+
+async def test_in_memory_a_use_is_noted() -> None:
+    doorkeeper = MemoryDoorkeeper()
+    await doorkeeper.note_use([SESSION])
+    assert doorkeeper.in_use == {SESSION}
+
+
+async def expiry(world: PostgresWorld) -> datetime:
+    found: datetime = await world.api_pool.fetchval("SELECT expires_at FROM sessions")
+    return found
+
+
+async def test_on_postgres_a_session_in_use_lasts_anew_and_is_written_once_an_hour(
+    postgres: PostgresWorld,
+) -> None:
+    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    await store(postgres)
+    fresh = await expiry(postgres)
+    await doorkeeper.note_use([SESSION, WRITES, UNKNOWN])
+    assert await expiry(postgres) == fresh
+    await postgres.api_pool.execute("UPDATE sessions SET last_seen_at = now() - interval '61 minutes'")
+    await doorkeeper.note_use([SESSION, WRITES, UNKNOWN])
+    prolonged = await expiry(postgres)
+    assert prolonged > fresh + SESSION_LASTS - timedelta(hours=2)
+    await doorkeeper.note_use([SESSION, WRITES])
+    assert await expiry(postgres) == prolonged
+    used = await postgres.api_pool.fetch("SELECT scope FROM api_tokens WHERE last_used_at IS NOT NULL")
+    assert [row["scope"] for row in used] == ["write"]
+
+
+async def test_on_postgres_a_session_that_is_over_is_not_brought_back_by_a_use(
+    postgres: PostgresWorld,
+) -> None:
+    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    await store(postgres, life=timedelta(seconds=-1))
+    await postgres.api_pool.execute("UPDATE sessions SET last_seen_at = now() - interval '2 days'")
+    await doorkeeper.note_use([SESSION, READS])
+    assert await doorkeeper.people([SESSION, READS]) == {}
 
 
 @pytest.mark.parametrize("how", ["expired", "disabled", "logged out"])

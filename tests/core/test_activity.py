@@ -5,7 +5,14 @@ from itertools import pairwise
 import pytest
 from tests.core.test_visit import BACKGROUND, NAVIGATION, PROGRAM, SOCKET
 
-from codehub.core.activity import Window, counts_as_use, flush_after_s, is_its_own_doing, profile_of
+from codehub.core.activity import (
+    Window,
+    counts_as_use,
+    flush_after_s,
+    is_its_own_doing,
+    is_its_own_socket,
+    profile_of,
+)
 from codehub.core.visit import Visit
 
 CODE, JUPYTER, HTTP = (profile_of(ide) for ide in ("code-server", "jupyterlab", "http"))
@@ -57,6 +64,20 @@ def test_that_the_ide_wrote_its_own_files_is_its_own_doing(
     assert is_its_own_doing(profile, told) is own  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("profile", "path", "own"),
+    [
+        (JUPYTER, "/api/events/subscribe", True),
+        (JUPYTER, "/terminals/websocket/1", False),
+        (JUPYTER, "/api/kernels/1/channels", False),
+        (CODE, "/stable-1?reconnection=false", False),
+        (HTTP, "/api/events/subscribe", False),
+    ],
+)
+def test_over_some_sockets_an_ide_talks_of_itself(profile: object, path: str, own: bool) -> None:
+    assert is_its_own_socket(profile, path) is own  # type: ignore[arg-type]
+
+
 def test_what_is_typed_is_never_the_ides_own_doing() -> None:
     assert not is_its_own_doing(CODE, b"$acceptModelChanged " + OWN)
 
@@ -82,6 +103,13 @@ def test_typing_is_busy_at_once_and_not_much_longer() -> None:
     busy = busy_seconds(typing)
     assert busy[0] <= 1102
     assert 1158 <= busy[-1] <= 1170
+
+
+def test_two_keys_in_a_minute_are_busy_and_one_is_not() -> None:
+    # Recorded: a key in the terminal is about 400 bytes, an idle terminal 1,260 a minute.
+    idle = dict.fromkeys(range(1000, 1300, 2), 42)
+    assert busy_seconds(idle | {1101: 400, 1131: 400})
+    assert not busy_seconds(idle | {1101: 400, 1201: 400})
 
 
 def test_a_terminal_that_prints_every_two_seconds_stays_busy() -> None:

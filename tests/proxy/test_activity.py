@@ -8,13 +8,16 @@ from uuid import UUID
 
 import pytest
 from tests.support.edge import Talk
-from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, Hub, hub
+from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, SESSION, Hub, hub
+from tests.support.workspaces import workspace
 
+from codehub.adapters.memory.doors import MemoryDoorkeeper
 from codehub.adapters.system.machine import SystemClock
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
-from codehub.proxy.activity import Activity
+from codehub.proxy.activity import Activity, WorkspaceWatch
 from codehub.proxy.frames import FrameReader
+from codehub.proxy.requests import RequestHead
 
 BROWSER = "User-Agent: Mozilla/5.0"
 QUIET = (BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin")
@@ -68,13 +71,13 @@ SYNC, PRINT = frame(b"sync", opcode=9, masked=True), frame(b"print", opcode=9, m
 @asynccontextmanager
 async def watched(flush_s: float = 0.0) -> AsyncIterator[tuple[Hub, Activity, Uses]]:
     uses = Uses()
-    activity = Activity(uses, clock=SystemClock(), flush_s=flush_s)
+    activity = Activity(uses, MemoryDoorkeeper(), clock=SystemClock(), flush_s=flush_s)
     async with hub(ide, watch_of=activity.watch) as made:
         activity.time = made.directory
         yield made, activity, uses
 
 
-async def socket(made: Hub, row: Workspace) -> Talk:
+async def socket(made: Hub, row: Workspace, path: str = "/ws") -> Talk:
     talk = await made.connect()
     lines = (
         "Host: hub.test",
@@ -85,7 +88,7 @@ async def socket(made: Hub, row: Workspace) -> Talk:
         BROWSER,
     )
     more = ("Sec-WebSocket-Extensions: permessage-deflate", "", "")
-    await talk.send("\r\n".join((f"GET /w/{row.id}/ws HTTP/1.1", *lines, *more)).encode())
+    await talk.send("\r\n".join((f"GET /w/{row.id}{path} HTTP/1.1", *lines, *more)).encode())
     assert (await talk.head()).startswith(b"HTTP/1.1 101 ")
     assert b"permessage-deflate" not in b"".join(made.ide.received)
     return talk
@@ -152,6 +155,52 @@ async def test_for_jupyterlab_a_terminal_that_prints_is_a_use() -> None:
         await talk.exactly(20 * 6)
         assert await counts(activity, uses)
         await talk.close()
+
+
+async def test_for_jupyterlab_what_it_tells_its_tab_of_the_tabs_own_doing_is_no_use() -> None:
+    """Recorded: every ten seconds an untouched tab lists its folder, and is told of each file in it that was read."""
+    async with watched() as (made, activity, uses):
+        row = await made.workspace(ide="jupyterlab")
+        talk = await socket(made, row, "/api/events/subscribe")
+        await talk.send(PRINT)
+        await talk.exactly(20 * 6)
+        assert not await counts(activity, uses)
+        await talk.close()
+
+
+async def test_a_key_is_noted_while_its_owner_works_and_not_for_an_open_tab() -> None:
+    async with watched() as (made, activity, _uses):
+        row = await made.workspace()
+        keys = MemoryDoorkeeper()
+        activity._keys = keys
+        talk = await socket(made, row)
+        await talk.send(frame(b"x" * 20, masked=True))
+        await synced(talk)
+        await activity.flush(everything=True)
+        assert keys.in_use == set()
+        for _ in range(60):
+            await talk.send(frame(b"x" * 60, masked=True))
+        await synced(talk)
+        await activity.flush()
+        assert keys.in_use == set(), "not before a minute has passed"
+        await activity.flush(everything=True)
+        assert keys.in_use == {SESSION}
+        await talk.close()
+
+
+async def test_a_key_that_could_not_be_noted_is_noted_later() -> None:
+    async with watched() as (made, activity, _uses):
+        row = await made.workspace()
+
+        async def down(_call: str) -> None:
+            raise StoreUnavailable("down")
+
+        activity._keys = MemoryDoorkeeper(faults=down)
+        await made.ask(f"/w/{row.id}/", COOKIE)
+        await activity.flush(everything=True)
+        keys = activity._keys = MemoryDoorkeeper()
+        await activity.flush(everything=True)
+        assert keys.in_use == {SESSION}
 
 
 async def test_a_thousand_requests_are_one_write() -> None:
@@ -228,3 +277,21 @@ def test_frames_are_read_however_they_are_cut(size: int, piece: int) -> None:
     read = [one for at in range(0, len(stream), piece) for one in reader.feed(stream[at : at + piece])]
     is_short = size <= 1_024
     assert read == [(size, first if is_short else b""), (size, second if is_short else b""), (1, b"c")]
+
+
+@pytest.mark.parametrize("piece", [1, 7, 106, 1 << 20])
+def test_as_much_is_counted_however_the_frames_are_cut(piece: int) -> None:
+    frames = [frame(b"x" * size, masked=True) for size in (1, 62, 100, 101, 1_025, 5)]
+    frames.insert(2, frame(b"ping", opcode=9, masked=True))
+    stream = b"".join(frames)
+    watch = WorkspaceWatch(workspace(spec={"ide": "code-server"}), SystemClock(), 30.0)
+    ear = watch.opened(RequestHead())
+    whole = watch.opened(RequestHead())
+    assert ear is not None
+    assert whole is not None
+    for at in range(0, len(stream), piece):
+        ear.up(stream[at : at + piece])
+    cut, watch.bytes_up = watch.bytes_up, 0
+    for one in frames:
+        whole.up(one)
+    assert cut == watch.bytes_up == sum((1, 62, 100, 101, 1_025, 5)) + 6 * 6

@@ -2,14 +2,10 @@
 
 import asyncio
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.edge import PREFIX, Talk, answer_ok, get, server, until, world
-
-from codehub.proxy.edge import DEFAULT_LIMITS
-from codehub.proxy.targets import Target
+from tests.support.edge import PREFIX, Talk, answer_ok, get, until, world
 
 MEGABYTE = bytes(range(256)) * 4096
 
@@ -292,142 +288,6 @@ async def test_an_answer_that_is_cut_off_is_cut_off_for_the_client_too() -> None
         await talk.close()
 
 
-async def test_a_stale_pooled_connection_is_replaced_without_the_client_noticing() -> None:
-    served = 0
-
-    async def handler(talk: Talk) -> None:
-        nonlocal served
-        while True:
-            await talk.head()
-            if served == 1:  # closes exactly when it is asked again
-                served += 1
-                return
-            served += 1
-            await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-
-    async with world(handler) as made:
-        talk = await made.connect()
-        for _ in range(2):
-            await talk.send(get())
-            assert (await talk.head()).startswith(b"HTTP/1.1 200 OK")
-        await talk.close()
-        assert len(made.workspace.talks) == 2
-
-
-async def test_a_request_that_changes_something_is_never_sent_twice() -> None:
-    async def handler(talk: Talk) -> None:
-        head = await talk.head()
-        if head.startswith(b"GET"):
-            await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            await talk.head()
-
-    async with world(handler) as made:
-        talk = await made.connect()
-        await talk.send(get())
-        await talk.head()
-        await talk.send(get("/", "Content-Length: 0", method="POST"))
-        assert (await talk.head()).startswith(b"HTTP/1.1 502 ")
-        assert b"".join(made.workspace.received).count(b"POST / ") == 1
-        await talk.close()
-
-
-async def test_a_server_that_speaks_unasked_loses_its_connection_and_nobody_hears_it() -> None:
-    async def handler(talk: Talk) -> None:
-        await talk.head()
-        await talk.send(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
-        )
-        await talk.rest()
-
-    async with world(handler) as made:
-        talk = await made.connect()
-        for _ in range(2):
-            await talk.send(get())
-            assert b"Content-Length: 0\r\n" in await talk.head()
-        await talk.close()
-        assert len(made.workspace.talks) == 2
-
-
-async def test_a_half_closed_client_still_gets_its_answer() -> None:
-    release = asyncio.Event()
-
-    async def handler(talk: Talk) -> None:
-        await talk.head()
-        await release.wait()
-        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-
-    async with world(handler) as made:
-        talk = await made.connect()
-        await talk.send(get())
-        talk.end()
-        await until(lambda: bool(made.workspace.received))
-        release.set()
-        assert (await talk.rest()).endswith(b"\r\n\r\nok")
-        await talk.close()
-
-
-async def test_a_request_that_its_client_cancels_is_cancelled_at_the_workspace() -> None:
-    ended = asyncio.Event()
-
-    async def handler(talk: Talk) -> None:
-        await talk.head()
-        await talk.rest()
-        ended.set()
-
-    async with world(handler) as made:
-        talk = await made.connect()
-        await talk.send(get())
-        await until(lambda: bool(made.workspace.received))
-        talk.reset()
-        async with asyncio.timeout(5):
-            await ended.wait()
-
-
-async def test_a_client_that_hangs_up_politely_is_not_waited_for_long() -> None:
-    ended = asyncio.Event()
-
-    async def handler(talk: Talk) -> None:
-        await talk.head()
-        await talk.rest()
-        ended.set()
-
-    async with world(handler, limits=replace(DEFAULT_LIMITS, half_closed_s_max=0.5)) as made:
-        talk = await made.connect()
-        await talk.send(get())
-        await until(lambda: bool(made.workspace.received))
-        await talk.close()
-        async with asyncio.timeout(5):
-            await ended.wait()
-
-
-async def test_a_workspace_that_moved_is_looked_for_once_and_found() -> None:
-    async with world(answer_ok) as made, server(answer_ok) as elsewhere:
-        gone = made.gate.workspace
-        async with server(answer_ok) as dead:
-            made.gate.workspace = Target(dead.upstream, prefix=gone.prefix, strips=True)
-        made.gate.moved_to = Target(elsewhere.upstream, prefix=gone.prefix, strips=True)
-        talk = await made.connect()
-        await talk.send(get("/x"))
-        assert (await talk.head()).startswith(b"HTTP/1.1 200 OK")
-        await talk.close()
-        assert made.gate.searches == 1
-        assert elsewhere.received[0].startswith(b"GET /x ")
-
-
-async def test_a_workspace_that_is_gone_is_a_bad_gateway() -> None:
-    async with world(answer_ok) as made:
-        async with server(answer_ok) as dead:
-            made.gate.workspace = Target(dead.upstream, prefix=PREFIX.encode())
-        talk = await made.connect()
-        await talk.send(get())
-        assert (await talk.head()).startswith(b"HTTP/1.1 502 ")
-        assert b"UPSTREAM_UNAVAILABLE" in await talk.until_text(b"null}}")
-        made.gate.workspace = Target(made.workspace.upstream, prefix=PREFIX.encode())
-        await talk.send(get())
-        assert (await talk.head()).startswith(b"HTTP/1.1 200 OK")
-        await talk.close()
-
-
 async def test_websockets_pass_both_ways_with_bytes_that_came_early() -> None:
     async def handler(talk: Talk) -> None:
         head = await talk.head()
@@ -473,22 +333,4 @@ async def test_a_switch_of_protocols_that_nobody_asked_for_is_refused() -> None:
         talk = await made.connect()
         await talk.send(get())
         assert (await talk.head()).startswith(b"HTTP/1.1 502 ")
-        await talk.close()
-
-
-async def test_a_revoked_target_ends_its_open_connections() -> None:
-    async def handler(talk: Talk) -> None:
-        await talk.head()
-        await talk.send(
-            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-        )
-        await talk.rest()
-
-    async with world(handler) as made:
-        talk = await made.connect()
-        await talk.send(get("/ws", "Connection: Upgrade", "Upgrade: websocket"))
-        await talk.head()
-        made.gate.workspace.alive = False
-        async with asyncio.timeout(2):
-            assert await talk.is_closed()
         await talk.close()

@@ -50,6 +50,7 @@ async def returned(*lines: str) -> bytes:
         ("  codehub_csrf=secret ;a=1", "a=1"),
         ("codehub_session =secret; a=1", "a=1"),
         ("_xsrf=1; theme=codehub_dark", "_xsrf=1; theme=codehub_dark"),
+        ("a=1; key=cht_secret0123456789", "a=1"),
     ],
 )
 async def test_our_cookies_end_at_the_proxy_and_others_pass(cookie: str, left: str | None) -> None:
@@ -97,18 +98,42 @@ async def test_the_api_gets_the_credentials_it_decides_by() -> None:
         "Set-Cookie: codehub_session=evil; Path=/",
         "set-cookie:  CodeHub_session=evil",
         "Set-Cookie: codehub_other=evil",
+        "Set-Cookie: =codehub_session=evil; Path=/",  # no name: a browser sends the value alone
+        "Set-Cookie:\t= codehub_session=evil",
         'Clear-Site-Data: "evil"',
         "X-Codehub-Page: evil",
         "Strict-Transport-Security: max-age=evil",
         "Alt-Svc: evil",
+        'Report-To: {"endpoints": [{"url": "https://evil.test"}]}',
+        'NEL: {"report_to": "evil"}',
+        'Expect-CT: report-uri="https://evil.test"',
+        "Accept-CH: evil",
         "X-Request-Id: evil",
     ],
 )
 async def test_a_workspace_cant_set_what_is_codehubs(line: str) -> None:
     head = await returned("Set-Cookie: theme=dark; Path=/", line, "X-Own: kept")
     assert b"evil" not in head
-    assert b"Set-Cookie: theme=dark; Path=/\r\n" in head
+    assert b"Set-Cookie: theme=dark" in head
     assert b"X-Own: kept\r\n" in head
+
+
+@pytest.mark.parametrize(
+    ("cookie", "kept"),
+    [
+        ("a=1; Path=/; HttpOnly", f"a=1; Path={PREFIX}/; HttpOnly"),
+        ("a=1; path = /app", f"a=1; Path={PREFIX}/app"),
+        ("a=1;PATH=/;Path=/x", f"a=1; Path={PREFIX}/; Path={PREFIX}/x"),
+        (f"a=1; Path={PREFIX}/app", f"a=1; Path={PREFIX}/app"),
+        (f"a=1; Path={PREFIX}", f"a=1; Path={PREFIX}"),
+        (f"a=1; Path={PREFIX}else", f"a=1; Path={PREFIX}{PREFIX}else"),
+        ("a=1; Domain=test; Secure", "a=1; Secure"),
+        ("a=1; Max-Age=5", "a=1; Max-Age=5"),
+        ("a=/; Path=", "a=/; Path="),
+    ],
+)
+async def test_a_workspaces_cookie_stays_in_its_workspace(cookie: str, kept: str) -> None:
+    assert f"Set-Cookie: {kept}\r\n".encode() in await returned(f"Set-Cookie: {cookie}")
 
 
 async def test_a_service_worker_may_not_leave_its_workspace() -> None:
@@ -122,7 +147,11 @@ async def test_a_service_worker_may_not_leave_its_workspace() -> None:
         ("./?folder=/home/coder", "./?folder=/home/coder"),
         (f"{PREFIX}/login", f"{PREFIX}/login"),
         ("https://example.org/", "https://example.org/"),
-        ("//example.org/", "//example.org/"),
+        # What a server makes of /w/{id}//evil.test when it adds a slash.
+        ("//evil.test/", f"{PREFIX}//evil.test/"),
+        ("/\\evil.test/", f"{PREFIX}/\\evil.test/"),
+        ("\\\\evil.test/", f"{PREFIX}/\\\\evil.test/"),
+        ("/\t/evil.test/", f"{PREFIX}/\t/evil.test/"),
     ],
 )
 async def test_a_redirect_of_a_workspace_stays_where_it_is_mounted(location: str, mounted: str) -> None:
@@ -147,6 +176,19 @@ async def test_forwarding_headers_are_ours() -> None:
     assert b"666" not in head
     for line in ("For: 127.0.0.1", "Host: hub.test", "Proto: http", f"Prefix: {PREFIX}"):
         assert head.count(f"X-Forwarded-{line}\r\n".encode()) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["X_Forwarded_For", "X-Forwarded_For", "Content_Length", "x_real_ip", "HOST_"]
+)
+async def test_a_name_with_an_underscore_is_not_taken_for_ours_by_a_server_that_reads_both_alike(
+    name: str,
+) -> None:
+    """CGI and what came of it: to them X_Forwarded_For and X-Forwarded-For are one."""
+    async with world(answer_ok) as made:
+        head = await forwarded(made, get("/", f"{name}: 666", "X_Own: kept"))
+    assert (b"666" in head) is (name == "HOST_")
+    assert b"X_Own: kept\r\n" in head
 
 
 async def test_forwarding_headers_of_a_trusted_proxy_count() -> None:
@@ -289,3 +331,17 @@ async def test_a_client_that_takes_nothing_is_given_up_and_holds_nobody_else() -
         await until(lambda: len(made.edge.connections) == 1)
         await quick.close()
         slow.reset()
+
+
+@pytest.mark.parametrize(("size", "is_remembered"), [(10, True), (60_000, False)])
+async def test_a_workspace_cant_fill_the_proxys_memory_with_its_heads(size: int, is_remembered: bool) -> None:
+    async def handler(talk: Talk) -> None:
+        await talk.head()
+        await talk.send(b"HTTP/1.1 200 OK\r\nX-Fill: %b\r\nContent-Length: 0\r\n\r\n" % (b"x" * size))
+
+    async with world(handler) as made:
+        talk = await made.connect()
+        await talk.send(get())
+        assert (await talk.head()).startswith(b"HTTP/1.1 200 ")
+        assert bool(made.gate.workspace.heads) is is_remembered
+        await talk.close()

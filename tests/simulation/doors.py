@@ -6,6 +6,7 @@ from uuid import UUID
 
 from tests.simulation.numbers import EPOCH, FLUSH_S
 
+from codehub.adapters.memory.doors import MemoryDoorkeeper
 from codehub.core.activity import counts_as_use, profile_of
 from codehub.core.operations import DesiredState
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake, decide
@@ -34,7 +35,7 @@ class Door:
         self._machine = machine
         self._service = service
         self._rows: dict[UUID, tuple[Workspace, float]] = {}
-        self.activity = Activity(service, clock=machine, flush_s=FLUSH_S)
+        self.activity = Activity(service, MemoryDoorkeeper(), clock=machine, flush_s=FLUSH_S)
         self.activity.time = self
 
     def at(self, monotonic_s: float) -> datetime | None:
@@ -59,7 +60,9 @@ class Door:
     def send(self, workspace_id: UUID, size: int) -> None:
         """Send that much over an open socket, as a browser does for a person who types, and a little for one who does not."""
         if workspace_id in self._rows:
-            self.activity.watch(self._rows[workspace_id][0]).note_bytes(size)
+            watch = self.activity.watch(self._rows[workspace_id][0])
+            watch.bytes_up += size
+            watch.judge()
 
     async def _row(self, workspace_id: UUID) -> Workspace | None:
         now = self._machine.world.loop.time()

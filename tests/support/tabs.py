@@ -1,4 +1,4 @@
-"""A tab in a real browser, and who sits in front of it: while they type their workspace stays awake, and then it sleeps."""
+"""A tab in a real browser, and who sits in front of it: while they type, or a program prints, their workspace stays awake, and then it sleeps."""
 
 import asyncio
 import time
@@ -16,6 +16,8 @@ from tests.support.program import Running
 
 PATIENCE_S = 90.0
 TTL_S = 20
+AWAKE_S = TTL_S + 15
+"""What is seen to run for that long runs because something keeps it awake."""
 PASSWORD = "correct horse"
 
 
@@ -50,9 +52,10 @@ async def sit_before_a_tab(
     open_terminal: Callable[[Page], Awaitable[None]],
     picture: Path,
 ) -> None:
-    """Open a sleeping workspace, type into its terminal for twice its time to live, and go away from the open tab.
+    """Open a sleeping workspace, type into its terminal for longer than its time to live, let a program print there for as long, and go
+    away from the open tab.
 
-    It runs for as long as somebody types, sleeps although the tab is open, and is not woken by the tab's retries."""
+    It runs for as long as somebody types or something prints, sleeps although the tab is open, and is not woken by the tab's retries."""
     async with (
         httpx.AsyncClient(base_url=f"{server.address}/api/v1", timeout=30) as client,
         browser() as context,
@@ -75,9 +78,15 @@ async def sit_before_a_tab(
         await page.screenshot(path=picture)
 
         began = time.monotonic()
-        while time.monotonic() - began < 2 * TTL_S:
+        while time.monotonic() - began < AWAKE_S:
             await page.keyboard.type("echo typing is work\n", delay=50)
             assert await owner.phase() == "RUNNING"
+
+        printed = answer.with_name("printed")
+        await page.keyboard.type(f"for i in $(seq {AWAKE_S}); do date; sleep 1; done; touch printed\n")
+        while not printed.exists():
+            assert await owner.phase() == "RUNNING"
+            await asyncio.sleep(0.5)
 
         await owner.arrives("STANDBY")
         starts, retries = await owner.starts(), len(refused)

@@ -68,7 +68,7 @@ async def edge(
     """Serve the public port until the end; then what was used is recorded, and every connection is closed."""
     system = replace(system, tasks=SystemTasks())
     clock, tasks = system.clock, system.tasks
-    activity = Activity(service, clock=clock, flush_s=settings.activity_flush_seconds)
+    activity = Activity(service, doorkeeper, clock=clock, flush_s=settings.activity_flush_seconds)
     directory = Directory(
         doorkeeper,
         places,

@@ -18,6 +18,7 @@ from codehub.settings import Settings
 
 _REQUESTS_END_S_MAX = 1
 _TICK_S = 1.0
+_SILENCE_S_MAX = 120
 _UNACKNOWLEDGED_MS_MAX = 60_000
 
 
@@ -127,7 +128,9 @@ def listening(host: str, port: int, *, is_shared: bool = False) -> socket.socket
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         # A head and its body are two writes: without this the second would wait for the first's acknowledgement, 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A peer that vanished, or takes nothing, is let go of by the kernel.
+        # A peer that vanished, or takes nothing, is let go of by the kernel: also one that has nothing to be sent, as a silent tunnel's.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENCE_S_MAX)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS_MAX)
         listener.bind((host, port))
     except OSError:

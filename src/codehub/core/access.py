@@ -7,6 +7,9 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 from uuid import UUID
 
+SESSION_LASTS = timedelta(days=14)
+"""From its last use."""
+
 
 class Role(StrEnum):
     ADMIN = "admin"

@@ -26,6 +26,8 @@ class IdeProfile:
     """More than this many bytes up a minute, over all its sockets and uncompressed, are somebody's work."""
     own_files: bytes | None = None
     """A tab is told of every file that changes under what it has open. Of those in here the IDE itself is the cause."""
+    own_sockets: tuple[str, ...] = ()
+    """The paths of sockets over which it talks to its tab of itself: whatever goes over them is nobody's work."""
     counts_frames_up: bool = False
     """Whether every data frame from the browser is somebody's work."""
     busy_frames_down_per_minute: int | None = None
@@ -38,6 +40,7 @@ PROFILES: Mapping[str, IdeProfile] = {
     "code-server": IdeProfile(busy_bytes_per_minute=2_000, own_files=b"/.local/share/code-server/"),
     "jupyterlab": IdeProfile(
         keeps_prefix=True,
+        own_sockets=("/api/events/",),
         counts_frames_up=True,
         busy_frames_down_per_minute=12,
         writes_under=("/api/contents", "/api/sessions", "/api/kernels", "/api/terminals"),
@@ -59,6 +62,11 @@ def counts_as_use(profile: IdeProfile, visit: Visit, path: str) -> bool:
     if visit.is_upgrade or visit.method in _SAFE:
         return False
     return profile.writes_under is None or path.startswith(profile.writes_under)
+
+
+def is_its_own_socket(profile: IdeProfile, path: str) -> bool:
+    """Whether the IDE talks of itself over it: JupyterLab tells its tab of every file that the tab itself has asked for, every ten seconds."""
+    return path.startswith(profile.own_sockets)
 
 
 def is_its_own_doing(profile: IdeProfile, message: bytes) -> bool:

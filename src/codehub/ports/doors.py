@@ -22,6 +22,9 @@ class Doorkeeper(Protocol):
     async def people(self, credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
         """Return whom these belong to, those of them that are valid now. Raises StoreUnavailable."""
 
+    async def note_use(self, credentials: Collection[Credential]) -> None:
+        """Note that these are in use: a session then lasts anew. Written at most once an hour for each. Raises StoreUnavailable."""
+
 
 class Places(Protocol):
     async def look(self, workspace_ids: Collection[UUID]) -> Loaded:

@@ -1,9 +1,10 @@
-"""Activity: what connections tell goes in, and when each workspace was last used is recorded, many at once and seldom.
+"""Activity: what connections tell goes in; when each workspace was last used, and by which keys, is recorded, many at once and seldom.
 
-Nothing is written per request. A use is recorded at most `flush_s` after it, a quarter of the time to live where that is shorter.
+Nothing is written per request. A use is recorded at most `flush_s` after it, a quarter of the time to live where that is shorter; a key
+that is in use is noted within a minute.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -16,9 +17,11 @@ from codehub.core.activity import (
     counts_as_use,
     flush_after_s,
     is_its_own_doing,
+    is_its_own_socket,
     profile_of,
 )
 from codehub.core.workspace import Workspace
+from codehub.ports.doors import Credential
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock
 from codehub.proxy.frames import FrameReader
@@ -27,6 +30,7 @@ from codehub.proxy.visits import visit_of
 
 log = structlog.get_logger()
 _TICK_S = 1.0
+_KEYS_S = 60.0
 _ID_END = 39
 _HEADER_BYTES = 6
 
@@ -35,6 +39,12 @@ class Uses(Protocol):
     """Where uses are recorded: the service."""
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None: ...
+
+
+class Keys(Protocol):
+    """Where it is noted that keys are in use, so that a session lasts while its owner works: the doorkeeper."""
+
+    async def note_use(self, credentials: Collection[Credential]) -> None: ...
 
 
 class DatabaseTime(Protocol):
@@ -53,66 +63,108 @@ class WorkspaceWatch:
         self._clock = clock
         self._profile: IdeProfile = profile_of(workspace.spec.ide)
         busy, prints = self._profile.busy_bytes_per_minute, self._profile.busy_frames_down_per_minute
-        self._bytes = None if busy is None else Window(busy)
-        self._frames_down = None if prints is None else Window(prints)
+        self._busy = None if busy is None else Window(busy)
+        self._printing = None if prints is None else Window(prints)
+        self._ears: set[SocketEar] = set()
+        self._used_by: set[Credential] = set()
+        self.bytes_up = 0
+        self.frames_down = 0
+        """What went over its sockets since it was last judged."""
 
     def requested(self, head: RequestHead) -> None:
         if self._clock.monotonic() - self.used_at < _TICK_S:
             return
-        path = head.target[_ID_END:].decode("ascii")
-        if counts_as_use(self._profile, visit_of(head), path):
-            self.used()
+        if counts_as_use(self._profile, visit_of(head), _path(head)):
+            self.used(head.block.credential)
 
-    def opened(self, _head: RequestHead) -> "SocketEar":
-        return SocketEar(self, self._profile)
+    def opened(self, head: RequestHead) -> "SocketEar | None":
+        if is_its_own_socket(self._profile, _path(head)):
+            return None
+        ear = SocketEar(self, self._profile, head.block.credential)
+        self._ears.add(ear)
+        return ear
 
-    def used(self) -> None:
+    def closed(self, ear: "SocketEar") -> None:
+        self._ears.discard(ear)
+
+    def used(self, *credentials: Credential | None) -> None:
         self.used_at = self._clock.monotonic()
+        self._used_by.update(one for one in credentials if one is not None)
 
-    def note_bytes(self, size: int) -> None:
-        if self._bytes is not None and self._bytes.add(size, self._clock.monotonic()):
-            self.used()
+    def judge(self) -> None:
+        """Say whether what was counted since the last time is somebody's work. Frames are counted when they pass and judged here, once a tick."""
+        now = self._clock.monotonic()
+        went_up, self.bytes_up = self.bytes_up, 0
+        came_down, self.frames_down = self.frames_down, 0
+        is_busy = went_up and self._busy is not None and self._busy.add(went_up, now)
+        prints = came_down and self._printing is not None and self._printing.add(came_down, now)
+        spoke = [ear for ear in self._ears if ear.has_spoken]
+        for ear in spoke:
+            ear.has_spoken = False
+        if is_busy or prints:
+            self.used(*(ear.credential for ear in spoke))
 
-    def note_printed(self, frames: int) -> None:
-        if self._frames_down is not None and self._frames_down.add(frames, self._clock.monotonic()):
-            self.used()
+    def take_keys(self) -> set[Credential]:
+        """Return the keys that it was used by since this was last asked."""
+        keys, self._used_by = self._used_by, set()
+        return keys
 
 
 class SocketEar:
     """What one WebSocket tells."""
 
-    __slots__ = ("_down", "_profile", "_up", "_watch", "hears_down")
+    __slots__ = (
+        "_counts_bytes",
+        "_down",
+        "_profile",
+        "_up",
+        "_watch",
+        "credential",
+        "has_spoken",
+        "hears_down",
+    )
 
-    def __init__(self, watch: WorkspaceWatch, profile: IdeProfile) -> None:
+    def __init__(self, watch: WorkspaceWatch, profile: IdeProfile, credential: Credential | None) -> None:
         self._watch = watch
         self._profile = profile
+        self._counts_bytes = not profile.counts_frames_up
         self._up = FrameReader()
         self.hears_down = profile.busy_frames_down_per_minute is not None
         self._down = FrameReader() if self.hears_down else None
+        self.credential = credential
+        self.has_spoken = False
 
     def up(self, data: bytes) -> None:
+        self.has_spoken = True
+        if self._counts_bytes and self._up.is_one_tiny(data):
+            self._watch.bytes_up += len(data)
+            return
         for size, message in self._up.feed(data):
             if self._profile.counts_frames_up:
-                self._watch.used()
+                self._watch.used(self.credential)
             elif not is_its_own_doing(self._profile, message):
-                self._watch.note_bytes(size + _HEADER_BYTES)
+                self._watch.bytes_up += size + _HEADER_BYTES
 
     def down(self, data: bytes) -> None:
         if self._down is not None and (frames := len(self._down.feed(data))):
-            self._watch.note_printed(frames)
+            self.has_spoken = True
+            self._watch.frames_down += frames
 
     def closed(self) -> None:
-        """Nothing to do: a closed socket is no use."""
+        self._watch.closed(self)
 
 
 class Activity:
     """The watches of all workspaces that were visited here."""
 
-    def __init__(self, uses: Uses, *, clock: Clock, flush_s: float) -> None:
+    def __init__(self, uses: Uses, keys: Keys, *, clock: Clock, flush_s: float) -> None:
         self._uses = uses
+        self._keys = keys
         self._clock = clock
         self._flush_s = flush_s
         self._watches: dict[UUID, WorkspaceWatch] = {}
+        self._keys_in_use: set[Credential] = set()
+        self._keys_noted_at = clock.monotonic()
         self.time: DatabaseTime | None = None
 
     def watch(self, workspace: Workspace) -> WorkspaceWatch:
@@ -134,25 +186,44 @@ class Activity:
 
     async def flush(self, *, everything: bool = False) -> None:
         """Record what is due. What can't be recorded now is due again."""
+        try:
+            await self._record_uses(everything=everything)
+            await self._note_keys(everything=everything)
+        except StoreUnavailable as error:
+            log.warning("activity_not_recorded", reason=str(error))
+
+    async def _record_uses(self, *, everything: bool) -> None:
         now = self._clock.monotonic()
         due: dict[UUID, tuple[WorkspaceWatch, float]] = {}
         for workspace_id, watch in self._watches.items():
+            watch.judge()
             is_due = everything or now - watch.recorded_at >= watch.flush_s
             if watch.used_at > watch.recorded_at and is_due:
                 due[workspace_id] = (watch, watch.used_at)
         if not due or self.time is None:
             return
         accesses = {key: at for key, (_, used) in due.items() if (at := self.time.at(used)) is not None}
-        try:
-            await self._uses.touch(accesses)
-        except StoreUnavailable as error:
-            log.warning("activity_not_recorded", reason=str(error))
-            return
+        await self._uses.touch(accesses)
         for watch, used in due.values():
             watch.recorded_at = used
+
+    async def _note_keys(self, *, everything: bool) -> None:
+        for watch in self._watches.values():
+            self._keys_in_use |= watch.take_keys()
+        now = self._clock.monotonic()
+        if not self._keys_in_use or (now - self._keys_noted_at < _KEYS_S and not everything):
+            return
+        await self._keys.note_use(self._keys_in_use)
+        self._keys_in_use = set()
+        self._keys_noted_at = now
 
     def forget(self, workspace_id: UUID) -> None:
         """Let go of a workspace that nobody visits any more, unless a use of it is still to be recorded."""
         watch = self._watches.get(workspace_id)
         if watch is not None and watch.used_at <= watch.recorded_at:
             del self._watches[workspace_id]
+
+
+def _path(head: RequestHead) -> str:
+    """Return what follows /w/{id}."""
+    return head.target[_ID_END:].decode("ascii")

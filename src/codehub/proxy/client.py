@@ -3,16 +3,19 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import structlog
 
 from codehub.proxy.answers import bad_gateway, malformed, timed_out, unavailable
 from codehub.proxy.framing import Malformed
+from codehub.proxy.line import Line
 from codehub.proxy.pipes import Pipe, down, up
-from codehub.proxy.requests import Refused, RequestHead, Sender
+from codehub.proxy.reach import reached
+from codehub.proxy.requests import Refused, RequestHead, head_in
+from codehub.proxy.senders import Sender
 from codehub.proxy.targets import Answer, Ear, Target
-from codehub.proxy.upstream import Idle, UpstreamConnection
+from codehub.proxy.upstream import UpstreamConnection
 
 if TYPE_CHECKING:
     from codehub.ports.system import Task
@@ -25,7 +28,7 @@ _NO_HEAD = RequestHead()
 _HEAD, _GATE, _BODY, _RESPONSE, _TUNNEL, _LINGER = range(6)
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(Line):
     __slots__ = (
         "_buffer",
         "_closes",
@@ -35,24 +38,21 @@ class ClientConnection(asyncio.Protocol):
         "_lingered",
         "_part",
         "_raw",
-        "_reads",
         "_responds",
         "_sender",
         "_state",
         "_stuck",
         "_task",
-        "_transport",
         "_upstream",
         "deadline",
         "head",
         "request_id",
         "target",
-        "write",
     )
 
     def __init__(self, edge: "Edge") -> None:
+        super().__init__()
         self._edge = edge
-        self._transport: asyncio.Transport | None = None
         self._sender = Sender(b"")
         self._state = _HEAD
         self._buffer = b""
@@ -62,7 +62,6 @@ class ClientConnection(asyncio.Protocol):
         self._upstream: UpstreamConnection | None = None
         self._closes = False  # after this response
         self._responds = False  # something of this response was sent
-        self._reads = True
         self._lingered = 0
         self._ear: Ear | None = None
         self._held = False  # the upstream takes nothing more for now
@@ -71,10 +70,6 @@ class ClientConnection(asyncio.Protocol):
         self.head = RequestHead(edge.blocks)
         self.request_id = b""
         self.target: Target | None = None
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
     def expire(self) -> None:
         """Its time is up."""
@@ -94,8 +89,7 @@ class ClientConnection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self.write = self._transport.write
+        super().connection_made(transport)
         self._sender = self._edge.sender(transport.get_extra_info("peername"))
         self._edge.connections.add(self)
         self.deadline = self._edge.now + self._edge.limits.head_s_max
@@ -153,18 +147,14 @@ class ClientConnection(asyncio.Protocol):
 
     def _next(self, data: bytes) -> None:
         """Read the next head, if it is all there, and do as the gate says."""
-        limits = self._edge.limits
-        if data[0] in b"\r\n":  # an empty line after the last body (RFC 9112, 2.2)
-            data = data.lstrip(b"\r\n")
-        end = data.find(b"\r\n\r\n") + 4
-        if end < 4:  # noqa: PLR2004  # not found
-            self._wait_for_more(data)
-            return
-        if end > limits.head_bytes_max:
-            self._refuse(malformed(431, "the head is too large"))
-            return
         head = self.head
         try:
+            data, end = head_in(data, self._edge.limits.head_bytes_max)
+            if not end:
+                if data and not self._buffer:
+                    self.deadline = self._edge.now + self._edge.limits.head_s_max
+                self._buffer = data
+                return
             head.read(data[:end])
             stop = end if head.body.done else head.body.take(data, end)
         except Refused as refused:
@@ -188,17 +178,6 @@ class ClientConnection(asyncio.Protocol):
             self._state = _GATE
             self._task = self._edge.tasks.spawn(self._wait_for(word), name="gate")
 
-    def _wait_for_more(self, data: bytes) -> None:
-        limits = self._edge.limits
-        if len(data) > limits.head_bytes_max:
-            self._refuse(malformed(431, "the head is too large"))
-        elif data.count(b"\n") != data.count(b"\r\n") or b"\0" in data:
-            self._refuse(malformed(400, "a line that is not ended by CRLF"))
-        else:
-            if data and not self._buffer:
-                self.deadline = self._edge.now + limits.head_s_max
-            self._buffer = data
-
     async def _wait_for(self, word: Awaitable[Target | Answer]) -> None:
         try:
             answer = await word
@@ -214,56 +193,30 @@ class ClientConnection(asyncio.Protocol):
     def _go(self, target: Target) -> None:
         head = self.head
         self.target = target
-        prefix = target.prefix
-        path, lines = head.target, head.block.to_api
-        if prefix is not None:
-            lines = head.block.to_workspace
-            if target.strips:
-                path = path[len(prefix) :]
-            if target.watch is not None:
-                target.watch.requested(head)
-        self._raw = head.to_upstream(path, lines, target.mounted, self._sender, self.request_id)
+        if target.watch is not None:
+            target.watch.requested(head)
+        self._raw = target.asked(head, self._sender, self.request_id)
         idle = target.idle
         if idle is None:
             idle = target.idle = self._edge.pool.idle(target.upstream)
-        if idle and head.is_repeatable:
-            while idle:
-                upstream = idle.pop()
-                if upstream.is_open:
-                    self._send(upstream)
-                    return
+        while idle and head.is_repeatable:
+            upstream = idle.pop()
+            if upstream.is_open:
+                self._send(upstream)
+                return
         self._state = _GATE
-        self._task = self._edge.tasks.spawn(self._connect(target, idle), name="connect")
+        self._task = self._edge.tasks.spawn(self._connect(target), name="connect")
 
-    async def _connect(self, target: Target, idle: Idle) -> None:
-        try:
-            upstream = await self._connected(target, idle)
-        except Exception:
-            log.exception("connect_failed")
-            upstream = bad_gateway("The workspace can't be reached.")
+    async def _connect(self, target: Target) -> None:
+        self.target, upstream = await reached(self._edge, self.head, target)
         self._task = None
         if isinstance(upstream, Answer):
             self._answer(upstream)
         else:
             self._send(upstream)
 
-    async def _connected(self, target: Target, idle: Idle) -> UpstreamConnection | Answer:
-        """Connect; what can't be reached is looked for once more, for it may have moved."""
-        pool = self._edge.pool
-        try:
-            return await pool.connect(target.upstream, idle)
-        except OSError:
-            found = await self._edge.gate.find_again(self.head, target)
-        if isinstance(found, Answer):
-            return found
-        self.target = found
-        try:
-            return await pool.connect(found.upstream, pool.idle(found.upstream))
-        except OSError:
-            return bad_gateway("It is said to run, but nothing answers where it should.")
-
     def _send(self, upstream: UpstreamConnection) -> None:
-        if self._transport is None or self._transport.is_closing():
+        if self._is_over:
             upstream.close()
             return
         self._upstream = upstream
@@ -330,8 +283,7 @@ class ClientConnection(asyncio.Protocol):
             self.abort()
         elif may_retry and self.head.is_repeatable and self.target is not None:
             self._state = _GATE
-            idle = self._edge.pool.idle(self.target.upstream)
-            self._task = self._edge.tasks.spawn(self._connect(self.target, idle), name="connect")
+            self._task = self._edge.tasks.spawn(self._connect(self.target), name="connect")
         else:
             self._answer(bad_gateway("It closed the connection without an answer."))
 
@@ -375,24 +327,22 @@ class ClientConnection(asyncio.Protocol):
         return going_down
 
     def tunnel_eof(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write_eof()
+        self._half_close()
 
     def tunnel_closed(self) -> None:
         self._upstream = None
         self._state = _LINGER
-        if self._transport is not None:
-            self._transport.close()
+        self._close()
 
     # Answers of our own, and endings.
 
     def _answer(self, answer: Answer) -> None:
-        if self._transport is None or self._transport.is_closing():
+        if self._is_over:
             return
-        closes = self._closes or answer.closes or not self.head.body.done
-        self._closes = closes
+        self._closes = self._closes or answer.closes or not self.head.body.done
         self._responds = True
-        self.write(answer.to_client(self.request_id, to_head=self.head.method == b"HEAD", closes=closes))
+        to_head = self.head.method == b"HEAD"
+        self.write(answer.to_client(self.request_id, to_head=to_head, closes=self._closes))
         self._end_exchange()
 
     def _refuse(self, answer: Answer) -> None:
@@ -409,11 +359,9 @@ class ClientConnection(asyncio.Protocol):
         self.target = None
         self._raw = b""
         if self._closes:
-            is_all_read = self.head.body.done and not self._buffer and self._reads
-            if is_all_read:
+            if self.head.body.done and not self._buffer and self._reads:
                 self._state = _LINGER
-                if self._transport is not None:
-                    self._transport.close()
+                self._close()
             else:
                 self._begin_lingering()
             return
@@ -434,10 +382,8 @@ class ClientConnection(asyncio.Protocol):
         self._state = _LINGER
         self._buffer = b""
         self.deadline = self._edge.now + self._edge.limits.linger_s_max
-        assert self._transport is not None
-        if not self._transport.is_closing():
-            self._transport.write_eof()
-            self._resume_reading()
+        self._half_close()
+        self._resume_reading()
 
     def _patience(self) -> float:
         """Return until when a client may be silent."""
@@ -451,13 +397,3 @@ class ClientConnection(asyncio.Protocol):
         self._held = False
         if upstream is not None:
             upstream.close()
-
-    def _pause_reading(self) -> None:
-        if self._reads and self._transport is not None and not self._transport.is_closing():
-            self._reads = False
-            self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if not self._reads and self._transport is not None and not self._transport.is_closing():
-            self._reads = True
-            self._transport.resume_reading()

@@ -3,6 +3,8 @@
 _CONTROL = 0x08
 _MASKED = 0x80
 _SHORT = 1_024
+_TINY = 100
+_MASKED_HEADER = 6
 
 # Its payload's size, and the payload itself; of a long frame nothing is kept.
 Frame = tuple[int, bytes]
@@ -17,8 +19,19 @@ class FrameReader:
         self._rest = b""
         self._skip = 0
 
+    def is_one_tiny(self, data: bytes) -> bool:
+        """Whether this is one whole masked data frame, too short to be worth reading: a key, an acknowledgement. Most are."""
+        size = len(data)
+        return (
+            _MASKED_HEADER < size <= _MASKED_HEADER + _TINY
+            and data[1] == _MASKED | (size - _MASKED_HEADER)
+            and not (data[0] & _CONTROL or self._skip or self._rest)
+        )
+
     def feed(self, data: bytes) -> list[Frame]:
         """Return the data frames (text, binary, continuation) in these bytes: short ones when they end, long ones when they begin."""
+        if not (self._skip or self._rest) and (whole := _one_whole(data)) is not None:
+            return whole
         found: list[Frame] = []
         data = self._rest + data if self._rest else data
         position, end = 0, len(data)
@@ -44,6 +57,20 @@ class FrameReader:
             self._skip = size
         self._rest = data[position:]
         return found
+
+
+def _one_whole(data: bytes) -> list[Frame] | None:
+    """Read bytes that are one short frame from end to end, as most are; None if they are not."""
+    if len(data) < _MASKED_HEADER:
+        return None
+    size, start = data[1] & 0x7F, 2
+    if size == 126:  # noqa: PLR2004  # two bytes follow
+        size, start = (data[2] << 8) | data[3], 4
+    if data[1] & _MASKED:
+        start += 4
+    if size > _SHORT or len(data) != start + size:
+        return None
+    return [] if data[0] & _CONTROL else [(size, _unmasked(data, start, data[start:]))]
 
 
 def _unmasked(header: bytes, size: int, payload: bytes) -> bytes:

@@ -46,7 +46,9 @@ from codehub.service.workspaces import By, WorkspaceService
 
 log = structlog.get_logger()
 
-_WORKSPACE_PATH = re.compile(rb"/w/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(/[^?]*)?(\?.*)?")
+_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_WORKSPACE_ID = re.compile(_ID)
+_WORKSPACE_PATH = re.compile(rb"/w/(%b)(/[^?]*)?(\?.*)?" % _ID.encode())
 _ID_END = 39
 _ACTIONS = b"/" + ACTIONS.encode() + b"/"
 _FOLLOW_S_MAX = 20.0
@@ -293,7 +295,7 @@ class WorkspaceGate:
         if isinstance(outcome := after_wake(ruled.ruling), AtLimit):
             return limit_page(place.workspace, outcome.refused, language)
         then = parse_qs(query.removeprefix("?")).get("then", [""])[0]
-        back = UUID(then) if re.fullmatch(r"[0-9a-f-]{36}", then) else workspace_id
+        back = then if _WORKSPACE_ID.fullmatch(then) else workspace_id
         return redirect(303, f"/w/{back}/")
 
 

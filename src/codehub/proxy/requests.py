@@ -18,7 +18,7 @@ SESSION_COOKIE = b"codehub_session"
 _OUR_COOKIES = b"codehub_"
 _TOKEN = re.compile(rb"(?<![A-Za-z0-9])cht_[A-Za-z0-9_-]{8,}")
 
-_HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})|%00")
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
@@ -98,44 +98,17 @@ class Refused(Exception):
         self.status = status
 
 
-class Sender:
-    """Who is at the other end of a connection, and whether what it says of others counts."""
-
-    __slots__ = ("_address", "_by_host", "_is_trusted", "_proto")
-
-    def __init__(self, address: bytes, *, proto: bytes = b"http", is_trusted: bool = False) -> None:
-        self._address = address
-        self._proto = proto
-        self._is_trusted = is_trusted
-        self._by_host: tuple[bytes, bytes] = (b"", b"")
-
-    def lines(self, block: "HeaderBlock") -> bytes:
-        """Return what the next server is told of it."""
-        if self._is_trusted:
-            return self._as_told(block)
-        host, made = self._by_host
-        if host != block.host:
-            made = _forwarded(self._address, block.host, self._proto)
-            self._by_host = (block.host, made)
-        return made
-
-    def _as_told(self, block: "HeaderBlock") -> bytes:
-        address, proto, host = self._address, self._proto, block.host
-        if before := block.fields.get(b"x-forwarded-for"):
-            address = before + b", " + address
-        if (given := block.fields.get(b"x-forwarded-proto")) in (b"http", b"https"):
-            proto = given
-        if (named := block.fields.get(b"x-forwarded-host")) and _HOST.fullmatch(named):
-            host = named
-        return _forwarded(address, host, proto)
-
-
-def _forwarded(address: bytes, host: bytes, proto: bytes) -> bytes:
-    return b"X-Forwarded-For: %b\r\nX-Forwarded-Host: %b\r\nX-Forwarded-Proto: %b\r\n" % (
-        address,
-        host,
-        proto,
-    )
+def head_in(data: bytes, bytes_max: int) -> tuple[bytes, int]:
+    """Return the bytes from a head's first on, and where it ends; 0 if it is not all there. Raises Refused."""
+    if data[0] in b"\r\n":  # an empty line after the last body (RFC 9112, 2.2)
+        data = data.lstrip(b"\r\n")
+    found = data.find(_END)
+    end = 0 if found < 0 else found + len(_END)
+    if (end or len(data)) > bytes_max:
+        raise Refused(431, "the head is too large")
+    if not end and (data.count(b"\n") != data.count(b"\r\n") or b"\0" in data):
+        raise Refused(400, "a line that is not ended by CRLF")
+    return data, end
 
 
 class HeaderBlock:
@@ -201,7 +174,9 @@ class HeaderBlock:
         lower = name.lower()
         ends_here = _KINDS.get(lower)
         if ends_here is None:
-            self._lines += (name, value)
+            # Servers that grew up with CGI read X_Forwarded_For as X-Forwarded-For.
+            if b"_" not in lower or lower.replace(b"_", b"-") not in _ENDS_HERE:
+                self._lines += (name, value)
             return
         known = self.fields.get(lower)
         if known is not None:
@@ -216,7 +191,7 @@ class HeaderBlock:
         host = self.fields.get(b"host")
         if host is None and self.is_http_1_0:
             return b"localhost"
-        if host is None or not _HOST.fullmatch(host):
+        if host is None or not HOST.fullmatch(host):
             raise Refused(400, "no Host")
         return host
 
@@ -371,11 +346,10 @@ class RequestHead:
         """Whether it may be sent again when a pooled connection turns out to be dead."""
         return self.body is NO_BODY and self.method in _REPEATABLE_METHODS and self.upgrade is None
 
-    def to_upstream(
-        self, path: bytes, lines: bytes, prefix: bytes, sender: Sender, request_id: bytes
-    ) -> bytes:
-        """Return the head as the next server is given it. `lines` are the block's for it, `prefix` says where it is mounted."""
-        said = sender.lines(self.block)
+    def to_upstream(self, path: bytes, lines: bytes, prefix: bytes, said: bytes, request_id: bytes) -> bytes:
+        """Return the head as the next server is given it.
+
+        `lines` are the block's for it, `prefix` says where it is mounted, `said` who asks."""
         if self.upgrade is not None:
             prefix += b"Connection: Upgrade\r\nUpgrade: %b\r\n" % self.upgrade
         return b"".join(
@@ -403,11 +377,13 @@ def _check_path(path: bytes) -> None:
 
 
 def _foreign_cookies(cookie: bytes) -> bytes:
-    """Return the cookies that are not ours, as they came."""
-    if _OUR_COOKIES not in cookie.lower():
+    """Return the cookies that are not ours and hold no token of ours, as they came."""
+    if _OUR_COOKIES not in cookie.lower() and not _TOKEN.search(cookie):
         return cookie
-    kept = [pair.strip() for pair in cookie.split(b";") if not pair.strip().lower().startswith(_OUR_COOKIES)]
-    return b"; ".join(kept)
+    pairs = (pair.strip() for pair in cookie.split(b";"))
+    return b"; ".join(
+        pair for pair in pairs if not pair.lower().startswith(_OUR_COOKIES) and not _TOKEN.search(pair)
+    )
 
 
 _NO_BLOCK = HeaderBlock(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n", is_http_1_0=False)

@@ -16,11 +16,12 @@ _HOP_BY_HOP = frozenset(
 # What a workspace would say for the whole site, which it shares.
 _OURS = frozenset(
     {b"clear-site-data", b"service-worker-allowed", b"strict-transport-security", b"x-codehub-page"}
-    | {b"alt-svc", b"public-key-pins", b"x-request-id"}
+    | {b"alt-svc", b"public-key-pins", b"x-request-id", b"accept-ch", b"expect-ct", b"nel", b"report-to"}
 )
 _LOOKED_AT = frozenset({b"set-cookie", b"location"})
 _KINDS = dict.fromkeys(_HOP_BY_HOP, 0) | dict.fromkeys(_OURS | _LOOKED_AT, 1)
 _NO_BODY = frozenset({204, 304})
+_OTHER_HOST = re.compile(rb"[/\\]\t*[/\\]")
 
 
 class ResponseHead:
@@ -83,8 +84,9 @@ class ResponseHead:
         elif kind is None or self._prefix is None:
             self._lines += (name, b": ", value, b"\r\n")
         elif lower == b"set-cookie":
-            if not value.strip().lower().startswith(_OUR_COOKIES):
-                self._lines += (name, b": ", value, b"\r\n")
+            # Of a cookie without a name a browser sends the value alone, which may look like another cookie.
+            if not value.lstrip(b" \t=").lower().startswith(_OUR_COOKIES):
+                self._lines += (name, b": ", _kept_cookie(value, self._prefix), b"\r\n")
         elif lower == b"location":
             self._lines += (name, b": ", self._mounted(value), b"\r\n")
         elif lower == b"service-worker-allowed":
@@ -128,11 +130,11 @@ class ResponseHead:
         return (None if length is None else int(length)), False
 
     def _mounted(self, location: bytes) -> bytes:
-        """Bring a path of the workspace's own back under where it is mounted."""
+        """Bring a path of the workspace's own back under where it is mounted, and what a browser would take for another host too."""
         assert self._prefix is not None
-        is_its_own = location.startswith(b"/") and not location.startswith(
-            (b"//", b"/\\", self._prefix + b"/")
-        )
+        if _OTHER_HOST.match(location):
+            return self._prefix + (b"" if location.startswith(b"/") else b"/") + location
+        is_its_own = location.startswith(b"/") and not location.startswith(self._prefix + b"/")
         return self._prefix + location if self._strips and is_its_own else location
 
     def _end_nominated(self, named: bytes) -> None:
@@ -147,3 +149,16 @@ class ResponseHead:
                 kept += line if line[0].lower() not in nominated else ()
                 line = []
         self._lines = kept
+
+
+def _kept_cookie(cookie: bytes, prefix: bytes) -> bytes:
+    """Return a workspace's cookie as one that is sent to it alone: below its mount, and to this very host."""
+    first, *attributes = (part.strip() for part in cookie.split(b";"))
+    kept = [first]
+    for attribute in attributes:
+        name, _, value = (part.strip() for part in attribute.partition(b"="))
+        if name.lower() == b"domain":
+            continue
+        is_outside = value.startswith(b"/") and value != prefix and not value.startswith(prefix + b"/")
+        kept.append(b"Path=" + prefix + value if name.lower() == b"path" and is_outside else attribute)
+    return b"; ".join(kept)

@@ -10,6 +10,7 @@ from codehub.proxy.requests import RequestHead
 
 if TYPE_CHECKING:
     from codehub.proxy.responses import ResponseHead
+    from codehub.proxy.senders import Sender
     from codehub.proxy.upstream import Idle
 
 
@@ -57,6 +58,14 @@ class Target:
         self.idle: Idle | None = None
         self.heads: dict[bytes, ResponseHead] = {}
         """The heads that it answered with lately, as they were read."""
+
+    def asked(self, head: RequestHead, sender: "Sender", request_id: bytes) -> bytes:
+        """Return a request's head as this server is given it: a workspace without what says who asks, and without its prefix if it wants that."""
+        said = sender.lines(head.block)
+        if self.prefix is None:
+            return head.to_upstream(head.target, head.block.to_api, self.mounted, said, request_id)
+        path = head.target[len(self.prefix) :] if self.strips else head.target
+        return head.to_upstream(path, head.block.to_workspace, self.mounted, said, request_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ _CONNECT_S_MAX = 5.0
 _HEAD_BYTES_MAX = 65_536
 _JOIN_BYTES_MAX = 16_384
 _HEADS_MAX = 64
+_REMEMBERED_BYTES_MAX = 4096
 _WAITS, _HEAD, _BODY, _TUNNEL = range(4)
 
 
@@ -40,8 +41,9 @@ class Pool:
             idle = self._idle[upstream] = Idle()
         return idle
 
-    async def connect(self, upstream: Upstream, idle: Idle) -> "UpstreamConnection":
+    async def connect(self, upstream: Upstream) -> "UpstreamConnection":
         """Return a new connection. Raises OSError, TimeoutError included."""
+        idle = self.idle(upstream)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT_S_MAX):
             if isinstance(upstream, TcpUpstream):
@@ -265,7 +267,8 @@ class UpstreamConnection(asyncio.Protocol):
 
 def _read_new(target: "Target", raw: bytes) -> ResponseHead:
     head = ResponseHead(raw, target.prefix, strips=target.strips)
-    if len(target.heads) >= _HEADS_MAX:
-        target.heads.clear()
-    target.heads[raw] = head
+    if len(raw) <= _REMEMBERED_BYTES_MAX:  # a workspace chooses them, and every way into it remembers its own
+        if len(target.heads) >= _HEADS_MAX:
+            target.heads.clear()
+        target.heads[raw] = head
     return head

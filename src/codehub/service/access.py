@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from codehub.core.access import Person, Role, Scope, User, login_throttles
+from codehub.core.access import SESSION_LASTS, Person, Role, Scope, User, login_throttles
 from codehub.ports.access import AccessStore, Amendment, Token
 from codehub.ports.hints import Hints
 from codehub.ports.passwords import Passwords
@@ -18,7 +18,6 @@ from codehub.ports.system import Identity, Randomness
 
 SESSION_COOKIE = "codehub_session"
 TOKEN_PREFIX = "cht_"  # noqa: S105  # how a token begins, not one
-_SESSION = timedelta(days=14)
 _KEY_LENGTH_MAX = 256
 
 
@@ -68,7 +67,7 @@ class AccessService:
             return await self._store.token(sha256(bearer))
         if not cookie or len(cookie) > _KEY_LENGTH_MAX:
             return None
-        return await self._store.session(sha256(cookie), lasts=_SESSION)
+        return await self._store.session(sha256(cookie), lasts=SESSION_LASTS)
 
     async def owner_of(self, workspace_id: UUID) -> UUID | None:
         """Return who owns a workspace; None for one that is not there, or deleted."""
@@ -89,7 +88,7 @@ class AccessService:
         if found is None or not is_right or found.user.disabled:
             return WrongPassword()
         word = self._randomness.token()
-        await self._store.open_session(sha256(word), found.user.id, lasts=_SESSION)
+        await self._store.open_session(sha256(word), found.user.id, lasts=SESSION_LASTS)
         await self._store.forgive(list(throttles))
         return SignedIn(word, found.user)
 

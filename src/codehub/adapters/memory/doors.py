@@ -11,6 +11,7 @@ class MemoryDoorkeeper:
     def __init__(self, *, faults: Faults = no_faults) -> None:
         self._faults = faults
         self._people: dict[Credential, Visitor] = {}
+        self.in_use: set[Credential] = set()
 
     def let_in(self, credential: Credential, person: Visitor) -> None:
         self._people[credential] = person
@@ -21,3 +22,7 @@ class MemoryDoorkeeper:
     async def people(self, credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
         await self._faults("doorkeeper.people")
         return {one: self._people[one] for one in credentials if one in self._people}
+
+    async def note_use(self, credentials: Collection[Credential]) -> None:
+        await self._faults("doorkeeper.note_use")
+        self.in_use.update(credentials)

@@ -50,6 +50,16 @@ SELECT 'token', t.token_sha256, u.id, u.username, t.scope
 FROM api_tokens t JOIN users u ON u.id = t.user_id
 WHERE t.token_sha256 = ANY ($2::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()) AND NOT u.disabled;
 
+-- name: note_uses
+-- Sessions ($1) and tokens ($2) that are in use through the proxy: what was noted within the last hour is not written again.
+WITH prolonged AS (
+    UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + $3::interval
+    WHERE id_sha256 = ANY ($1::bytea[]) AND last_seen_at < now() - interval '1 hour' AND expires_at > clock_timestamp()
+)
+UPDATE api_tokens SET last_used_at = clock_timestamp()
+WHERE token_sha256 = ANY ($2::bytea[]) AND coalesce(last_used_at < now() - interval '1 hour', true)
+  AND coalesce(expires_at > clock_timestamp(), true);
+
 -- name: add_token
 INSERT INTO api_tokens (id, user_id, name, token_sha256, scope, expires_at)
 VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::interval)

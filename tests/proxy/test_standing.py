@@ -1,0 +1,228 @@
+"""What is known of people and places is kept current: what is open ends when it may no longer be, and stays when it may."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from tests.support.edge import Talk, server, until
+from tests.support.hub import ANN, BOBS, COOKIE, ORIGIN, SESSION, WRITES, Hub, hub
+from tests.support.workspaces import OWNER_ID
+
+from codehub.core.operations import DesiredState, Phase
+from codehub.core.visit import Visitor
+from codehub.core.workspace import Workspace
+from codehub.ports.doors import Credential
+from codehub.ports.store import Loaded, StoreUnavailable
+from codehub.proxy import directory
+from codehub.service.workspaces import By
+
+BY = By("ann", "test")
+UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
+
+
+async def switch(talk: Talk) -> None:
+    """An IDE whose every request becomes a tunnel."""
+    await talk.head()
+    await talk.send(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+    await talk.rest()
+
+
+async def tunnel(made: Hub, row: Workspace) -> Talk:
+    talk = await made.connect()
+    lines = ("Host: hub.test", COOKIE, f"Origin: {ORIGIN}", "Connection: Upgrade", "Upgrade: websocket")
+    await talk.send("\r\n".join((f"GET /w/{row.id}/ws HTTP/1.1", *lines, "", "")).encode())
+    assert (await talk.head()).startswith(b"HTTP/1.1 101 ")
+    return talk
+
+
+async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        talk = await tunnel(made, row)
+        made.doorkeeper.turn_out(SESSION)
+        async with asyncio.timeout(2):
+            assert await talk.is_closed()
+        await talk.close()
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "anybody"])
+async def test_a_hint_about_people_ends_what_they_have_open_before_the_next_round(
+    is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        talk = await tunnel(made, row)
+        monkeypatch.setattr(directory, "_ROUND_S", 3600.0)
+        await until(lambda: made.directory._round_at > made.directory._clock.monotonic() + 60)
+        made.doorkeeper.turn_out(SESSION)
+        if is_named:
+            await made.people_hints.send({OWNER_ID})
+        else:
+            made.people_hints.lose_connections()
+        async with asyncio.timeout(2):
+            assert await talk.is_closed()
+        await talk.close()
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
+
+
+async def test_hints_however_many_put_no_round_off() -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        talk = await tunnel(made, row)
+        made.doorkeeper.turn_out(SESSION)
+        async with asyncio.timeout(3):
+            while not talk.reader.at_eof():
+                await made.store._hints.send({row.id})
+                await asyncio.sleep(0.01)
+        await talk.close()
+
+
+@pytest.mark.parametrize("how", ["stop", "delete"])
+async def test_a_stop_or_a_deletion_closes_open_connections_within_two_seconds(how: str) -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        talk = await tunnel(made, row)
+        if how == "stop":
+            await made.service.set_wish(row.id, DesiredState.STANDBY, BY)
+        else:
+            await made.service.delete(row.id, BY)
+        async with asyncio.timeout(2):
+            assert await talk.is_closed()
+        await talk.close()
+
+
+async def test_what_others_do_leaves_an_open_connection_alone() -> None:
+    async with hub(switch) as made:
+        row, other = await made.workspace(), await made.workspace(name="other")
+        talk = await tunnel(made, row)
+        made.doorkeeper.turn_out(BOBS)
+        await made.service.set_wish(other.id, DesiredState.STANDBY, BY)
+        await made.arrives(other.id, Phase.STANDBY)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.5):
+                await talk.reader.read(1)
+        await talk.close()
+
+
+async def test_the_database_is_not_asked_per_request() -> None:
+    asked = 0
+
+    async with hub() as made:
+        row = await made.workspace()
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+        people, look = made.doorkeeper.people, made.store.load
+
+        async def counted_people(credentials: object) -> object:
+            nonlocal asked
+            asked += 1
+            return await people(credentials)  # type: ignore[arg-type]
+
+        async def counted_look(ids: object) -> object:
+            nonlocal asked
+            asked += 1
+            return await look(ids)  # type: ignore[arg-type]
+
+        made.doorkeeper.people = counted_people  # type: ignore[assignment]
+        made.store.load = counted_look  # type: ignore[assignment]
+        talk = await made.connect()
+        for _ in range(500):
+            await talk.send(f"GET /w/{row.id}/ HTTP/1.1\r\nHost: hub.test\r\n{COOKIE}\r\n\r\n".encode())
+            await talk.head()
+            await talk.exactly(14)
+        await talk.close()
+        assert asked < 50
+
+
+async def test_an_instance_that_moved_is_found_at_its_new_address() -> None:
+    async with hub() as made, server(switch) as elsewhere:
+        row = await made.workspace()
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+        async with server(switch) as dead:
+            made.instances.served_by = dead.upstream
+            place = await made.directory.place(row.id)
+            assert place is not None
+            await made.directory.find_again(place)
+        made.instances.served_by = elsewhere.upstream
+        talk = await tunnel(made, row)
+        await talk.close()
+        assert elsewhere.received
+
+
+async def test_an_outage_of_the_database_lets_in_who_is_known() -> None:
+    async with hub() as made:
+        row = await made.workspace()
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+
+        async def down(*_: object) -> object:
+            raise StoreUnavailable("down")
+
+        made.doorkeeper.people = down  # type: ignore[assignment]
+        made.store.load = down  # type: ignore[assignment]
+        await asyncio.sleep(1.2)
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+        status, head, _ = await made.ask(f"/w/{row.id}/", "Cookie: codehub_session=unknown")
+        assert (status, "Retry-After" in head) == (503, True)
+
+
+async def test_a_person_whose_rights_shrink_is_turned_out() -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        token = Credential("session", b"anns-session")
+        talk = await tunnel(made, row)
+        made.doorkeeper.let_in(token, replace(ANN, may_write=False))
+        async with asyncio.timeout(2):
+            assert await talk.is_closed()
+        await talk.close()
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 403
+
+
+async def test_who_comes_while_the_round_asks_for_others_stays() -> None:
+    async with hub(switch) as made:
+        row = await made.workspace()
+        first = await tunnel(made, row)
+        people, asked, go_on = made.doorkeeper.people, asyncio.Event(), asyncio.Event()
+
+        async def slow(credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
+            if WRITES in credentials:
+                return await people(credentials)
+            found = await people(credentials)
+            asked.set()
+            await go_on.wait()
+            return found
+
+        made.doorkeeper.people = slow  # type: ignore[method-assign]
+        await asked.wait()
+        second = await made.connect()
+        lines = ("Host: hub.test", f"Authorization: Bearer {WRITES.secret.decode()}", *UPGRADE)
+        await second.send("\r\n".join((f"GET /w/{row.id}/ws HTTP/1.1", *lines, "", "")).encode())
+        assert (await second.head()).startswith(b"HTTP/1.1 101 ")
+        go_on.set()
+        for talk in (first, second):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1.3):
+                    await talk.reader.read(1)
+            await talk.close()
+
+
+async def test_a_visitor_who_leaves_while_it_is_looked_for_takes_nobody_along() -> None:
+    async with hub() as made:
+        row = await made.workspace()
+        load, asked, go_on = made.store.load, asyncio.Event(), asyncio.Event()
+
+        async def slow(ids: Sequence[UUID]) -> Loaded:
+            asked.set()
+            await go_on.wait()
+            return await load(ids)
+
+        made.store.load = slow  # type: ignore[method-assign,assignment]
+        leaves = await made.connect()
+        await leaves.send(f"GET /w/{row.id}/ HTTP/1.1\r\nHost: hub.test\r\n{COOKIE}\r\n\r\n".encode())
+        await asked.wait()
+        stays = asyncio.create_task(made.ask(f"/w/{row.id}/x", COOKIE))
+        leaves.reset()
+        await until(lambda: len(made.edge.connections) == 1)
+        go_on.set()
+        assert (await stays)[0] == 200

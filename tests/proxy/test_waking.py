@@ -1,0 +1,183 @@
+"""Waking takes intent: who wakes a workspace by visiting it, who does not, and the pages on the way (security.md 6)."""
+
+import asyncio
+
+import pytest
+from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, hub
+
+from codehub.core.limits import Limits
+from codehub.core.operations import DesiredState, Phase
+from codehub.proxy.gate import GateRules
+
+UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
+BROWSER = "User-Agent: Mozilla/5.0"
+
+
+async def test_a_navigation_wakes_and_the_page_leads_in() -> None:
+    async with hub(boot_s=0.3) as made:
+        row = await made.workspace(Phase.STANDBY)
+        status, head, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
+        assert status == 202
+        assert "X-Codehub-Page: waking\r\n" in head
+        assert '<meta http-equiv="refresh"' in page
+        assert "demo is waking up" in page
+        await made.arrives(row.id, Phase.RUNNING)
+        async with asyncio.timeout(5):
+            while (await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION))[0] != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+
+async def test_the_waking_page_is_told_when_it_may_enter() -> None:
+    async with hub(boot_s=0.3) as made:
+        row = await made.workspace(Phase.STANDBY)
+        await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
+        version, moves, body = "", True, ""
+        async with asyncio.timeout(5):
+            while moves:
+                status, _, body = await made.ask(f"/w/{row.id}/_codehub/progress?seen={version}", COOKIE)
+                assert status == 200
+                moves = '"moves": true' in body
+                version = body.split('"version": ')[1].split(",")[0]
+        assert '"phase": "RUNNING"' in body
+        assert (await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION))[0] == 200
+
+
+async def test_a_program_waits_and_is_served() -> None:
+    async with hub(boot_s=0.3) as made:
+        row = await made.workspace(Phase.STANDBY)
+        status, _, body = await made.ask(f"/w/{row.id}/x", COOKIE, "User-Agent: curl/8")
+        assert (status, body) == (200, "GET /x HTTP/1.1")
+
+
+async def test_a_program_is_told_to_come_back_when_it_takes_too_long() -> None:
+    async with hub(boot_s=60, rules=GateRules(frozenset({ORIGIN}), wake_wait_s=0.3)) as made:
+        row = await made.workspace(Phase.STANDBY)
+        status, head, _ = await made.ask(f"/w/{row.id}/x", COOKIE)
+        assert status == 503
+        assert "Retry-After: 5\r\n" in head
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (*UPGRADE, BROWSER),
+        UPGRADE,
+        (BROWSER, "Accept: */*"),
+        (BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin"),
+        (*NAVIGATION, "Sec-Purpose: prefetch"),
+        ("Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"),
+    ],
+)
+async def test_a_forgotten_tab_never_wakes(lines: tuple[str, ...]) -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.STANDBY)
+        status, head, _ = await made.ask(f"/w/{row.id}/", COOKIE, *lines)
+        assert status == 503
+        assert "Retry-After: 5\r\n" in head
+        assert (await made.store.get(row.id)).spec.desired_state is DesiredState.STANDBY
+
+
+async def test_a_stranger_never_wakes() -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.STANDBY)
+        assert (await made.ask(f"/w/{row.id}/", *NAVIGATION))[0] == 303
+        assert (await made.ask(f"/w/{row.id}/", "Cookie: codehub_session=bobs-session"))[0] == 403
+        assert (await made.store.get(row.id)).spec.desired_state is DesiredState.STANDBY
+
+
+async def test_a_hundred_visits_at_once_cause_one_start_and_all_are_served() -> None:
+    async with hub(boot_s=0.3) as made:
+        row = await made.workspace(Phase.STANDBY)
+        answers = await asyncio.gather(
+            *(made.ask(f"/w/{row.id}/{number}", COOKIE, "User-Agent: curl/8") for number in range(100))
+        )
+        assert [body for _, _, body in answers] == [f"GET /{number} HTTP/1.1" for number in range(100)]
+        events = await made.store.history(row.id, limit=100)
+        assert sum(one.event.kind == "operation" and one.event.after == "STARTING" for one in events) == 1
+
+
+@pytest.mark.parametrize("phase", [Phase.ARCHIVED, Phase.PENDING])
+async def test_what_needs_a_persons_word_has_a_page_with_a_button(phase: Phase) -> None:
+    async with hub() as made:
+        row = await made.workspace(phase)
+        path = f"/w/{row.id}/"
+        status, head, page = await made.ask(path, COOKIE, *NAVIGATION)
+        assert status == 502
+        assert f"X-Codehub-Page: {phase.lower()}\r\n" in head
+        assert f'action="{path}_codehub/start"' in page
+        status, _, body = await made.ask(path, COOKIE)
+        assert (status, '"code": "UPSTREAM_UNAVAILABLE"' in body) == (502, True)
+        status, head, _ = await made.ask(
+            f"{path}_codehub/start", COOKIE, f"Origin: {ORIGIN}", "Content-Length: 0", method="POST"
+        )
+        assert status == 303
+        assert f"Location: {path}\r\n" in head
+        await made.arrives(row.id, Phase.RUNNING)
+
+
+async def test_buttons_are_not_for_other_sites_strangers_or_mere_looks() -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.PENDING)
+        path = f"/w/{row.id}/_codehub/start"
+        assert (await made.ask(path, COOKIE, "Origin: http://evil.test", method="POST"))[0] == 403
+        assert (await made.ask(path, COOKIE, "Sec-Fetch-Site: cross-site", method="POST"))[0] == 403
+        assert (await made.ask(path, "Cookie: codehub_session=bobs-session", method="POST"))[0] == 403
+        assert (await made.ask(path, method="POST"))[0] == 401
+        assert (await made.ask(path, COOKIE))[0] == 404
+        assert (await made.store.get(row.id)).spec.desired_state is DesiredState.PENDING
+
+
+@pytest.mark.parametrize("then", ["-" * 36, "//evil.test", "0" * 36, "%0d%0a"])
+async def test_a_button_leads_back_to_a_workspace_and_nowhere_else(then: str) -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.STANDBY)
+        path = f"/w/{row.id}/_codehub/start?then={then}"
+        status, head, _ = await made.ask(path, COOKIE, f"Origin: {ORIGIN}", method="POST")
+        assert status == 303
+        assert f"Location: /w/{row.id}/\r\n" in head
+
+
+async def test_a_visit_restores_where_the_settings_say_so() -> None:
+    async with hub(rules=GateRules(frozenset({ORIGIN}), wake_archived=True)) as made:
+        row = await made.workspace(Phase.ARCHIVED)
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+
+
+async def test_at_the_limit_the_page_lists_what_runs_and_stopping_one_leads_in() -> None:
+    async with hub(limits=Limits(per_user=1, total=5)) as made:
+        other = await made.workspace(Phase.RUNNING, "other <b>")
+        row = await made.workspace(Phase.STANDBY)
+        status, head, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
+        assert status == 429
+        assert "X-Codehub-Page: limit\r\n" in head
+        assert "Stop other &lt;b&gt;" in page
+        stop = f"/w/{other.id}/_codehub/stop?then={row.id}"
+        assert f'action="{stop}"' in page
+        status, _, body = await made.ask(f"/w/{row.id}/", COOKIE)
+        assert (status, '"LIMIT_EXCEEDED"' in body, str(other.id) in body) == (429, True, True)
+        status, head, _ = await made.ask(stop, COOKIE, f"Origin: {ORIGIN}", method="POST")
+        assert status == 303
+        assert f"Location: /w/{row.id}/\r\n" in head
+        await made.arrives(other.id, Phase.STANDBY)
+        assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+
+
+async def test_pages_speak_korean_to_those_who_do() -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.PENDING)
+        _, head, page = await made.ask(
+            f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: ko-KR,ko;q=0.9"
+        )
+        assert "Content-Language: ko\r\n" in head
+        assert 'lang="ko"' in page
+        assert "시작하고 열기" in page
+
+
+async def test_pages_run_nothing_that_is_not_ours_and_are_framed_by_nobody() -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.PENDING)
+        _, head, _ = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
+        for part in ("default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"):
+            assert part in head
+        assert "nosniff" in head
+        assert "unsafe" not in head
