@@ -35,6 +35,7 @@ LOAD_S_MAX = 30
 CONNECTIONS = 32
 SOCKETS = 50
 IDLE_SOCKETS = 5_000
+SOCKETS_OF = (sys.executable, "-m", "benchmarks.websockets")
 NEVER_SEEN = """
 local before
 local n = 0
@@ -86,8 +87,7 @@ def main() -> None:
         print(f"skipped: {', '.join(missing)} not installed")
         return
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
-        served, echoing = stack.enter_context(upstream(Path(place)))
-        behind = (served.port, echoing.port)
+        behind = stack.enter_context(upstream(Path(place)))
         peers = [
             stack.enter_context(nginx_peer(AUTH, Path(place), behind, auth=True, more="")),
             stack.enter_context(nginx_peer(PLAIN, Path(place), behind, auth=False, more=BIG_BUFFERS)),
@@ -106,7 +106,7 @@ def main() -> None:
                     measure(unseen, peer, lambda peer: requests(peer, "small", script))
                 if peer.name != TWO:
                     measure(large, peer, lambda peer: requests(peer, "large"))
-                    measure(sockets, peer, frames)
+                    measure(sockets, peer, lambda peer: frames(peer, behind[1]))
         small.tell(
             f"200 B over {CONNECTIONS} connections",
             {AUTH: "must 0.6, goal 0.8", CADDY: "must 1.5, goal 2", CHP: "must 4, goal 6"},
@@ -120,9 +120,8 @@ def main() -> None:
         ours = next(peer for peer in peers if peer.name == OURS)
         through_memory(ours)
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
-        served, echoing = stack.enter_context(upstream(Path(place)))
-        ours = stack.enter_context(codehub_peer((served.port, echoing.port)))
-        idle_memory(ours)
+        behind = stack.enter_context(upstream(Path(place)))
+        idle_memory(stack.enter_context(codehub_peer(behind)), behind[1])
 
 
 def measure(figures: Figures, peer: Peer, load: Callable[[Peer], tuple[float, float]]) -> None:
@@ -145,16 +144,8 @@ def requests(peer: Peer, size: str, script: Path | None = None) -> tuple[float, 
     return float(words[words.index("Requests/sec:") + 1]), float(words[words.index("requests") - 1])
 
 
-def frames(peer: Peer) -> tuple[float, float]:
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.websockets",
-        "count",
-        str(peer.port),
-        str(SOCKETS),
-        str(SECONDS),
-    ]
+def frames(peer: Peer, echo_port: int) -> tuple[float, float]:
+    command = [*SOCKETS_OF, "count", str(peer.port), str(echo_port), str(SOCKETS), str(SECONDS)]
     told = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=True, timeout=LOAD_S_MAX
     ).stdout.split()
@@ -177,10 +168,10 @@ def through_memory(peer: Peer) -> None:
     print(f"1 GB through: {grown:.1f} MB more (at most 32), {size / took / 1e6:.0f} MB/s")
 
 
-def idle_memory(peer: Peer) -> None:
-    measure(Figures(), peer, frames)  # warm
+def idle_memory(peer: Peer, echo_port: int) -> None:
+    frames(peer, echo_port)  # warm
     before = peer.memory_kb()
-    command = [sys.executable, "-m", "benchmarks.websockets", "hold", str(peer.port), str(IDLE_SOCKETS)]
+    command = [*SOCKETS_OF, "hold", str(peer.port), str(echo_port), str(IDLE_SOCKETS)]
     holding = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert holding.stdout is not None

@@ -83,8 +83,8 @@ def missing_programs() -> list[str]:
 
 
 @contextmanager
-def upstream(directory: Path) -> Iterator[tuple[Peer, Peer]]:
-    """The server behind: nginx with a small, a large and a huge answer, by sendfile; and one that echoes frames."""
+def upstream(directory: Path) -> Iterator[tuple[int, int]]:
+    """The server behind: nginx with a small, a large and a huge answer, by sendfile. Yields its port, and one for whoever echoes frames."""
     place = directory / "upstream"
     place.mkdir()
     (place / "large").write_bytes(b"x" * LARGE)
@@ -92,13 +92,10 @@ def upstream(directory: Path) -> Iterator[tuple[Peer, Peer]]:
         huge.truncate(1 << 30)
     for path in (directory, place):
         path.chmod(0o755)
-    port, echo = free_port(), free_port()
+    port = free_port()
     conf = NGINX_UPSTREAM.format(dir=place, port=port, small="x" * SMALL, temp=_temp(place))
-    with (
-        _nginx("upstream", place, conf, port) as served,
-        process("echo", [sys.executable, "-m", "benchmarks.websockets", "echo", str(echo)], echo) as echoing,
-    ):
-        yield served, echoing
+    with _nginx("upstream", place, conf, port):
+        yield port, free_port()
 
 
 @contextmanager

@@ -1,14 +1,17 @@
-"""WebSockets for measuring: a server that echoes what comes after the upgrade, and a client that counts how often it comes back.
+"""WebSockets for measuring: both ends in one process, a server that echoes what comes after the upgrade and a client that counts how often it comes back.
 
-Frames are bytes to both: what is measured is the proxy between them. Both ends share the machine with it, so they do as little as can
-be done: epoll, `read` and `write`, no event loop. `echo PORT`, `count PORT CONNECTIONS SECONDS`, `hold PORT CONNECTIONS`.
+Frames are bytes to both: what is measured is the proxy between them. The ends share two cores with it, so they do as little as can be done:
+one epoll, `read` and `write`. `count PORT ECHO_PORT CONNECTIONS SECONDS`, `hold PORT ECHO_PORT CONNECTIONS`.
 """
 
 import os
+import resource
 import select
 import socket
 import sys
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from benchmarks.proxy_peers import SESSION, WORKSPACE
@@ -21,41 +24,63 @@ ASK = (
 ).encode()
 END = b"\r\n\r\n"
 READ_BYTES = 448
+"""More than a frame and less than what Python asks the system for anew each time."""
+POLL_S = 0.05
 
 
-def echo(port: int) -> None:
-    """Serve until killed."""
-    listener = socket.create_server(("127.0.0.1", port), backlog=4096)
-    polled = select.epoll()
-    polled.register(listener, select.EPOLLIN)
-    upgrading: dict[int, bytes] = {}
-    while True:
-        for number, _ in polled.poll():
-            if number == listener.fileno():
-                accepted = listener.accept()[0].detach()
-                upgrading[accepted] = b""
-                polled.register(accepted, select.EPOLLIN)
-                continue
-            with suppress(ConnectionError):
-                if data := os.read(number, READ_BYTES):
-                    os.write(number, data if number not in upgrading else upgraded(number, data, upgrading))
+class Ends:
+    def __init__(self, echo_port: int) -> None:
+        self._listener = socket.create_server(("127.0.0.1", echo_port), backlog=4096)
+        self._polled = select.epoll()
+        self._polled.register(self._listener, select.EPOLLIN)
+        self._upgrading: dict[int, bytes] = {}
+        self._left: dict[int, int] = {}
+        self.messages = 0
+
+    def talk(self, opened: list[socket.socket]) -> None:
+        """Send one frame at a time on each of these, and the next when it has come back."""
+        for made in opened:
+            self._left[made.fileno()] = len(MESSAGE)
+            self._polled.register(made, select.EPOLLIN)
+            made.sendall(MESSAGE)
+
+    def serve(self, is_over: Callable[[], bool]) -> None:
+        left = self._left
+        while not is_over():
+            for number, _ in self._polled.poll(POLL_S):
+                if number not in left:
+                    self._echo(number)
                     continue
-            upgrading.pop(number, None)
-            os.close(number)
+                missing = left[number] - len(os.read(number, READ_BYTES))
+                left[number] = missing or len(MESSAGE)
+                if not missing:
+                    self.messages += 1
+                    os.write(number, MESSAGE)
+
+    def _echo(self, number: int) -> None:
+        if number == self._listener.fileno():
+            accepted = self._listener.accept()[0].detach()
+            self._upgrading[accepted] = b""
+            self._polled.register(accepted, select.EPOLLIN)
+            return
+        with suppress(ConnectionError):
+            if data := os.read(number, READ_BYTES):
+                os.write(number, data if number not in self._upgrading else self._upgraded(number, data))
+                return
+        self._upgrading.pop(number, None)
+        os.close(number)
+
+    def _upgraded(self, number: int, data: bytes) -> bytes:
+        """Return what to answer to a handshake, as far as it has come."""
+        self._upgrading[number] += data
+        if not self._upgrading[number].endswith(END):
+            return b""
+        del self._upgrading[number]
+        return UPGRADED
 
 
-def upgraded(number: int, data: bytes, upgrading: dict[int, bytes]) -> bytes:
-    """Return what to answer to a handshake, as far as it has come."""
-    upgrading[number] += data
-    if not upgrading[number].endswith(END):
-        return b""
-    del upgrading[number]
-    return UPGRADED
-
-
-def connect(port: int, count: int) -> list[socket.socket]:
-    """Return so many open WebSockets."""
-    opened = []
+def connect(port: int, count: int, opened: list[socket.socket]) -> None:
+    """Open so many WebSockets."""
     for _ in range(count):
         made = socket.create_connection(("127.0.0.1", port))
         made.sendall(ASK)
@@ -63,51 +88,31 @@ def connect(port: int, count: int) -> list[socket.socket]:
         while not answer.endswith(END):
             part = made.recv(READ_BYTES)
             if not part:
-                raise RuntimeError(answer[:200])
+                raise RuntimeError(answer)
             answer += part
         if not answer.startswith(b"HTTP/1.1 101"):
-            raise RuntimeError(answer[:200])
+            raise RuntimeError(answer)
         opened.append(made)
-    return opened
 
 
-def count(port: int, connections: int, seconds: float) -> None:
-    """Send one frame at a time on each, and the next when it has come back; print how many a second, and how many in all."""
-    opened = connect(port, connections)
-    polled = select.epoll()
-    left = {}
-    for made in opened:
-        polled.register(made, select.EPOLLIN)
-        left[made.fileno()] = len(MESSAGE)
-        made.sendall(MESSAGE)
-    messages = 0
-    began = now = time.monotonic()
-    while now < began + seconds:
-        for number, _ in polled.poll():
-            missing = left[number] - len(os.read(number, READ_BYTES))
-            if missing:
-                left[number] = missing
-            else:
-                left[number] = len(MESSAGE)
-                messages += 1
-                os.write(number, MESSAGE)
-        now = time.monotonic()
-    print(messages / (now - began), messages, flush=True)
-
-
-def hold(port: int, connections: int) -> None:
-    """Keep so many open, silent, until killed."""
-    opened = connect(port, connections)
-    print("open", flush=True)
-    while opened:
-        time.sleep(1)
+def main(what: str, port: int, echo_port: int, connections: int, seconds: float = 0.0) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    ends = Ends(echo_port)
+    opened: list[socket.socket] = []
+    connecting = threading.Thread(target=connect, args=(port, connections, opened), daemon=True)
+    connecting.start()
+    ends.serve(lambda: not connecting.is_alive())
+    if len(opened) != connections:
+        sys.exit("not all could be opened")
+    if what == "hold":
+        print("open", flush=True)
+        ends.serve(lambda: False)
+    ends.talk(opened)
+    began = time.monotonic()
+    ends.serve(lambda: time.monotonic() >= began + seconds)
+    print(ends.messages / (time.monotonic() - began), ends.messages, flush=True)
 
 
 if __name__ == "__main__":
-    what, *numbers = sys.argv[1:]
-    if what == "echo":
-        echo(int(numbers[0]))
-    elif what == "hold":
-        hold(int(numbers[0]), int(numbers[1]))
-    else:
-        count(int(numbers[0]), int(numbers[1]), float(numbers[2]))
+    main(sys.argv[1], *(int(word) for word in sys.argv[2:]))

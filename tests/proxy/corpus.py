@@ -148,6 +148,9 @@ CASES = [
         _get(b"".join(b"A%d: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\r\n" % n for n in range(1000))),
     ),
     Case("an expectation nobody knows", _get(b"Expect: miracles\r\n")),
+    Case("a bare CR before", b"\r" + _get()),
+    Case("a bare LF before", b"\n" + _get()),
+    Case("a bare CR among empty lines", b"\r\n\r\r\n" + _get()),
     Case("only garbage", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
     # What any server must take.
     Case("plain", _get(), PASS),

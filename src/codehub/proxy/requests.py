@@ -27,6 +27,7 @@ _LINE = re.compile(rb"([A-Z]{3,16}) (/[!-\"$-\[\]-~]*) HTTP/1\.1\r\n")
 _TARGET = re.compile(rb"/[!-\"$-\[\]-~]*")
 _BLOCKS_MAX = 512
 _BLOCK_BYTES_MAX = 4096
+_EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _END = b"\r\n\r\n"
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE PATCH OPTIONS PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
@@ -100,8 +101,8 @@ class Refused(Exception):
 
 def head_in(data: bytes, bytes_max: int) -> tuple[bytes, int]:
     """Return the bytes from a head's first on, and where it ends; 0 if it is not all there. Raises Refused."""
-    if data[0] in b"\r\n":  # an empty line after the last body (RFC 9112, 2.2)
-        data = data.lstrip(b"\r\n")
+    if (empty := _EMPTY_LINES.match(data)) is not None:  # after the last body (RFC 9112, 2.2)
+        data = data[empty.end() :]
     found = data.find(_END)
     end = 0 if found < 0 else found + len(_END)
     if (end or len(data)) > bytes_max:
