@@ -6,17 +6,21 @@ from contextlib import suppress
 import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
+from tests.support.engine import ManualClock
 from tests.support.instances import become_healthy, eventually, new_spec
 
+from codehub.adapters.docker import instances
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.profiles import PROFILES
 from codehub.adapters.docker.storage import DockerStorage
+from codehub.adapters.health import answer_status
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.seen import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.instances import Upstream
 from codehub.ports.storage import Home
 
 pytestmark = DOCKER
@@ -141,3 +145,30 @@ async def test_an_engine_without_our_mark_is_an_outage_and_not_an_empty_one(worl
             await call
     await world.storage.prepare()
     assert list(await world.storage.list_volumes()) == [home.workspace_id]
+
+
+async def test_a_burst_of_lists_asks_each_container_once(
+    world: DockerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = new_spec()
+    await world.instances.start(spec, await world.make_volume(spec))
+    await become_healthy(world.instances, spec.workspace_id)
+    asked = 0
+
+    async def counted(upstream: Upstream, target: str) -> int | None:
+        nonlocal asked
+        asked += 1
+        return await answer_status(upstream, target)
+
+    clock = ManualClock()
+    clock.seconds = world.instances._clock.monotonic() + 10
+    monkeypatch.setattr(world.instances, "_clock", clock)
+    monkeypatch.setattr(instances, "answer_status", counted)
+    for _ in range(3):
+        assert await world.instances.list_all() == {spec.workspace_id: Instance(running=True, healthy=True)}
+    assert asked == 1
+    clock.seconds += 2
+    await world.instances.list_all()
+    assert asked == 2
+    await world.instances.status(spec.workspace_id)
+    assert asked == 3
