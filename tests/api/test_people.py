@@ -138,7 +138,7 @@ async def test_a_short_password_is_refused_with_its_field(site: Site) -> None:
     answer = await browser.put(f"{API}/session/password", json={"old": PASSWORD, "new": "short"})
     assert answer.status_code == 422
     assert answer.json()["error"]["details"] == [
-        {"field": "new", "problem": "String should have at least 8 characters"}
+        {"field": "new", "problem": "it must have a length of at least 8"}
     ]
 
 

@@ -9,7 +9,7 @@ from codehub.api.errors import STATUS, Code, error_body
 from codehub.api.shapes import ErrorShape
 
 MEANING: dict[Code, str] = {
-    Code.INVALID_REQUEST: "name: String should have at least 1 character",
+    Code.INVALID_REQUEST: "name: it must have a length of at least 1",
     Code.UNAUTHORIZED: "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`.",
     Code.FORBIDDEN: "This is somebody else's workspace.",
     Code.WORKSPACE_NOT_FOUND: "There is no such workspace.",
@@ -27,7 +27,7 @@ MEANING: dict[Code, str] = {
     Code.UNAVAILABLE: "Something this needs does not answer. Try again soon.",
 }
 _DETAILS: dict[Code, Any] = {
-    Code.INVALID_REQUEST: [{"field": "name", "problem": "String should have at least 1 character"}],
+    Code.INVALID_REQUEST: [{"field": "name", "problem": "it must have a length of at least 1"}],
     Code.PRECONDITION_FAILED: {"revision": 3},
     Code.LIMIT_EXCEEDED: {
         "limit": "per_user",
