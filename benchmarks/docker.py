@@ -280,7 +280,7 @@ async def measure_looks(engine: TestEngine, s3: S3Server, count: int) -> None:
                     taken[name].append(took)
     mine, other = statistics.median(taken["ours"]), statistics.median(taken["bare"])
     print(
-        f"a look at {count} running containers (each asked for its health), volumes and archives: {mine * 1000:.0f} ms,"
+        f"a look at {count} running containers (asked for their health where none answered within a second), volumes and archives: {mine * 1000:.0f} ms,"
         f" the bare lists: {other * 1000:.0f} ms, medians of 10 -> {mine / other:.2f}x (target: at most 2)",
         flush=True,
     )
