@@ -82,15 +82,21 @@ def test_what_is_typed_is_never_the_ides_own_doing() -> None:
     assert not is_its_own_doing(CODE, b"$acceptModelChanged " + OWN)
 
 
-def busy_seconds(per_second: dict[int, int], *, threshold: int = 2_000) -> list[int]:
+def busy_seconds(per_second: dict[int, int], *, threshold: int = 2_000, tabs: int = 1) -> list[int]:
     """Return the seconds at which a window says that somebody is at work."""
     window = Window(threshold)
-    return [at for at, size in sorted(per_second.items()) if window.add(size, float(at))]
+    return [at for at, size in sorted(per_second.items()) if window.add(size, float(at), tabs=tabs)]
 
 
 def test_an_untouched_tab_is_never_busy() -> None:
     # Recorded: 1,150 bytes a minute, and 1,260 with an idle terminal.
     assert busy_seconds(dict.fromkeys(range(1000, 4600, 2), 42)) == []
+
+
+def test_forgotten_tabs_are_no_busier_than_one_and_typing_in_one_of_them_is() -> None:
+    idle = dict.fromkeys(range(1000, 4600, 2), 3 * 42)
+    assert busy_seconds(idle, tabs=3) == []
+    assert busy_seconds(idle | dict.fromkeys(range(2000, 2030), 500), tabs=3)
 
 
 def test_a_hidden_tabs_single_messages_are_not_busy() -> None:

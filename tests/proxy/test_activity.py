@@ -133,6 +133,23 @@ async def test_an_idle_tabs_frames_are_no_use_and_typing_is() -> None:
         await talk.close()
 
 
+async def test_three_forgotten_tabs_are_no_use() -> None:
+    async with watched() as (made, activity, uses):
+        row = await made.workspace()
+        tabs = [await socket(made, row) for _ in range(6)]
+        for talk in tabs:
+            for _ in range(20):
+                await talk.send(frame(b"x" * 20, masked=True))
+            await synced(talk)
+        assert not await counts(activity, uses)
+        for _ in range(60):
+            await tabs[0].send(frame(b"x" * 60, masked=True))
+        await synced(tabs[0])
+        assert await counts(activity, uses)
+        for talk in tabs:
+            await talk.close()
+
+
 async def test_for_jupyterlab_a_key_is_a_use_and_a_ping_is_not() -> None:
     async with watched() as (made, activity, uses):
         row = await made.workspace(ide="jupyterlab")

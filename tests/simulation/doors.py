@@ -12,7 +12,7 @@ from codehub.core.operations import DesiredState
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake, decide
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
-from codehub.proxy.activity import Activity
+from codehub.proxy.activity import Activity, SocketEar
 from codehub.service.workspaces import By, WorkspaceService
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Door:
         self._machine = machine
         self._service = service
         self._rows: dict[UUID, tuple[Workspace, float]] = {}
+        self._ears: dict[object, list[SocketEar]] = {}
+        """Of each open tab: the window's, and its extensions'."""
         self.activity = Activity(service, MemoryDoorkeeper(), clock=machine, flush_s=FLUSH_S)
         self.activity.time = self
 
@@ -57,12 +59,18 @@ class Door:
             self.activity.watch(row).used()
         return True
 
-    def send(self, workspace_id: UUID, size: int) -> None:
+    def send(self, workspace_id: UUID, size: int, tab: object = None) -> None:
         """Send that much over an open socket, as a browser does for a person who types, and a little for one who does not."""
         if workspace_id in self._rows:
             watch = self.activity.watch(self._rows[workspace_id][0])
+            if tab is not None and tab not in self._ears:
+                self._ears[tab] = [watch.listen(None), watch.listen(None)]
             watch.bytes_up += size
             watch.judge()
+
+    def close(self, tab: object) -> None:
+        for ear in self._ears.pop(tab, ()):
+            ear.closed()
 
     async def _row(self, workspace_id: UUID) -> Workspace | None:
         now = self._machine.world.loop.time()

@@ -109,12 +109,16 @@ class Person:
 
     async def _leave_open(self, workspace_id: UUID) -> None:
         """What a tab does that nobody looks at: a few bytes while it is connected, and retries for ever."""
-        world, dice = self.world, self.world.dice
-        for _ in range(dice.randint(5, 30)):
-            door = await world.visit(dice.choice((RETRY, POLL)), self._me, workspace_id)
-            if door is not None:
-                door.send(workspace_id, _IDLE_BYTES)
-            await asyncio.sleep(10)
+        world, dice, tab = self.world, self.world.dice, object()
+        try:
+            for _ in range(dice.randint(5, 30)):
+                door = await world.visit(dice.choice((RETRY, POLL)), self._me, workspace_id)
+                if door is not None:
+                    door.send(workspace_id, _IDLE_BYTES, tab)
+                await asyncio.sleep(10)
+        finally:
+            for door in world.doors.values():
+                door.close(tab)
 
     @property
     def _me(self) -> Visitor:

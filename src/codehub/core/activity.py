@@ -23,7 +23,7 @@ class IdeProfile:
     keeps_prefix: bool = False
     """Whether it wants to be asked for /w/{id}/… rather than for what follows."""
     busy_bytes_per_minute: int | None = None
-    """More than this many bytes up a minute, over all its sockets and uncompressed, are somebody's work."""
+    """More than this many bytes up a minute, over all its sockets and uncompressed, are somebody's work; so many for each open tab."""
     own_files: bytes | None = None
     """A tab is told of every file that changes under what it has open. Of those in here the IDE itself is the cause."""
     own_sockets: tuple[str, ...] = ()
@@ -89,8 +89,8 @@ class Window:
         self._sizes = [0] * _BUCKETS
         self._total = 0
 
-    def add(self, size: int, at_s: float) -> bool:
-        """Note it, and say whether somebody is at work now: a busy minute, and a busy moment in it."""
+    def add(self, size: int, at_s: float, *, tabs: int = 1) -> bool:
+        """Note it, and say whether somebody is at work now: a busy minute, and a busy moment in it, beside what idle tabs send."""
         bucket = int(at_s) // _BUCKET_S
         if bucket != self._bucket:
             passed = bucket - self._bucket
@@ -100,7 +100,7 @@ class Window:
             self._total = sum(self._sizes)
         self._sizes[-1] += size
         self._total += size
-        return self._total > self._per_minute and self._sizes[-1] > self._per_bucket
+        return self._total > self._per_minute * tabs and self._sizes[-1] > self._per_bucket * tabs
 
 
 def flush_after_s(standby_ttl_s: int | None, longest_s: float) -> float:

@@ -33,6 +33,8 @@ _TICK_S = 1.0
 _KEYS_S = 60.0
 _ID_END = 39
 _HEADER_BYTES = 6
+# A tab of code-server: one socket for the window, one for its extensions. Each forgotten tab chats a little for itself.
+_SOCKETS_PER_TAB = 2
 
 
 class Uses(Protocol):
@@ -80,7 +82,10 @@ class WorkspaceWatch:
     def opened(self, head: RequestHead) -> "SocketEar | None":
         if is_its_own_socket(self._profile, _path(head)):
             return None
-        ear = SocketEar(self, self._profile, head.block.credential)
+        return self.listen(head.block.credential)
+
+    def listen(self, credential: Credential | None) -> "SocketEar":
+        ear = SocketEar(self, self._profile, credential)
         self._ears.add(ear)
         return ear
 
@@ -96,7 +101,8 @@ class WorkspaceWatch:
         now = self._clock.monotonic()
         went_up, self.bytes_up = self.bytes_up, 0
         came_down, self.frames_down = self.frames_down, 0
-        is_busy = went_up and self._busy is not None and self._busy.add(went_up, now)
+        tabs = max(1, -(-len(self._ears) // _SOCKETS_PER_TAB))
+        is_busy = went_up and self._busy is not None and self._busy.add(went_up, now, tabs=tabs)
         prints = came_down and self._printing is not None and self._printing.add(came_down, now)
         spoke = [ear for ear in self._ears if ear.has_spoken]
         for ear in spoke:
