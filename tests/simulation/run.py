@@ -15,7 +15,8 @@ from tests.simulation.truth import Broken
 from tests.simulation.world import World
 from tests.support.stores import PASSWORD_HASH
 
-from codehub.core.operations import Phase
+from codehub.core.operations import DesiredState, Phase
+from codehub.core.wishes import Refused
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Recorded
 from codehub.service.workspaces import By
@@ -132,11 +133,23 @@ def _settle(world: World) -> None:
 
 
 def _recover(world: World) -> None:
-    """A person recovers whatever is in ERROR, and asks again until somebody answers."""
+    """A person recovers whatever is in ERROR, and asks again until it is accepted; at the limit, by stopping something else first."""
 
     async def recover(row: Workspace) -> None:
-        while await world.request(lambda service: service.recover(row.id, _BY, accept_loss=True)) is None:
+        while world.store._workspaces[row.id].status.phase is Phase.ERROR:
+            ruled = await world.request(lambda service: service.recover(row.id, _BY, accept_loss=True))
+            if ruled is not None and not isinstance(ruled.ruling, Refused):
+                return
+            if ruled is not None:
+                await stop_another(row)
             await world.sleep(5)
+
+    async def stop_another(row: Workspace) -> None:
+        for other in world.rows():
+            is_mine = other.spec.owner_user_id == row.spec.owner_user_id
+            if is_mine and other.status.phase is Phase.RUNNING:
+                await world.request(lambda service: service.set_wish(other.id, DesiredState.STANDBY, _BY))  # noqa: B023
+                return
 
     asked = [
         world.spawn(recover(row), name="recover") for row in world.rows() if row.status.phase is Phase.ERROR
