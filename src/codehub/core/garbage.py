@@ -78,7 +78,7 @@ def _removals(
         elif row.status.phase is Phase.DELETED and is_purge_due(row.spec, now):
             yield Removal(one, "Its workspace is deleted, and its time in the trash is over.")
         elif one.thing is Thing.VOLUME and _is_stray(one, row, archives):
-            yield Removal(one, "Its workspace is archived, and nothing ever ran on it.")
+            yield Removal(one, "Its workspace is archived, and it was never completed.")
 
 
 def _is_forgotten(one: Found, row: Workspace | None, now: datetime) -> bool:
@@ -102,7 +102,8 @@ def _is_needed(one: Found, row: Workspace, archives: Collection[str | None]) -> 
 
 
 def _is_stray(volume: Found, row: Workspace, archives: Collection[str | None]) -> bool:
-    """A volume, or half of one, that a late restore has left beside a whole archive. The row never named it, so no instance ever ran on it."""
+    """Half a volume that a late restore has left beside a whole archive. A whole one stays: the next restore may take it for its own,
+    and a removal that was asked for before that could come after somebody has worked on it."""
     status = row.status
     rests = status.phase is Phase.ARCHIVED and status.operation is Operation.NONE
     return (
@@ -110,5 +111,5 @@ def _is_stray(volume: Found, row: Workspace, archives: Collection[str | None]) -
         and row.spec.desired_state in (DesiredState.ARCHIVED, DesiredState.PENDING)
         and status.archive_key in archives
         and not status.home_ctx.dirty
-        and (volume.name is None or volume.name != status.home_ctx.volume_id)
+        and volume.name is None
     )
