@@ -49,6 +49,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
+    def handle_error(self, *_: object) -> None:
+        sys.stderr.write("someone hung up\n")
+
 
 def end(*_: object) -> None:
     if Handler.polite:
