@@ -281,13 +281,24 @@ async def test_restoring_replaces_what_was_half_there(storage: Storage, home: Ho
     assert storage.files(home) == FILES
 
 
-async def test_restoring_again_finds_the_volume_that_was_made_from_this_archive(
+async def test_restoring_again_makes_a_new_volume_that_a_late_deletion_of_the_first_misses(
     storage: Storage, home: Home
 ) -> None:
     key = await archived(storage, home)
     first = await restored(storage, home, key)
+    second = await restored(storage, home, key)
+    with pytest.raises(ActionFailed):
+        await storage.provider.delete_volume(home, first.volume_id)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(second.volume_id)}
+    assert storage.files(home) == FILES
+
+
+async def test_a_restore_that_comes_late_leaves_what_the_first_one_made(storage: Storage, home: Home) -> None:
+    key = await archived(storage, home)
+    await restored(storage, home, key)
     storage.write(home, {"since": b"then"})
-    assert await restored(storage, home, key) == first
+    with pytest.raises(ActionFailed):
+        await storage.provider.restore(home, key, unheard, replaces=None)
     assert storage.files(home) == {**FILES, "since": b"then"}
 
 

@@ -60,18 +60,28 @@ HALF = Found(Thing.VOLUME, WORKSPACE_ID, None)
         (
             VOLUME,
             workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home(None)),
+            True,
+        ),
+        (
+            VOLUME,
+            workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home("v1")),
             False,
         ),
         (
-            HALF,
+            VOLUME,
             workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=OTHER, home_ctx=home(None)),
+            False,
+        ),
+        (
+            VOLUME,
+            workspace(Phase.ARCHIVED, DesiredState.RUNNING, archive_key=KEY, home_ctx=home(None)),
             False,
         ),
         (HALF, workspace(Phase.ARCHIVED, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home(None)), True),
         (HALF, workspace(Phase.ARCHIVED, DesiredState.RUNNING, archive_key=KEY, home_ctx=home(None)), False),
     ],
 )
-def test_half_a_volume_that_a_late_restore_left_goes_where_the_archive_is_whole(
+def test_a_volume_that_a_late_restore_left_goes_where_the_archive_is_whole(
     volume: Found, row: Workspace, goes: bool
 ) -> None:
     result = sort_garbage([archive(KEY), volume], {row.id: row}, NOW, grace=GRACE)

@@ -64,7 +64,7 @@ class End:
     files: object
     archived: object
     instances: tuple[int, int]
-    volumes: tuple[int, int]
+    volumes: int | tuple[int, int]
 
 
 @asynccontextmanager
@@ -97,10 +97,11 @@ async def prepared(operation: str) -> AsyncIterator[tuple[Plane, UUID, Controlle
         await plane.close()
 
 
-async def ending(plane: Plane, workspace_id: UUID) -> End:
+async def ending(plane: Plane, workspace_id: UUID, operation: str) -> End:
     process.set("the test")
     row = await plane.get(workspace_id)
     status = row.status
+    made, destroyed = len(plane.storage.made), len(plane.storage.destroyed)
     return End(
         status.phase,
         status.operation,
@@ -111,7 +112,8 @@ async def ending(plane: Plane, workspace_id: UUID) -> End:
         plane.storage.files(workspace_id),
         plane.storage.archived_files(status.archive_key) if status.archive_key else None,
         (len(plane.instances.started), len(plane.instances.deleted)),
-        (len(plane.storage.made), len(plane.storage.destroyed)),
+        # What was restored and not recorded is restored again, in its place.
+        made - destroyed if operation == "RESTORING" else (made, destroyed),
     )
 
 
@@ -121,7 +123,7 @@ async def undisturbed(operation: str) -> tuple[End, list[str]]:
         await OPERATIONS[operation][1](plane, workspace_id)
         await plane.settle(controller)
         points = list(plane.points)
-        return await ending(plane, workspace_id), points
+        return await ending(plane, workspace_id, operation), points
 
 
 # What may happen at a boundary. Each gets the plane and the point, and may raise.
@@ -209,7 +211,7 @@ async def disturbed(operation: str, place: int, fault: Fault) -> End:
         process.set("the test")
         await ask(plane, workspace_id, OPERATIONS[operation][1])
         await until_settled(plane, plane.controller("third"))
-        return await ending(plane, workspace_id)
+        return await ending(plane, workspace_id, operation)
 
 
 async def ask(plane: Plane, workspace_id: UUID, act: Act) -> None:

@@ -170,13 +170,10 @@ def _judge_leftovers(world: World) -> None:
         is_spare = status.archive_key is not None and status.archive_key not in world.storage._objects
         if is_old and not is_needed and not is_spare:
             world.break_("no orphan", workspace_id, f"nobody needs {key}")
-    for workspace_id, disk in world.storage._disks.items():
-        phase = rows[workspace_id].status.phase
-        # In PENDING a volume that nobody knows may be a home that came back: the next start finds it, as the next restore finds a whole
-        # one beside its archive.
-        is_found = phase is Phase.ARCHIVED and disk.volume_id is not None
-        if phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING) and not is_found:
-            world.break_("no orphan", workspace_id, f"a volume in {phase}")
+    for workspace_id in world.storage._disks:
+        # In PENDING a volume that nobody knows may be a home that came back: the next start finds it.
+        if rows[workspace_id].status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING):
+            world.break_("no orphan", workspace_id, f"a volume in {rows[workspace_id].status.phase}")
     for workspace_id in world.instances._boxes:
         if rows[workspace_id].status.phase is not Phase.RUNNING:
             world.break_("no orphan", workspace_id, f"an instance in {rows[workspace_id].status.phase}")

@@ -84,7 +84,7 @@ class InMemory(Storage):
         return self.memory.files(home.workspace_id)
 
     def leave_half_a_volume(self, home: Home) -> None:
-        self.memory._disks[home.workspace_id] = Disk(None, None, {"half": b"half"})
+        self.memory._disks[home.workspace_id] = Disk(None, {"half": b"half"})
 
     def lose_volume(self, home: Home) -> None:
         self.memory.lose_volume(home.workspace_id)

@@ -78,7 +78,7 @@ def _removals(
         elif row.status.phase is Phase.DELETED and is_purge_due(row.spec, now):
             yield Removal(one, "Its workspace is deleted, and its time in the trash is over.")
         elif one.thing is Thing.VOLUME and _is_stray(one, row, archives):
-            yield Removal(one, "Its workspace is archived, and it was never completed.")
+            yield Removal(one, "Its workspace is archived, and nothing ever ran on it.")
 
 
 def _is_forgotten(one: Found, row: Workspace | None, now: datetime) -> bool:
@@ -102,8 +102,7 @@ def _is_needed(one: Found, row: Workspace, archives: Collection[str | None]) -> 
 
 
 def _is_stray(volume: Found, row: Workspace, archives: Collection[str | None]) -> bool:
-    """Half a volume that a late restore has left beside a whole archive. A whole one stays: the next restore may take it for its own,
-    and a removal that was asked for before that could come after somebody has worked on it."""
+    """A volume, or half of one, that a late restore has left beside a whole archive. The row never named it, so no instance ever ran on it."""
     status = row.status
     rests = status.phase is Phase.ARCHIVED and status.operation is Operation.NONE
     return (
@@ -111,5 +110,5 @@ def _is_stray(volume: Found, row: Workspace, archives: Collection[str | None]) -
         and row.spec.desired_state in (DesiredState.ARCHIVED, DesiredState.PENDING)
         and status.archive_key in archives
         and not status.home_ctx.dirty
-        and volume.name is None
+        and (volume.name is None or volume.name != status.home_ctx.volume_id)
     )

@@ -61,10 +61,11 @@ class StorageProvider(Protocol):
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:
-        """Make a volume from an archive. It counts only when complete; what was half there is replaced.
+        """Make a new volume from an archive. It counts only when complete; what was half there is replaced.
 
-        A complete volume that was made from this archive is found. Any other is replaced only if it is `replaces`, the one that
-        was seen there: a call that comes late must not hit a home that somebody uses by now.
+        A complete volume is replaced only if it is `replaces`, the one that was seen there: a call that comes late must not hit a home
+        that somebody uses by now. None is ever taken as it is, not even one made from this archive: its deletion may have been asked
+        for, and that call must not find the files of whoever worked on it since.
         """
 
     async def archive(

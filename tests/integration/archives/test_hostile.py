@@ -40,7 +40,7 @@ class Scene:
 
     async def refuses(self, key: str, reason: ErrorReason) -> ActionFailed:
         with pytest.raises(ActionFailed) as failed:
-            await self.machine.provider.restore(self.home, key, unheard)
+            await self.machine.provider.restore(self.home, key, unheard, replaces=self.volume_id)
         assert failed.value.reason is reason, str(failed.value)
         assert self.look() == self.before
         assert not any(path.exists() for path in ELSEWHERE)

@@ -18,7 +18,7 @@ from tests.support.trees import picture
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Amount, Home
+from codehub.ports.storage import Amount, Home, Restored
 
 PATIENCE_S = 30
 FILES = {f"d{number % 7}/f{number}": random.Random(number).randbytes(60_000) for number in range(400)}
@@ -81,7 +81,7 @@ async def test_a_disk_too_full_to_restore_is_told_and_leaves_what_was_there(
     kept = await source.provider.provision(home)
     source.write(home, {"kept": b"kept"})
     with pytest.raises(ActionFailed, match="no space left") as failed:
-        await source.provider.restore(home, key, unheard)
+        await source.provider.restore(home, key, unheard, replaces=kept)
     assert failed.value.reason is ErrorReason.ACTION_FAILED
     assert await source.provider.list_volumes() == {home.workspace_id: Volume(kept)}
     assert source.files(home) == {"kept": b"kept"}
@@ -153,7 +153,8 @@ async def test_a_restore_killed_anywhere_counts_whole_or_not_at_all_and_again_su
     volume = (await machine.provider.list_volumes()).get(other.workspace_id)
     if volume is not None and volume.volume_id is not None:
         assert picture(os.fsencode(machine.path(other))) == before
-    restored = await machine.provider.restore(other, key, unheard)
+    there = None if volume is None else volume.volume_id
+    restored = await machine.provider.restore(other, key, unheard, replaces=there)
     assert (await machine.provider.list_volumes())[other.workspace_id] == Volume(restored.volume_id)
     assert picture(os.fsencode(machine.path(other))) == before
     assert await machine.local.list_leftovers() == []
@@ -317,10 +318,11 @@ async def test_of_two_restores_of_one_home_the_first_can_not_put_half_a_home_in_
     results = await asyncio.gather(
         *(machine.provider.restore(other, key, unheard) for _ in range(4)), return_exceptions=True
     )
-    assert all(
-        not isinstance(result, BaseException) or isinstance(result, ActionFailed) for result in results
-    )
-    await machine.provider.restore(other, key, unheard)
+    made = [result.volume_id for result in results if isinstance(result, Restored)]
+    assert all(isinstance(result, Restored | ActionFailed) for result in results)
+    volume = (await machine.provider.list_volumes()).get(other.workspace_id)
+    assert volume == (Volume(made[0]) if made else None)
+    await machine.provider.restore(other, key, unheard, replaces=made[0] if made else None)
     assert picture(os.fsencode(machine.path(other))) == before
     assert await machine.local.list_leftovers() == []
 

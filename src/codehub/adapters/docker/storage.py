@@ -67,7 +67,7 @@ class DockerStorage(ArchivedHomes):
                 return found.volume_id
             volume_id = await self._make_anew(home)
             await run_job(self._engine, self._image, home.workspace_id, _EMPTY)
-            await self._volumes.seal(home.workspace_id, volume_id, None)
+            await self._volumes.seal(home.workspace_id, volume_id)
             return volume_id
 
     async def restore(
@@ -76,9 +76,6 @@ class DockerStorage(ArchivedHomes):
         async with self._turns.of(home.workspace_id):
             found = await self._volumes.look(home.workspace_id)
             if found.volume_id is not None:
-                # Dying after the restore and before it was recorded leaves the whole volume: what it holds is not thrown away.
-                if found.archive_key == archive_key:
-                    return Restored(found.volume_id, archive_key)
                 if found.volume_id != replaces:
                     raise ActionFailed(f"the volume that is there is not {replaces}")
                 await self._try(home, archive_key)
@@ -86,7 +83,7 @@ class DockerStorage(ArchivedHomes):
                 first = await anext(parts, memoryview(b""))  # what is not there at all takes nothing's place
                 volume_id = await self._make_anew(home)
                 await self._unpack(home, _UNPACK, first, parts)
-            await self._volumes.seal(home.workspace_id, volume_id, archive_key)
+            await self._volumes.seal(home.workspace_id, volume_id)
             return Restored(volume_id, archive_key)
 
     async def archive(

@@ -23,7 +23,6 @@ from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.system import Identity
 
 _HOME, _SEAL, _TRIAL, _MARK = "home", "helper", "helper", "mark"
-ARCHIVE = "codehub.archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,6 @@ class Found:
     """None with `exists`: a volume that Docker made of itself, and that was never ours."""
     exists: bool = False
     sealed: str | None = None
-    archive_key: str | None = None
     sealed_at: datetime | None = None
 
     @property
@@ -93,10 +91,10 @@ class Volumes:
             raise ActionFailed(f"a volume {home_name(workspace_id)} is there that was not made just now")
         return volume_id
 
-    async def seal(self, workspace_id: UUID, volume_id: str, archive_key: str | None) -> None:
+    async def seal(self, workspace_id: UUID, volume_id: str) -> None:
         """Say that the volume is complete, once what it holds is on the disk. From here on it counts."""
         await self._drop(seal_name(workspace_id), _SEAL)
-        labels = self._engine.labels(workspace_id, _SEAL) | {VOLUME: volume_id, ARCHIVE: archive_key or ""}
+        labels = self._engine.labels(workspace_id, _SEAL) | {VOLUME: volume_id}
         await self._make(seal_name(workspace_id), labels)
         await self.require(workspace_id, volume_id)
 
@@ -170,7 +168,6 @@ def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
         elif each["Name"] == seal_name(workspace_id) and labels.get(ROLE) == _SEAL:
             part |= {
                 "sealed": labels.get(VOLUME),
-                "archive_key": labels.get(ARCHIVE) or None,
                 "sealed_at": datetime.fromisoformat(each["CreatedAt"]),
             }
     return {workspace_id: Found(**part) for workspace_id, part in parts.items()}

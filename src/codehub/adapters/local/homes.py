@@ -72,7 +72,7 @@ class Homes:
             _forget(path.parent)
             self._discard(path)
             self.make_empty(home, path)
-            return self._complete(home, None)
+            return self._complete(home)
 
     def make_empty(self, home: Home, path: Path) -> None:
         """Make an empty home there, for its user alone."""
@@ -81,41 +81,30 @@ class Homes:
         if os.geteuid() == 0 and (owner := self._owner_of(home.workspace_id)) is not None:
             os.chown(path, *owner)
 
-    def stage(self, home: Home) -> Path:
-        """Return a directory beside the home, for a home that is not complete yet."""
+    def stage(self, home: Home, replaces: str | None) -> Path:
+        """Return a directory beside the home, for one that is to take its place and is not complete yet."""
         self.check()
         parent = self.path(home).parent
         with reachable(parent), locked(self._root, parent):
+            _refuse_other(parent, replaces)
             staging = parent / f"staging-{self._identity.new_id()}"
             staging.mkdir(mode=_PRIVATE)
             self.make_empty(home, staging / "home")
             return staging
 
-    def restored_from(self, home: Home, archive_key: str) -> str | None:
-        """Return the volume_id of the complete volume that was made from this archive, if that is what is there."""
-        path, volume_id = self.locate(home)
-        with reachable(path):
-            return (
-                volume_id
-                if volume_id is not None and _identity(path.parent).get("archive_key") == archive_key
-                else None
-            )
-
-    def put_in_place(self, home: Home, staging: Path, archive_key: str, replaces: str | None) -> str:
+    def put_in_place(self, home: Home, staging: Path, replaces: str | None) -> str:
         """Make what was staged, and is on the disk by now, the home. What may be replaced goes to the trash."""
         self.check()
         path = self.path(home)
         with reachable(path), locked(self._root, path.parent):
             if not (staging / "home").is_dir():
                 raise ActionFailed("another restore of this home has begun meanwhile")
-            found = _volume(path.parent)
-            if found is not None and found.volume_id not in (None, replaces):
-                raise ActionFailed(f"the volume that is there is not {replaces}")
+            _refuse_other(path.parent, replaces)
             # Never may the old identity stand beside the new home, not even after a power cut.
             _forget(path.parent)
             self._discard(path)
             (staging / "home").rename(path)
-            return self._complete(home, archive_key)
+            return self._complete(home)
 
     def locate(self, home: Home) -> tuple[Path, str | None]:
         """Return where the home is, and which volume lies there: None if there is none that is complete."""
@@ -195,12 +184,12 @@ class Homes:
                 with suppress(ValueError):
                     yield UUID(workspace.name), workspace
 
-    def _complete(self, home: Home, archive_key: str | None) -> str:
+    def _complete(self, home: Home) -> str:
         """Give the home that is in place its identity: from here on it counts."""
         parent = self.path(home).parent
         flush(parent)
         volume_id = str(self._identity.new_id())
-        said = {"volume_id": volume_id, "archive_key": archive_key, "format": 1}
+        said = {"volume_id": volume_id, "format": 1}
         write_whole(parent / "volume.json", json.dumps(said).encode())
         return volume_id
 
@@ -219,6 +208,12 @@ def _volume(parent: Path) -> Volume | None:
         return None
     volume_id = _identity(parent).get("volume_id")
     return Volume(volume_id if isinstance(volume_id, str) else None)
+
+
+def _refuse_other(parent: Path, replaces: str | None) -> None:
+    found = _volume(parent)
+    if found is not None and found.volume_id not in (None, replaces):
+        raise ActionFailed(f"the volume that is there is not {replaces}")
 
 
 def _identity(parent: Path) -> Mapping[str, object]:

@@ -58,20 +58,17 @@ class LocalStorage(ArchivedHomes):
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:
-        # Dying after the restore and before it was recorded leaves the whole volume: what it holds by now is not thrown away.
-        if (found := await in_thread(self._homes.restored_from, home, archive_key)) is not None:
-            return Restored(found, archive_key)
         await self._tidy(home)
         if not await self._unpacking.is_sandboxed():
             # Nothing is unpacked before the whole archive was read and found good.
             await self._read_through(archive_key)
-        staging = await in_thread(self._homes.stage, home)
+        staging = await in_thread(self._homes.stage, home, replaces)
         try:
             async with aclosing(self._archives.read(archive_key, report)) as parts:
                 await self._unpacking.unpack(_touching(staging, parts), staging / "home")
             await write_out(staging)
             await self._refuse_in_use(home, "replaced")
-            volume_id = await in_thread(self._homes.put_in_place, home, staging, archive_key, replaces)
+            volume_id = await in_thread(self._homes.put_in_place, home, staging, replaces)
         finally:
             await self._tidy(home)
         return Restored(volume_id, archive_key)

@@ -18,10 +18,9 @@ Files = Mapping[str, bytes]
 
 @dataclass(slots=True)
 class Disk:
-    """A volume: complete only when it has its id. `marker` is the archive that it was made from."""
+    """A volume: complete only when it has its id."""
 
     volume_id: str | None
-    marker: str | None = None
     files: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -64,14 +63,6 @@ class MemoryStorage:
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:
         await self._faults("storage.restore.before_effect")
-        disk = self._disks.get(home.workspace_id)
-        if disk is None or disk.volume_id is None or disk.marker != archive_key:
-            disk = await self._restore(home, archive_key, report, replaces)
-        await self._faults("storage.restore.after_effect")
-        assert disk.volume_id is not None
-        return Restored(disk.volume_id, archive_key)
-
-    async def _restore(self, home: Home, archive_key: str, report: Report, replaces: str | None) -> Disk:
         found = self._objects.get(archive_key)
         if found is None or not found.committed:
             raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
@@ -79,13 +70,16 @@ class MemoryStorage:
         if disk is not None and disk.volume_id not in (None, replaces):
             raise ActionFailed(f"the volume that is there is not {replaces}")
         self._refuse_in_use(home, "replaced")
+        if disk is not None and disk.volume_id is not None:
+            self.destroyed.append(home.workspace_id)
         job = self._begin_job(home)
-        disk = self._disks[home.workspace_id] = Disk(None, archive_key, dict(found.files))
+        disk = self._disks[home.workspace_id] = Disk(None, dict(found.files))
         await self._faults("storage.restore.between_effects")
         self._check_job(home, job)
         report(Amount("restore", _size(found.files), _size(found.files)))
-        disk.volume_id = self._new_volume(home)
-        return disk
+        disk.volume_id = volume_id = self._new_volume(home)
+        await self._faults("storage.restore.after_effect")
+        return Restored(volume_id, archive_key)
 
     async def archive(
         self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
