@@ -172,7 +172,8 @@ class Commits:
     def _ended(self, before: Workspace, after: Workspace, truth: Truth, events: list[Event]) -> None:
         """Only an observation completes an operation (contract 1)."""
         reasons = {one.reason for one in events if one.kind is EventKind.OPERATION}
-        if after.status.phase is Phase.ERROR or reasons & _LET_GO:
+        is_forgotten = after.spec.forgotten_at is not None and after.status.phase is Phase.DELETED
+        if after.status.phase is Phase.ERROR or reasons & _LET_GO or is_forgotten:
             return
         if Why.SEEN.value not in reasons:
             self._break(

@@ -34,6 +34,7 @@ NEEDS: dict[str, tuple[Fault, ...]] = {
     "forget_what_changed_when_a_pass_fails": (Fault.STORE_AWAY, Fault.HINT_LOST),
     "let_everybody_handle_nothing_that_is_new": (Fault.LAST_CRASH,),
     "replace_whatever_volume_is_there": (Fault.ACT_LATE,),
+    "take_what_an_earlier_restore_left_as_it_is": (Fault.ACT_LATE,),
     "use_a_condemned_volume": (Fault.ACT_LATE,),
 }
 
@@ -495,3 +496,19 @@ def take_a_sick_instance_for_a_healthy_one() -> Any:
 
     original = seen._container_ready
     return patched(seen, "_container_ready", ready)
+
+
+@mutant
+def collect_what_was_forgotten_before_its_time() -> Any:
+    return patched(garbage, "is_purge_due", lambda spec, _now: spec.deleted_at is not None)
+
+
+@mutant
+def take_what_an_earlier_restore_left_as_it_is() -> Any:
+    async def restore(self: Any, home: Home, key: str, report: Any, *, replaces: str | None = None) -> Any:
+        if (there := self.volume_id(home.workspace_id)) is not None and there == replaces:
+            return Restored(there, key)
+        return await original(self, home, key, report, replaces=replaces)
+
+    original = memory_storage.MemoryStorage.restore
+    return patched(memory_storage.MemoryStorage, "restore", restore)

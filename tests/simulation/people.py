@@ -1,4 +1,4 @@
-"""People: they create, wish, visit, type, leave, delete, regret, purge and recover, some in plausible and some in nasty patterns."""
+"""People: they create, wish, visit, type, leave, delete, regret, forget, purge and recover, some in plausible and some in nasty patterns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,6 +9,7 @@ from uuid import UUID
 from tests.simulation.doors import NAVIGATION, POLL, PROGRAM, RETRY
 from tests.support.workspaces import SPEC
 
+from codehub.core.forgetting import is_held_up
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
@@ -87,6 +88,7 @@ class Person:
             deeds.append((12, recover))
         if row.spec.deleted_at is not None:
             deeds.append((6, lambda service: service.undelete(row.id, _BY)))
+            deeds.append((30 if is_held_up(row.status) else 1, lambda service: service.forget(row.id, _BY)))
         if self.nasty or dice.random() < 0.2:
             deeds.append((1.5, lambda service: service.delete(row.id, _BY)))
             deeds.append((0.4, lambda service: service.delete(row.id, _BY, purge=True)))

@@ -16,7 +16,7 @@ from tests.simulation.world import World
 from tests.support.stores import PASSWORD_HASH
 
 from codehub.core.operations import DesiredState, Phase
-from codehub.core.wishes import Refused
+from codehub.core.wishes import Refused, is_purge_due
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Recorded
 from codehub.service.workspaces import By
@@ -159,7 +159,7 @@ def _recover(world: World) -> None:
 
 
 def _judge_leftovers(world: World) -> None:
-    """No orphan after garbage collection: what lies there is what a workspace needs."""
+    """No orphan after garbage collection: what lies there is what a workspace needs, or what is left of a forgotten one."""
     rows = world.store._workspaces
     for key, found in world.storage._objects.items():
         workspace_id = world.owner_of(key)
@@ -170,11 +170,16 @@ def _judge_leftovers(world: World) -> None:
         is_spare = status.archive_key is not None and status.archive_key not in world.storage._objects
         if is_old and not is_needed and not is_spare:
             world.break_("no orphan", workspace_id, f"nobody needs {key}")
-    for workspace_id in world.storage._disks:
+    forgotten = {
+        row.id
+        for row in world.rows()
+        if row.spec.forgotten_at is not None and not is_purge_due(row.spec, world.now())
+    }
+    for workspace_id in world.storage._disks.keys() - forgotten:
         # In PENDING a volume that nobody knows may be a home that came back: the next start finds it.
         if rows[workspace_id].status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING):
             world.break_("no orphan", workspace_id, f"a volume in {rows[workspace_id].status.phase}")
-    for workspace_id in world.instances._boxes:
+    for workspace_id in world.instances._boxes.keys() - forgotten:
         if rows[workspace_id].status.phase is not Phase.RUNNING:
             world.break_("no orphan", workspace_id, f"an instance in {rows[workspace_id].status.phase}")
 
