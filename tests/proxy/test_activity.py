@@ -302,13 +302,13 @@ def test_as_much_is_counted_however_the_frames_are_cut(piece: int) -> None:
     frames.insert(2, frame(b"ping", opcode=9, masked=True))
     stream = b"".join(frames)
     watch = WorkspaceWatch(workspace(spec={"ide": "code-server"}), SystemClock(), 30.0)
-    ear = watch.opened(RequestHead())
-    whole = watch.opened(RequestHead())
-    assert ear is not None
-    assert whole is not None
+    passed: list[bytes] = []
+    ears = [watch.opened(RequestHead()) for _ in range(2)]
+    cut_up, whole_up = [ear.going_up(passed.append) for ear in ears if ear is not None]
     for at in range(0, len(stream), piece):
-        ear.up(stream[at : at + piece])
+        cut_up(stream[at : at + piece])
+    assert b"".join(passed) == stream
     cut, watch.bytes_up = watch.bytes_up, 0
     for one in frames:
-        whole.up(one)
+        whole_up(one)
     assert cut == watch.bytes_up == sum((1, 62, 100, 101, 1_025, 5)) + 6 * 6

@@ -24,15 +24,16 @@ from codehub.core.workspace import Workspace
 from codehub.ports.doors import Credential
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock
-from codehub.proxy.frames import FrameReader
+from codehub.proxy.frames import CONTROL, MASKED, MASKED_HEADER, FrameReader
 from codehub.proxy.requests import RequestHead
+from codehub.proxy.targets import Write
 from codehub.proxy.visits import visit_of
 
 log = structlog.get_logger()
 _TICK_S = 1.0
 _KEYS_S = 60.0
 _ID_END = 39
-_HEADER_BYTES = 6
+_TINY = 106
 # A tab of code-server: one socket for the window, one for its extensions. Each forgotten tab chats a little for itself.
 _SOCKETS_PER_TAB = 2
 
@@ -120,41 +121,66 @@ class SocketEar:
     """What one WebSocket tells."""
 
     __slots__ = (
-        "_counts_bytes",
         "_down",
         "_profile",
         "_up",
         "_watch",
         "credential",
         "has_spoken",
-        "hears_down",
     )
 
     def __init__(self, watch: WorkspaceWatch, profile: IdeProfile, credential: Credential | None) -> None:
         self._watch = watch
         self._profile = profile
-        self._counts_bytes = not profile.counts_frames_up
         self._up = FrameReader()
-        self.hears_down = profile.busy_frames_down_per_minute is not None
-        self._down = FrameReader() if self.hears_down else None
+        self._down = FrameReader()
         self.credential = credential
         self.has_spoken = False
 
-    def up(self, data: bytes) -> None:
-        self.has_spoken = True
-        if self._counts_bytes and self._up.is_one_tiny(data):
-            self._watch.bytes_up += len(data)
-            return
+    def going_up(self, write: Write) -> Write:
+        """Most of it are whole data frames too short to be worth reading, a key, an acknowledgement: they are known by two bytes, and
+        counted without a step more."""
+        watch, reader, hear, counts_bytes = (
+            self._watch,
+            self._up,
+            self._hear_up,
+            not self._profile.counts_frames_up,
+        )
+
+        def write_and_count(data: bytes) -> None:
+            write(data)
+            self.has_spoken = True
+            size = len(data)
+            if (
+                counts_bytes
+                and MASKED_HEADER < size <= _TINY
+                and data[1] == MASKED + size - MASKED_HEADER
+                and not (data[0] & CONTROL or reader.is_within)
+            ):
+                watch.bytes_up += size
+            else:
+                hear(data)
+
+        return write_and_count
+
+    def going_down(self, write: Write) -> Write:
+        if self._profile.busy_frames_down_per_minute is None:
+            return write
+
+        def write_and_count(data: bytes) -> None:
+            write(data)
+            if frames := len(self._down.feed(data)):
+                self.has_spoken = True
+                self._watch.frames_down += frames
+
+        return write_and_count
+
+    def _hear_up(self, data: bytes) -> None:
         for size, message in self._up.feed(data):
             if self._profile.counts_frames_up:
                 self._watch.used(self.credential)
             elif not is_its_own_doing(self._profile, message):
-                self._watch.bytes_up += size + _HEADER_BYTES
-
-    def down(self, data: bytes) -> None:
-        if self._down is not None and (frames := len(self._down.feed(data))):
-            self.has_spoken = True
-            self._watch.frames_down += frames
+                self._watch.bytes_up += size + MASKED_HEADER
 
     def closed(self) -> None:
         self._watch.closed(self)

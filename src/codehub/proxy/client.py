@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -10,11 +10,11 @@ import structlog
 from codehub.proxy.answers import bad_gateway, malformed, timed_out, unavailable
 from codehub.proxy.framing import Malformed
 from codehub.proxy.line import Line
-from codehub.proxy.pipes import Pipe, down, up
+from codehub.proxy.pipes import Pipe
 from codehub.proxy.reach import reached
 from codehub.proxy.requests import Refused, RequestHead, head_in
 from codehub.proxy.senders import Sender
-from codehub.proxy.targets import Answer, Ear, Target
+from codehub.proxy.targets import Answer, Ear, Target, Write
 from codehub.proxy.upstream import UpstreamConnection
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ class ClientConnection(Line):
         self.deadline = self._patience()
         self._resume_reading()
 
-    def tunnel_begins(self, head: bytes, rest: bytes) -> Callable[[bytes], None]:
+    def tunnel_begins(self, head: bytes, rest: bytes) -> Write:
         """Answer the upgrade and turn into an end of a tunnel. Returns what takes the other end's bytes."""
         upstream = self._upstream
         assert upstream is not None
@@ -315,7 +315,10 @@ class ClientConnection(Line):
         if self.target is not None and self.target.watch is not None:
             self._ear = self.target.watch.opened(self.head)
         self.head = _NO_HEAD  # an idle tunnel holds no more than it must
-        going_up, going_down = up(upstream.write, self._ear), down(self.write, self._ear)
+        going_up: Write = upstream.write
+        going_down: Write = self.write
+        if self._ear is not None:
+            going_up, going_down = self._ear.going_up(going_up), self._ear.going_down(going_down)
         self.write(head)
         if rest:
             going_down(rest)

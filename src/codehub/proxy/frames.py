@@ -1,10 +1,9 @@
 """WebSocket frames: bytes go in as they come, data frames come out: how large each is, and what is in it if it is short."""
 
-_CONTROL = 0x08
-_MASKED = 0x80
+CONTROL = 0x08
+MASKED = 0x80
 _SHORT = 1_024
-_TINY = 100
-_MASKED_HEADER = 6
+MASKED_HEADER = 6
 
 # Its payload's size, and the payload itself; of a long frame nothing is kept.
 Frame = tuple[int, bytes]
@@ -13,24 +12,17 @@ Frame = tuple[int, bytes]
 class FrameReader:
     """One direction of one WebSocket."""
 
-    __slots__ = ("_rest", "_skip")
+    __slots__ = ("_rest", "_skip", "is_within")
 
     def __init__(self) -> None:
         self._rest = b""
         self._skip = 0
-
-    def is_one_tiny(self, data: bytes) -> bool:
-        """Whether this is one whole masked data frame, too short to be worth reading: a key, an acknowledgement. Most are."""
-        size = len(data)
-        return (
-            _MASKED_HEADER < size <= _MASKED_HEADER + _TINY
-            and data[1] == _MASKED | (size - _MASKED_HEADER)
-            and not (data[0] & _CONTROL or self._skip or self._rest)
-        )
+        self.is_within = False
+        """Whether what comes next belongs to a frame of which a part was read."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the data frames (text, binary, continuation) in these bytes: short ones when they end, long ones when they begin."""
-        if not (self._skip or self._rest) and (whole := _one_whole(data)) is not None:
+        if not self.is_within and (whole := _one_whole(data)) is not None:
             return whole
         found: list[Frame] = []
         data = self._rest + data if self._rest else data
@@ -50,31 +42,32 @@ class FrameReader:
             if is_short and end - position < before + size:
                 break
             position += before
-            if not header[0] & _CONTROL:
+            if not header[0] & CONTROL:
                 found.append(
                     (size, _unmasked(header, before, data[position : position + size]) if is_short else b"")
                 )
             self._skip = size
         self._rest = data[position:]
+        self.is_within = bool(self._skip or self._rest)
         return found
 
 
 def _one_whole(data: bytes) -> list[Frame] | None:
     """Read bytes that are one short frame from end to end, as most are; None if they are not."""
-    if len(data) < _MASKED_HEADER:
+    if len(data) < MASKED_HEADER:
         return None
     size, start = data[1] & 0x7F, 2
     if size == 126:  # noqa: PLR2004  # two bytes follow
         size, start = (data[2] << 8) | data[3], 4
-    if data[1] & _MASKED:
+    if data[1] & MASKED:
         start += 4
     if size > _SHORT or len(data) != start + size:
         return None
-    return [] if data[0] & _CONTROL else [(size, _unmasked(data, start, data[start:]))]
+    return [] if data[0] & CONTROL else [(size, _unmasked(data, start, data[start:]))]
 
 
 def _unmasked(header: bytes, size: int, payload: bytes) -> bytes:
-    if not header[1] & _MASKED:
+    if not header[1] & MASKED:
         return payload
     length = len(payload)
     mask = (header[size - 4 : size] * (length // 4 + 1))[:length]
@@ -85,7 +78,7 @@ def _header_size(header: bytes) -> int | None:
     if len(header) < 2:  # noqa: PLR2004  # its length is in the second byte
         return None
     extra = {126: 2, 127: 8}.get(header[1] & 0x7F, 0)
-    return 2 + extra + (4 if header[1] & _MASKED else 0)
+    return 2 + extra + (4 if header[1] & MASKED else 0)
 
 
 def _payload_size(header: bytes) -> int:

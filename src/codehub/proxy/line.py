@@ -7,7 +7,7 @@ from typing import cast
 class Line(asyncio.Protocol):
     """A transport that may not be there yet, or no more: whatever is asked of it then is done already."""
 
-    __slots__ = ("_reads", "_transport", "write")
+    __slots__ = ("_reads", "_transport", "write", "writelines")
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -16,6 +16,7 @@ class Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self.write = self._transport.write
+        self.writelines = self._transport.writelines
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -1,10 +1,9 @@
 """A tunnel's two ends: what comes in at one goes out at the other, without a step of Python between where nobody listens."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Protocol
 
-from codehub.proxy.targets import Ear
+from codehub.proxy.targets import Write
 
 
 class Owner(Protocol):
@@ -24,7 +23,7 @@ class Pipe(asyncio.Protocol):
 
     __slots__ = ("_owner", "data_received")
 
-    def __init__(self, owner: Owner, data_received: Callable[[bytes], None]) -> None:
+    def __init__(self, owner: Owner, data_received: Write) -> None:
         self._owner = owner
         self.data_received = data_received  # type: ignore[method-assign,assignment]  # a slot: no frame of Python per message
 
@@ -39,21 +38,3 @@ class Pipe(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._owner.resume_writing()
-
-
-def heard(write: Callable[[bytes], None], hear: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    """Return a `write` that also lets somebody listen."""
-
-    def write_and_tell(data: bytes) -> None:
-        write(data)
-        hear(data)
-
-    return write_and_tell
-
-
-def up(write: Callable[[bytes], None], ear: Ear | None) -> Callable[[bytes], None]:
-    return write if ear is None else heard(write, ear.up)
-
-
-def down(write: Callable[[bytes], None], ear: Ear | None) -> Callable[[bytes], None]:
-    return write if ear is None or not ear.hears_down else heard(write, ear.down)

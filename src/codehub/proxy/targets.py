@@ -1,6 +1,6 @@
 """Where a request goes: to a server, as a Target, or nowhere, with an Answer of our own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from codehub.proxy.upstream import Idle
 
 
+# What takes the bytes of one end of a tunnel.
+Write = Callable[[bytes], None]
+
+
 class Ear(Protocol):
-    """What is told of the bytes of one WebSocket."""
+    """What listens to one WebSocket: a `write` goes in, and comes out as one that is also heard, or as it is where nobody listens."""
 
-    hears_down: bool
-    """Whether it wants to hear what the workspace sends."""
+    def going_up(self, write: Write) -> Write: ...
 
-    def up(self, data: bytes) -> None: ...
-
-    def down(self, data: bytes) -> None: ...
+    def going_down(self, write: Write) -> Write: ...
 
     def closed(self) -> None: ...
 

@@ -230,8 +230,7 @@ class UpstreamConnection(asyncio.Protocol):
         elif stop <= _JOIN_BYTES_MAX:
             client.write(shown + data[start:stop])
         else:
-            client.write(shown)
-            client.write(memoryview(data)[start:stop])
+            client.writelines((shown, memoryview(data)[start:stop]))
         if body.done:
             self._end(client, has_more=stop < len(data))
 
