@@ -312,13 +312,11 @@ class ClientConnection(Line):
         self._responds = True
         self._state = _TUNNEL
         self._raw = b""
-        if self.target is not None and self.target.watch is not None:
-            self._ear = self.target.watch.opened(self.head)
+        watch = None if self.target is None else self.target.watch
+        ear = self._ear = None if watch is None else watch.opened(self.head)
         self.head = _NO_HEAD  # an idle tunnel holds no more than it must
-        going_up: Write = upstream.write
-        going_down: Write = self.write
-        if self._ear is not None:
-            going_up, going_down = self._ear.going_up(going_up), self._ear.going_down(going_down)
+        going_up: Write = upstream.write if ear is None else ear.going_up(upstream.write)
+        going_down: Write = self.write if ear is None else ear.going_down(self.write)
         self.write(head)
         if rest:
             going_down(rest)
