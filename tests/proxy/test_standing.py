@@ -156,12 +156,16 @@ async def test_an_outage_of_the_database_lets_in_who_is_known() -> None:
         row = await made.workspace()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
 
+        asked = 0
+
         async def down(*_: object) -> object:
+            nonlocal asked
+            asked += 1
             raise StoreUnavailable("down")
 
         made.doorkeeper.people = down  # type: ignore[assignment]
         made.store.load = down  # type: ignore[assignment]
-        await asyncio.sleep(1.2)
+        await until(lambda: asked > 1)
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
         status, head, _ = await made.ask(f"/w/{row.id}/", "Cookie: codehub_session=unknown")
         assert (status, "Retry-After" in head) == (503, True)
