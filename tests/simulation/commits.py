@@ -47,6 +47,8 @@ class Commits:
         self._break = world.break_
         self._outages: list[tuple[float, float]] = []
         self.forbid_writes = False
+        self.at_work: dict[UUID, Truth] = {}
+        """Who has an operation under way: what is seen of them meanwhile may end it."""
 
     def outage(self, since: float, until: float) -> None:
         """Some backend is away. Outages that overlap are one."""
@@ -152,6 +154,7 @@ class Commits:
     def _begun(self, before: Workspace, after: Workspace, truth: Truth) -> None:
         operation, phase = after.status.operation, after.status.phase
         truth.began_at = self._world.loop.time()
+        self.at_work[after.id] = truth
         if phase not in SOURCES[operation]:
             self._break("5 ordered", after.id, f"{operation} began in {phase}")
         if before.status.op_id == after.status.op_id:
@@ -171,6 +174,7 @@ class Commits:
 
     def _ended(self, before: Workspace, after: Workspace, truth: Truth, events: list[Event]) -> None:
         """Only an observation completes an operation (contract 1)."""
+        self.at_work.pop(after.id, None)
         reasons = {one.reason for one in events if one.kind is EventKind.OPERATION}
         is_forgotten = after.spec.forgotten_at is not None and after.status.phase is Phase.DELETED
         if after.status.phase is Phase.ERROR or reasons & _LET_GO or is_forgotten:

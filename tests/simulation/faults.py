@@ -1,9 +1,13 @@
 """Faults: one seed in, what goes wrong where out. Each that strikes has a number, so that a run can be repeated with only some of them."""
 
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.simulation.machine import Machine
 
 
 class Fault(StrEnum):
@@ -97,7 +101,10 @@ class Strike:
 class Faults:
     """Which kinds there are in this run is drawn first: all together hide each other's traces."""
 
-    def __init__(self, seed: int, *, only: Collection[int] | None = None) -> None:
+    def __init__(
+        self, seed: int, *, time: Callable[[], float] = float, only: Collection[int] | None = None
+    ) -> None:
+        self._time = time
         self._dice = random.Random(f"faults {seed}")
         self._only = None if only is None else frozenset(only)
         self._opportunities = 0
@@ -110,17 +117,21 @@ class Faults:
         self._spells: dict[tuple[Fault, str], float] = {}
         self.strikes: list[Strike] = []
 
-    def strikes_now(self, fault: Fault, point: str, at: float, where: str) -> bool:
-        """Draw whether it strikes at this point. `where` says more of it, for people."""
-        rate = self.rates[fault]
+    def strike(self, fault: Fault, point: str, machine: "Machine | None" = None) -> bool:
+        """Draw whether it strikes at this point, and note it."""
+        rate = self.rates.get(fault)
+        if rate is None:
+            return False
         self._opportunities += 1
+        at = self._time()
         if self._spells and self._spells.get((fault, point), at) > at:
             rate = _RATE_IN_A_SPELL
         if self._dice.random() >= rate:
             return False
         if self._only is not None and self._opportunities not in self._only:
             return False
-        self.strikes.append(Strike(self._opportunities, at, fault, f"{where}{point}"))
+        where = point if machine is None else f"{machine.name}: {point}"
+        self.strikes.append(Strike(self._opportunities, at, fault, where))
         if fault in _SPELLS and self._dice.random() < _CHANCE_OF_A_SPELL:
             self._spells[fault, point] = at + self._dice.random() * _SPELL_S_MAX
         return True

@@ -117,7 +117,7 @@ class Judges:
 
     def saw_instances(self, found: Mapping[UUID, Instance]) -> None:
         now = self._world.loop.time()
-        for workspace_id, truth in self._truth.items():
+        for workspace_id, truth in self.commits.at_work.items():
             seen = found.get(workspace_id)
             if seen is None:
                 truth.no_instance_at = now
@@ -126,7 +126,7 @@ class Judges:
 
     def saw_volumes(self, found: Mapping[UUID, Volume]) -> None:
         now = self._world.loop.time()
-        for workspace_id, truth in self._truth.items():
+        for workspace_id, truth in self.commits.at_work.items():
             seen = found.get(workspace_id)
             if seen is None:
                 truth.no_volume_at = now

@@ -8,21 +8,20 @@ from contextvars import Context, copy_context
 from typing import Any
 
 
+# What is to be called, and in which context.
+Call = tuple[Context, Callable[..., object], tuple[Any, ...]]
+
+
 class Handle:
-    """What asyncio needs of a handle, without what it keeps for debugging."""
+    """What asyncio needs of a timer's handle, without what it keeps for debugging."""
 
-    __slots__ = ("args", "callback", "context", "is_cancelled")
+    __slots__ = ("call",)
 
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
-    ) -> None:
-        self.callback = callback
-        self.args = args
-        self.context = context or copy_context()
-        self.is_cancelled = False
+    def __init__(self, call: Call) -> None:
+        self.call: Call | None = call
 
     def cancel(self) -> None:
-        self.is_cancelled = True
+        self.call = None
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -30,7 +29,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def __init__(self) -> None:
         self._now = 0.0
-        self._ready: deque[Handle] = deque()
+        self._ready: deque[Call] = deque()
         self._timers: list[tuple[float, int, Handle]] = []
         self._count = 0
         self.failures: list[dict[str, Any]] = []
@@ -42,9 +41,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             ready = self._ready
             while True:
                 while ready:
-                    handle = ready.popleft()
-                    if not handle.is_cancelled:
-                        handle.context.run(handle.callback, *handle.args)
+                    context, callback, args = ready.popleft()
+                    context.run(callback, *args)
                 if stop() or not self._advance(deadline):
                     return
         finally:
@@ -52,16 +50,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _advance(self, deadline: float) -> bool:
         timers, pop = self._timers, heapq.heappop
-        while timers and timers[0][2].is_cancelled:
+        while timers and timers[0][2].call is None:
             pop(timers)
         if not timers or timers[0][0] > deadline:
             self._now = max(self._now, deadline)
             return False
         now = self._now = max(self._now, timers[0][0])
         while timers and timers[0][0] <= now:
-            handle = pop(timers)[2]
-            if not handle.is_cancelled:
-                self._ready.append(handle)
+            call = pop(timers)[2].call
+            if call is not None:
+                self._ready.append(call)
         return True
 
     def time(self) -> float:
@@ -69,15 +67,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> Handle:
-        handle = Handle(callback, args, context)
-        self._ready.append(handle)
-        return handle
+    ) -> None:
+        """Nobody here takes back what is to be called at once: there is no handle."""
+        self._ready.append((context or copy_context(), callback, args))
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Handle:
-        handle = Handle(callback, args, context)
+        handle = Handle((context or copy_context(), callback, args))
         self._count += 1
         heapq.heappush(self._timers, (self._now + delay, self._count, handle))
         return handle

@@ -49,7 +49,6 @@ class Machine:
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
         self.name = name
-        self.prefix = f"{name}: "
         self.is_dead = False
         self.thaws_at = 0.0
         self.tasks = SystemTasks()
@@ -74,7 +73,7 @@ class Machine:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.rate)
-        if self.is_stopped:
+        if self.thaws_at or self.is_dead:
             await self.thaw()
 
     def fraction(self) -> float:
@@ -100,7 +99,7 @@ class Machine:
             raise Crashed
         if (delay := world.latency()) > 0:
             await asyncio.sleep(delay)
-        if self.is_stopped:
+        if self.thaws_at or self.is_dead:
             await self.thaw()
 
     async def leave(self, point: str) -> None:
@@ -110,16 +109,14 @@ class Machine:
         if self.world.strikes(Fault.CRASH, point, self):
             self.world.crash(self)
             raise Crashed
-        if self.is_stopped:
+        if self.thaws_at:
             await self.thaw()
 
-    @property
-    def is_stopped(self) -> bool:
-        return self.is_dead or self.thaws_at > self.world.loop.time()
-
     async def thaw(self) -> None:
+        """Wait until it goes on, if it was stopped or killed."""
         while (rest := self.thaws_at - self.world.loop.time()) > 0:  # noqa: ASYNC110  # it may be stopped again
             await asyncio.sleep(rest)
+        self.thaws_at = 0.0
         if self.is_dead:
             raise Crashed
 

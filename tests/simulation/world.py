@@ -45,8 +45,8 @@ class World:
         self.seed = seed
         self.loop = VirtualLoop()  # type: ignore[abstract]  # sockets and programs it has none
         self.dice = random.Random(f"world {seed}")
-        self.faults = Faults(seed, only=only)
-        self._rates = self.faults.rates
+        self.faults = Faults(seed, time=self.loop.time, only=only)
+        self.strikes = self.faults.strike
         self.late = LateCalls(self.dice)
         self.passes = 0
         self.restarts: list[float] = []
@@ -102,12 +102,6 @@ class World:
         """Most calls are over at once; the rest takes its time."""
         drawn = self.dice.random()
         return 0.0 if drawn < 0.75 else (drawn - 0.75) * 0.08 if drawn < 0.97 else drawn * 2
-
-    def strikes(self, fault: Fault, point: str, machine: Machine | None = None) -> bool:
-        if fault not in self._rates:
-            return False
-        where = "" if machine is None else machine.prefix
-        return self.faults.strikes_now(fault, point, self.loop.time(), where)
 
     def is_away(self, kind: str) -> bool:
         return bool(self._away) and self.loop.time() < self._away.get(kind, 0.0)

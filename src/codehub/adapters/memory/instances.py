@@ -15,6 +15,9 @@ from codehub.ports.storage import Report, tell_nobody
 from codehub.ports.system import Clock
 
 _PORT = 8080
+_HEALTHY = Instance(running=True, healthy=True)
+_NOT_HEALTHY = Instance(running=True, healthy=False)
+_DEAD = Instance(running=False, healthy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +125,10 @@ class MemoryInstances:
         return box.running and not box.sick and box.spec == spec and box.volume_id == volume_id
 
     def _seen(self, box: Box) -> Instance:
-        is_healthy = box.running and not box.sick and self._clock.monotonic() >= box.ready_at
-        return Instance(running=box.running, healthy=is_healthy)
+        if not box.running:
+            return _DEAD
+        is_healthy = not box.sick and self._clock.monotonic() >= box.ready_at
+        return _HEALTHY if is_healthy else _NOT_HEALTHY
 
     def _tell(self, workspace_id: UUID) -> None:
         for queue in self._listeners:

@@ -1,5 +1,6 @@
 """The store in memory: both ports on one dictionary, at a clock that is given. Refuses what the schema refuses."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -108,9 +109,8 @@ class MemoryStore(MemoryReading):
     async def forget_history(self, older_than: timedelta) -> int:
         await self._faults("forget_history.before_commit")
         oldest = self._now() - older_than
-        kept = [recorded for recorded in self._history if recorded.at >= oldest]
-        forgotten = len(self._history) - len(kept)
-        self._history = kept
+        forgotten = bisect_left(self._history, oldest, key=lambda recorded: recorded.at)
+        del self._history[:forgotten]
         return forgotten
 
     async def beat(self, member: Member, *, alive_s: float) -> Members:
