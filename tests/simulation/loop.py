@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from typing import Any
 
-
 # What is to be called, and in which context.
 Call = tuple[Context, Callable[..., object], tuple[Any, ...]]
 

@@ -1,0 +1,6 @@
+"""Mutants: deliberate bugs, one at a time, each of which the judges must find. One that survives means a judge or a fault is missing."""
+
+from tests.simulation.mutants import control, faces, homes
+from tests.simulation.mutants.registry import MUTANTS, NEEDS, alive
+
+__all__ = ["MUTANTS", "NEEDS", "alive", "control", "faces", "homes"]

@@ -1,0 +1,208 @@
+"""Mutants that would break the control loop: who acts, when, on whose word, how often, and what is written."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tests.simulation.mutants.registry import mutant, patched
+
+from codehub.adapters.memory import store as memory_store
+from codehub.core import judge, plan, seen, settle
+from codehub.core.conditions import Condition
+from codehub.core.operations import Operation, Step
+from codehub.core.seen import Instance
+from codehub.core.settle import Done
+from codehub.core.workspace import Status
+from codehub.engine import controller, crew, execute, membership, observe, roster
+from codehub.ports.backends import BackendUnreachable
+
+
+@mutant
+def complete_on_the_actuators_word() -> Any:
+    def conclude(status: Status, act: Any, op_id: UUID, outcome: Any, now: datetime, **rest: Any) -> Status:
+        after = original(status, act, op_id, outcome, now, **rest)
+        if (
+            isinstance(outcome, Done)
+            and act.step in (Step.START, Step.DELETE_INSTANCE)
+            and after.op_id == op_id
+        ):
+            return settle._end(after)
+        return after
+
+    original = settle.conclude
+    return patched(controller, "conclude", conclude)
+
+
+@mutant
+def forget_the_swap() -> Any:
+    return [
+        patched(
+            memory_store.MemoryStore,
+            "_has_version",
+            lambda self, change: change.workspace_id in self._workspaces,
+        ),
+        patched(
+            memory_store.MemoryStore,
+            "_seen",
+            lambda self, workspace_id, status: replace(
+                self._workspaces[workspace_id],
+                status=replace(status, version=self._workspaces[workspace_id].status.version + 1),
+            ),
+        ),
+    ]
+
+
+@mutant
+def treat_an_unreachable_list_as_empty() -> Any:
+    async def look(_what: str, ask: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            return await ask()
+        except BackendUnreachable:
+            return {} if _what in ("instances", "volumes") else None
+
+    return patched(observe, "_look", look)
+
+
+@mutant
+def reuse_the_op_id() -> Any:
+    def begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
+        return original(status, operation, now, status.op_id or op_id)
+
+    original = settle._begin
+    return patched(settle, "_begin", begin)
+
+
+@mutant
+def run_clocks_during_an_outage() -> Any:
+    return patched(judge, "_moved_clock", lambda stored, _now, _rules: stored.op_started_at)
+
+
+@mutant
+def act_without_asking_the_row() -> Any:
+    original = execute.Executor.__init__
+
+    def init(self: Any, platforms: Any, _holds: Any) -> None:
+        async def always(_workspace_id: UUID, _op_id: UUID) -> bool:
+            return True
+
+        original(self, platforms, always)
+
+    return patched(execute.Executor, "__init__", init)
+
+
+@mutant
+def carry_on_anothers_operation_without_taking_it_over() -> Any:
+    def planned(spec: Any, verdict: Any, look: Any, now: datetime, *, is_mine: bool, **rest: Any) -> Any:
+        del is_mine
+        return original(spec, verdict, look, now, is_mine=True, **rest)
+
+    original = plan.plan
+    return patched(controller, "plan", planned)
+
+
+@mutant
+def record_the_outcome_of_another_operation() -> Any:
+    def conclude(status: Status, act: Any, op_id: UUID, outcome: Any, now: datetime, **rest: Any) -> Status:
+        del op_id
+        if status.op_id is None or status.operation is Operation.NONE:
+            return status
+        return original(status, replace(act, operation=status.operation), status.op_id, outcome, now, **rest)
+
+    def landed(self: Any, row: Any, _act: Any) -> Any:
+        flight = self._flights.get(row.id)
+        return flight if flight is not None and flight.outcome is not None else None
+
+    original = settle.conclude
+    return [
+        patched(controller, "conclude", conclude),
+        patched(crew.Crew, "landed", landed),
+        patched(crew.Crew, "recall", lambda _self, _row, _planned: None),
+    ]
+
+
+@mutant
+def retry_for_ever() -> Any:
+    def count(status: Status, act: Any, failed: Any, now: datetime, jitter: float, rules: Any) -> Status:
+        return original(status, act, failed, now, jitter, replace(rules, retries_max=10_000))
+
+    original = settle._count_failure
+    return patched(settle, "_count_failure", count)
+
+
+@mutant
+def restart_what_dies_for_ever() -> Any:
+    def judged(workspace: Any, look: Any, now: datetime, *, starting_up: bool = False, **rest: Any) -> Any:
+        rest["rules"] = replace(rest["rules"], restarts_max=10_000)
+        return original(workspace, look, now, starting_up=starting_up, **rest)
+
+    original = judge.judge
+    return patched(controller, "judge", judged)
+
+
+@mutant
+def forget_what_is_in_the_trash() -> Any:
+    def carry_out(self: Any, found: Any, now: datetime) -> None:
+        original(self, found, now)
+        if found.plan.why is plan.Why.IN_TRASH:
+            self._restless.discard(found.row.id)
+
+    original = controller.Controller._carry_out
+    return patched(controller.Controller, "_carry_out", carry_out)
+
+
+@mutant
+def write_what_has_converged() -> Any:
+    return patched(controller, "is_worth_writing", lambda _before, _after, **_rules: True)
+
+
+@mutant
+def miss_rows_that_changed() -> Any:
+    async def refresh(self: Any) -> Any:
+        found = await original(self)
+        return replace(found, changed=frozenset())
+
+    original = roster.Roster.refresh
+    return patched(roster.Roster, "refresh", refresh)
+
+
+@mutant
+def forget_what_changed_when_a_pass_fails() -> Any:
+    async def run_pass(self: Any, woken: Any) -> int:
+        self._changed.clear()
+        return await original(self, woken)
+
+    original = controller.Controller.run_pass
+    return patched(controller.Controller, "run_pass", run_pass)
+
+
+@mutant
+def let_everybody_handle_nothing_that_is_new() -> Any:
+    return patched(controller.Controller, "_start_over", lambda _self: None)
+
+
+@mutant
+def believe_the_dead_alive() -> Any:
+    return patched(membership, "ALIVE_S", 1e9)
+
+
+@mutant
+def never_stop_a_stray_container() -> Any:
+    return patched(plan, "_may_have_container", lambda _phase, _wish: True)
+
+
+@mutant
+def leave_landed_steps_lying() -> Any:
+    return patched(crew.Crew, "recall", lambda _self, _row, _planned: None)
+
+
+@mutant
+def take_a_sick_instance_for_a_healthy_one() -> Any:
+    def ready(earlier: Condition, look: Any, rules: Any) -> Condition:
+        if isinstance(look, Instance) and look.running:
+            look = replace(look, healthy=True)
+        return original(earlier, look, rules)
+
+    original = seen._container_ready
+    return patched(seen, "_container_ready", ready)

@@ -1,0 +1,221 @@
+"""Mutants that would lose, double or leave lying somebody's files: archives, volumes, what is unsaved, what is collected."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from tests.simulation.mutants.registry import mutant, patched
+
+from codehub.adapters.memory import instances as memory_instances
+from codehub.adapters.memory import storage as memory_storage
+from codehub.core import garbage, judge, plan, seen, settle, visit, wishes
+from codehub.core.conditions import Condition, Reason, Truth
+from codehub.core.errors import ErrorInfo
+from codehub.core.operations import Operation, Phase, Step
+from codehub.core.seen import Volume
+from codehub.core.workspace import Status
+from codehub.engine import gc
+from codehub.ports.storage import Home, Restored
+from codehub.service import workspaces
+
+
+@mutant
+def delete_before_storing_the_key() -> Any:
+    def first(status: Status) -> Step:
+        if status.operation is Operation.ARCHIVING and status.conditions.volume_ready.is_true:
+            return Step.DELETE_VOLUME if status.error_count else Step.ARCHIVE
+        return original(status)
+
+    original = plan._first_unfinished_step
+    return patched(plan, "_first_unfinished_step", first)
+
+
+@mutant
+def collect_garbage_without_grace() -> Any:
+    def sort(found: Any, rows: Any, now: datetime, *, grace: timedelta) -> Any:
+        return original(found, rows, now, grace=timedelta(0) * grace.days)
+
+    original = garbage.sort_garbage
+    return patched(gc, "sort_garbage", sort)
+
+
+@mutant
+def collect_the_archive_of_the_running_operation() -> Any:
+    def needed(one: Any, row: Any, _archives: Any) -> bool:
+        return bool(one.name == row.status.archive_key)
+
+    return [
+        patched(garbage, "_is_needed", needed),
+        patched(
+            gc,
+            "sort_garbage",
+            lambda found, rows, now, grace: garbage.sort_garbage(found, rows, now, grace=grace / 100),
+        ),
+    ]
+
+
+@mutant
+def collect_older_archives_while_the_archive_is_missing() -> Any:
+    def needed(one: Any, row: Any, archives: Any) -> bool:
+        return original(one, row, {*archives, row.status.archive_key})
+
+    original = garbage._is_needed
+    return patched(garbage, "_is_needed", needed)
+
+
+@mutant
+def provision_over_a_lost_home() -> Any:
+    def broken(spec: Any, stored: Status, status: Status, now: datetime) -> ErrorInfo | None:
+        found = original(spec, stored, status, now)
+        return None if found is not None and found.reason == "DataLost" else found
+
+    original = judge._broken_invariant
+    return patched(judge, "_broken_invariant", broken)
+
+
+@mutant
+def count_a_half_restored_volume_as_ready() -> Any:
+    def ready(earlier: Condition, look: Any, volume_id: str | None) -> Condition:
+        if isinstance(look, Volume):
+            return Condition(Truth.TRUE, Reason.READY, "The volume is there.")
+        return original(earlier, look, volume_id)
+
+    original = seen._volume_ready
+    return patched(seen, "_volume_ready", ready)
+
+
+@mutant
+def begin_starting_without_dirty() -> Any:
+    def begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
+        after = original(status, operation, now, op_id)
+        return replace(after, home_ctx=replace(after.home_ctx, dirty=status.home_ctx.dirty))
+
+    original = settle._begin
+    return patched(settle, "_begin", begin)
+
+
+@mutant
+def never_mark_dirty_when_a_container_is_seen() -> Any:
+    return [
+        patched(judge, "_mark_dirty", lambda status: status),
+        begin_starting_without_dirty(),
+    ]
+
+
+@mutant
+def clear_dirty_when_archiving_begins() -> Any:
+    def begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
+        after = original(status, operation, now, op_id)
+        if operation is Operation.ARCHIVING and status.archive_key is not None:
+            return replace(after, home_ctx=replace(after.home_ctx, dirty=False))
+        return after
+
+    original = settle._begin
+    return patched(settle, "_begin", begin)
+
+
+@mutant
+def use_a_condemned_volume() -> Any:
+    """That nothing can be wished in ERROR covers for it, so that rule goes too: a recovery that was asked for is enough here."""
+
+    def rule(workspace: Any, wanted: Any) -> Any:
+        error = workspace.status.error_info
+        if error is not None and judge.is_recovered(workspace.spec, error):
+            workspace = replace(workspace, status=replace(workspace.status, phase=Phase.STANDBY))
+        return original(workspace, wanted)
+
+    original = wishes.rule_wish
+    unseen = [patched(each, "is_condemned", lambda _status: False) for each in (judge, plan, visit)]
+    return [*unseen, patched(workspaces, "rule_wish", rule)]
+
+
+@mutant
+def replace_whatever_volume_is_there() -> Any:
+    async def restore(self: Any, home: Home, archive_key: str, report: Any, **_replaces: str | None) -> Any:
+        return await original(self, home, archive_key, report, replaces=self.volume_id(home.workspace_id))
+
+    original = memory_storage.MemoryStorage.restore
+    return patched(memory_storage.MemoryStorage, "restore", restore)
+
+
+@mutant
+def delete_whatever_volume_is_there() -> Any:
+    async def delete(self: Any, home: Home, _volume_id: str | None) -> None:
+        await original(self, home, self.volume_id(home.workspace_id))
+
+    original = memory_storage.MemoryStorage.delete_volume
+    return patched(memory_storage.MemoryStorage, "delete_volume", delete)
+
+
+@mutant
+def delete_a_volume_that_is_in_use() -> Any:
+    return [
+        patched(memory_storage.MemoryStorage, "_refuse_in_use", lambda _self, _home, _done: None),
+        patched(plan, "_is_possible", lambda _spec, _status, _now: True),
+    ]
+
+
+@mutant
+def commit_an_archive_without_asking_the_row() -> Any:
+    async def archive(
+        self: Any, home: Home, volume_id: str, op_id: UUID, report: Any, _may_commit: Any
+    ) -> str:
+        async def yes() -> bool:
+            return True
+
+        return await original(self, home, volume_id, op_id, report, yes)
+
+    original = memory_storage.MemoryStorage.archive
+    return [
+        patched(memory_storage.MemoryStorage, "archive", archive),
+        patched(memory_storage.MemoryStorage, "_check_job", lambda _self, _home, _job: None),
+        patched(memory_storage.MemoryStorage, "_is_committed", lambda _self, _key: False),
+    ]
+
+
+@mutant
+def purge_on_deletion() -> Any:
+    return [
+        patched(plan, "is_purge_due", lambda spec, _now: spec.deleted_at is not None),
+        patched(settle, "is_purge_due", lambda spec, _now: spec.deleted_at is not None),
+    ]
+
+
+@mutant
+def start_on_no_volume() -> Any:
+    async def start(self: Any, spec: Any, volume_id: str, *_report: Any) -> None:
+        if self._storage.volume_id(spec.workspace_id) is None:
+            self._storage._disks[spec.workspace_id] = memory_storage.Disk(volume_id)
+        await original(self, spec, volume_id)
+
+    original = memory_instances.MemoryInstances.start
+    return patched(memory_instances.MemoryInstances, "start", start)
+
+
+@mutant
+def archive_while_it_runs() -> Any:
+    def next_(status: Status, wish: Any, *, is_deletion: bool) -> Any:
+        chosen = original(status, wish, is_deletion=is_deletion)
+        if isinstance(chosen, plan.Begin) and chosen.operation is Operation.STOPPING:
+            return plan.Begin(Operation.ARCHIVING, chosen.why)
+        return chosen
+
+    original = plan._choose_by_wish
+    return patched(plan, "_choose_by_wish", next_)
+
+
+@mutant
+def collect_what_was_forgotten_before_its_time() -> Any:
+    return patched(garbage, "is_purge_due", lambda spec, _now: spec.deleted_at is not None)
+
+
+@mutant
+def take_what_an_earlier_restore_left_as_it_is() -> Any:
+    async def restore(self: Any, home: Home, key: str, report: Any, *, replaces: str | None = None) -> Any:
+        if (there := self.volume_id(home.workspace_id)) is not None and there == replaces:
+            return Restored(there, key)
+        return await original(self, home, key, report, replaces=replaces)
+
+    original = memory_storage.MemoryStorage.restore
+    return patched(memory_storage.MemoryStorage, "restore", restore)

@@ -1,0 +1,49 @@
+"""Mutants: deliberate bugs, one at a time, each of which the judges must find. One that survives means a judge or a fault is missing."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from tests.simulation.faults import Fault
+
+Mutant = Callable[[], Any]
+MUTANTS: dict[str, Mutant] = {}
+# What has to go wrong before they can be seen: seeds in which it is rife are searched first.
+NEEDS: dict[str, tuple[Fault, ...]] = {
+    "collect_older_archives_while_the_archive_is_missing": (Fault.ARCHIVE_GONE,),
+    "delete_a_volume_that_is_in_use": (Fault.ACT_LATE,),
+    "forget_what_changed_when_a_pass_fails": (Fault.STORE_AWAY, Fault.HINT_LOST),
+    "let_everybody_handle_nothing_that_is_new": (Fault.LAST_CRASH,),
+    "replace_whatever_volume_is_there": (Fault.ACT_LATE,),
+    "take_what_an_earlier_restore_left_as_it_is": (Fault.ACT_LATE,),
+    "use_a_condemned_volume": (Fault.ACT_LATE,),
+}
+
+
+def mutant(make: Mutant) -> Mutant:
+    """A function that returns what to patch: its name, read as words, says what is wrong."""
+    MUTANTS[make.__name__] = make
+    return make
+
+
+@contextmanager
+def alive(name: str) -> Iterator[None]:
+    """Let this bug be, for as long as the block lasts."""
+    patches = MUTANTS[name]()
+    with contextmanager(_all)(patches if isinstance(patches, list) else [patches]):
+        yield
+
+
+def _all(patches: Sequence[Any]) -> Iterator[None]:
+    for patch in patches:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in patches:
+            patch.stop()
+
+
+def patched(target: object, name: str, new: object) -> Any:
+    return mock.patch.object(target, name, new)
