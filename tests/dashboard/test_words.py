@@ -10,11 +10,11 @@ import pytest
 from codehub.core import seen
 from codehub.core.conditions import NAMES, NOTHING_YET, Condition, Reason
 from codehub.core.errors import ErrorReason
-from codehub.core.explain import Ask, Waiting, WaitsFor
+from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.history import EventKind
 from codehub.core.idle import UNUSED
 from codehub.core.language import LANGUAGES
-from codehub.core.operations import Operation, Phase
+from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.wishes import Refusal
@@ -49,7 +49,6 @@ def test_every_sentence_of_the_core_is_translated() -> None:
     assert set(terms.WHY_KO) == set(Why)
     assert set(terms.REMEDY_KO) == set(ErrorReason) == set(terms.TROUBLE["en"])
     assert set(terms.WAITS_KO) == set(WaitsFor)
-    assert set(terms.ASK_KO) == set(Ask)
     assert set(terms.UNDER_WAY["en"]) == set(Operation)
     for waits in WaitsFor:
         assert holes(terms.WAITS_KO[waits]) <= holes(waits.value)
@@ -73,6 +72,7 @@ def test_whatever_the_core_may_say_has_a_word(language: str) -> None:
     wanted = {f"phase.{phase}" for phase in Phase} | {"phase.DELETING"}
     wanted |= {f"means.{phase}" for phase in Phase} | {f"op.{operation}" for operation in Operation}
     wanted |= {f"event.{kind}" for kind in EventKind} | {f"no.{code}" for code in Refusal}
+    wanted |= {f"wish.{wish}" for wish in DesiredState}
     wanted |= {f"cond.{name}" for name in NAMES} | {f"seen.{reason}" for reason in Reason}
     assert set(words) >= wanted
 
@@ -95,7 +95,6 @@ def test_what_is_waited_for_is_said_in_each_language() -> None:
     assert terms.reason_words(Why.SEEN.value, "ko") == terms.WHY_KO[Why.SEEN]
     assert terms.reason_words(UNUSED, "ko") != UNUSED
     assert terms.reason_words("as somebody wrote it", "ko") == "as somebody wrote it"
-    assert terms.ask_words(Ask.STOP, "ko") == "중지"
 
 
 @pytest.mark.parametrize(

@@ -74,13 +74,16 @@ async def _history(face: Face, caller: Caller, row: Workspace, before: int | Non
 
 
 def told_once(found: Sequence[Recorded]) -> list[Recorded]:
-    """Leave out what another line of the same moment says already: that an operation ended, beside where it led; ERROR, beside why."""
+    """Leave out what another line of the same moment says already: that an operation ended, beside where it led; ERROR, beside why;
+    what a deletion, or taking it back, makes of the wish."""
     said = {(one.at, one.event.kind) for one in found}
 
     def is_said(one: Recorded) -> bool:
         event = one.event
         if event.kind is EventKind.OPERATION and event.after == Operation.NONE:
             return (one.at, EventKind.PHASE) in said
+        if event.kind is EventKind.WISH:
+            return (one.at, EventKind.DELETION) in said
         return (
             event.kind is EventKind.PHASE and event.after == Phase.ERROR and (one.at, EventKind.ERROR) in said
         )

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from codehub.adapters.local.profiles import installed_profiles
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.database import examine_database
 from codehub.doctor.findings import Finding, Verdict
 from codehub.doctor.services import examine_docker, examine_redis, examine_s3
-from codehub.settings import Ide, Settings
+from codehub.settings import Settings
 
 _ANSWER_S_MAX = 3.0
 _FREE_MB_MIN = 500
@@ -123,22 +124,16 @@ def examine_sandbox(settings: Settings) -> Finding:
 def examine_ide(settings: Settings) -> Finding:
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
         return Finding("ide", Verdict.OK, "comes with the image")
-    programs = {Ide.CODE_SERVER: "code-server", Ide.JUPYTERLAB: "jupyter-lab"}
-    beside_python = str(Path(sys.executable).parent)
-    found = {
-        ide: shutil.which(name) or shutil.which(name, path=beside_python) for ide, name in programs.items()
-    }
-    wanted = [settings.ide] if settings.ide is not None else list(programs)
-    for ide in wanted:
-        if found.get(ide):
-            return Finding("ide", Verdict.OK, f"{ide} ({found[ide]})")
-    names = " or ".join(programs.get(ide, ide) for ide in wanted)
-    verdict = Verdict.OPTIONAL if settings.ide is None else Verdict.BROKEN
+    found = installed_profiles()
+    ide = settings.ide or next(iter(found), "none")
+    if ide in found:
+        others = "".join(f", and {name}" for name in found if name != ide)
+        return Finding("ide", Verdict.OK, f"{ide} ({found[ide].program}){others}")
     return Finding(
         "ide",
-        verdict,
-        f"{names} not found",
-        "install code-server, or `pip install jupyterlab` beside codehub",
+        Verdict.OPTIONAL if settings.ide is None else Verdict.BROKEN,
+        "none found" if settings.ide is None else f"{ide} not found",
+        "install code-server (`make code-server` builds it), or `pip install jupyterlab` beside codehub",
     )
 
 
