@@ -136,6 +136,12 @@ class TestEngine:
         assert '"error"' not in told.text, told.text[-500:]
         self.ask("DELETE", f"images/{image}", force=1)
 
+    def forget_images(self, reference: str) -> None:
+        """Remove the images of such a name, but for those that something runs from."""
+        filters = json.dumps({"reference": [reference]})
+        for each in self.ask("GET", "images/json", filters=filters):
+            self._client.delete(f"/images/{each['Id']}", params={"force": 1})
+
     def build_code_server(self) -> None:
         """Build the image with a real IDE, from what scripts/code-server has made in the cache. Once: 400 MB go in."""
         with (cache() / "test-code-server.lock").open("w") as lock:

@@ -1,6 +1,5 @@
 """`codehub up` on what people run, as they use it: with curl, by its dashboard, and with a tab that is open in a real code-server."""
 
-import json
 import re
 from asyncio import Event
 from collections.abc import AsyncIterator
@@ -36,22 +35,23 @@ BALLAST_BYTES = 20_000_000
 FETCHED = re.compile(r"Fetching the image · 1\d\.\d MB of 20\.\d MB")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def engine(docker: Docker) -> TestEngine:
     engine = await docker()
     engine.build_code_server()
     return engine
 
 
-@pytest.fixture
-async def server(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Running]:
+@pytest.fixture(scope="module")
+async def server(engine: TestEngine, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     """Workspaces in containers with code-server, archives in S3, hints by Redis; the rest as it comes."""
+    data = tmp_path_factory.mktemp("up") / "data"
     async with running_s3() as s3, running_redis() as redis:
         bucket = await s3.new_bucket()
         with ExitStack() as stack:
             stack.enter_context(told({"DOCKER_HOST": engine.url, **s3.environment()}))
             started = running(
-                tmp_path / "data",
+                data,
                 initial_admin_password=PASSWORD,
                 instance_backend="local-docker",
                 archive_url=f"s3://{bucket}/archives",
@@ -61,7 +61,7 @@ async def server(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Running]:
                 ide="code-server",
             )
             yield stack.enter_context(started)
-            installation = await installation_in(tmp_path / "data")
+            installation = await installation_in(data)
         engine.remove_labelled(installation)
 
 
@@ -93,14 +93,17 @@ async def open_terminal(page: Page) -> None:
     await page.click(".terminal-wrapper.active .xterm-screen")
 
 
+@CURL
+def test_with_curl_alone_a_workspace_goes_round_the_whole_circle(server: Running, tmp_path: Path) -> None:
+    go_round(Curl(server, tmp_path / "jar"))
+
+
 @pytest.fixture
 async def distant(engine: TestEngine, tmp_path: Path) -> AsyncIterator[tuple[str, Event]]:
     """Yield the name of an image with code-server that only a registry has, over a line that is slow from the middle of its layer on, and what
     makes it fast."""
     repository = "codehub-test/distant"
-    known = json.dumps({"reference": [f"*/{repository}"]})
-    for left in engine.ask("GET", "images/json", filters=known):  # by a run that was killed
-        engine.ask("DELETE", f"images/{left['Id']}", force=1)
+    engine.forget_images(f"*/{repository}")  # of a run that was killed
     dockerfile = f"FROM {CODE_SERVER}\nCOPY ballast /opt/ballast"
     # In the cache, and always the same bytes: the layers below are packed and stored once, which takes a minute.
     async with (
@@ -112,8 +115,7 @@ async def distant(engine: TestEngine, tmp_path: Path) -> AsyncIterator[tuple[str
         )
         engine.push(f"{registry}/{repository}:1")
         yield f"{far_away}/{repository}:1", is_fast
-        if engine.find(f"images/{far_away}/{repository}:1/json") is not None:
-            engine.ask("DELETE", f"images/{far_away}/{repository}:1", force=1)
+        engine.forget_images(f"*/{repository}")
 
 
 @REGISTRY
@@ -143,6 +145,10 @@ async def test_by_the_dashboard_an_image_is_fetched_while_one_watches_and_code_s
             await row.get_by_role("link", name="Open").click()
         ide = await opened.value
         await ide.wait_for_selector(".monaco-workbench .explorer-viewlet")
+        await ide.close()
+        await page.get_by_label("More for thesis").click()
+        await row.get_by_role("button", name="Put to sleep").click()
+        await expect(row.locator(".badge")).to_have_text("Asleep", timeout=SHOWN_MS_MAX)
     assert not complaints, complaints
 
 
@@ -151,8 +157,3 @@ async def sign_in(page: Page, address: str) -> None:
     await page.get_by_label("Username").fill("admin")
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Sign in").click()
-
-
-@CURL
-def test_with_curl_alone_a_workspace_goes_round_the_whole_circle(server: Running, tmp_path: Path) -> None:
-    go_round(Curl(server, tmp_path / "jar"))
