@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from string import Formatter
+from uuid import UUID
 
 import pytest
 
@@ -11,14 +12,16 @@ from codehub.core import seen
 from codehub.core.conditions import NAMES, NOTHING_YET, Condition, Reason
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
-from codehub.core.history import EventKind
+from codehub.core.history import Event, EventKind
 from codehub.core.idle import UNUSED
 from codehub.core.language import LANGUAGES
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.wishes import Refusal
+from codehub.dashboard.detail import told_once
 from codehub.dashboard.words import WORDS, speaker
+from codehub.ports.store import Recorded
 from codehub.proxy.words import WORDS as PROXY_WORDS
 from codehub.web import measures, terms
 
@@ -136,6 +139,19 @@ def test_progress_says_what_is_known_and_nothing_else() -> None:
     unknown = Progress("pull", 1000, None, None, None)
     assert measures.progress_words(unknown, "en") == "Fetching the image · 1.0 KB"
     assert measures.percent(unknown) is None
+
+
+def test_a_line_of_the_history_says_what_no_line_beside_it_says() -> None:
+    def recorded(at_s: float, kind: EventKind, before: str | None, after: str | None) -> Recorded:
+        event = Event(kind, before, after, "controller", "as it was")
+        return Recorded(0, NOW + timedelta(seconds=at_s), UUID(int=1), event)
+
+    undone = recorded(0, EventKind.DELETION, "trash", None)
+    wish = recorded(0.001, EventKind.WISH, "RUNNING", "PENDING")
+    ended = recorded(20, EventKind.OPERATION, "STARTING", "NONE")
+    slept = recorded(40, EventKind.PHASE, "RUNNING", "STANDBY")
+    stopped = recorded(40.05, EventKind.OPERATION, "STOPPING", "NONE")
+    assert told_once([stopped, slept, ended, wish, undone]) == [slept, ended, undone]
 
 
 def test_a_word_that_is_not_there_is_a_mistake() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from codehub.adapters.local.profiles import installed_profiles
+from codehub.adapters.postgres.embedded import owner_of
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.database import examine_database
 from codehub.doctor.findings import Finding, Verdict
@@ -70,10 +71,12 @@ def examine_port(settings: Settings) -> Finding:
         try:
             probe.bind((settings.host, settings.port))
         except OSError as error:
+            if (pid := _running_there(settings)) is not None:
+                return Finding("port", Verdict.OK, f"{settings.base_url} is this codehub's (pid {pid})")
             if error.errno == errno.EADDRINUSE:
                 found, do = (
                     "is taken",
-                    "stop what listens there (codehub itself?), or set CODEHUB_PORT to a free port",
+                    "stop what listens there (another codehub?), or set CODEHUB_PORT to a free port",
                 )
             else:
                 found, do = (
@@ -82,6 +85,15 @@ def examine_port(settings: Settings) -> Finding:
                 )
             return Finding("port", Verdict.BROKEN, f"{settings.host}:{settings.port} {found}", do)
     return Finding("port", Verdict.OK, f"{settings.host}:{settings.port} is free")
+
+
+def _running_there(settings: Settings) -> int | None:
+    """Return who runs in this directory, if at this address."""
+    pid = None if settings.database_url is not None else owner_of(settings.data_dir)
+    try:
+        return pid if settings.address_note.read_text().strip() == settings.base_url else None
+    except OSError:
+        return None
 
 
 def examine_archives(settings: Settings) -> Finding:
