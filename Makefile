@@ -15,7 +15,8 @@ help: ## list the targets
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
 	@exec $(BIN)/codehub up
 
-code-server: engines ## build code-server as an IDE for this machine's workspaces: codehub then finds it (JupyterLab needs nothing)
+code-server: ## build code-server as an IDE for this machine's workspaces: codehub then finds it (JupyterLab needs nothing)
+	@scripts/engines --for-code-server
 	@scripts/code-server
 
 test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-browser test-cli test-package ## set up, then run all suites
