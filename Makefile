@@ -13,9 +13,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
-	@program=$$(scripts/code-server --if-built); exec env PATH="$$PATH$${program:+:$$(dirname "$$program")}" $(BIN)/codehub up
+	@exec $(BIN)/codehub up
 
-code-server: engines ## build code-server as the IDE of this machine's workspaces; `make up` then offers it (JupyterLab needs nothing)
+code-server: ## build code-server as an IDE for this machine's workspaces: codehub then finds it (JupyterLab needs nothing)
+	@scripts/engines --for-code-server
 	@scripts/code-server
 
 test: test-core test-store test-sim test-local test-docker test-s3 test-circle test-chaos test-api test-up test-proxy test-browser test-cli test-package ## set up, then run all suites
@@ -32,7 +33,7 @@ STORE := tests/contracts tests/integration/embedded_postgres tests/integration/t
 LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
 	tests/integration/local_instances tests/integration/test_local_circle.py
 DOCKER := tests/integration/docker
-CIRCLE := tests/integration/docker/test_circle.py tests/integration/docker/test_up.py
+CIRCLE := tests/integration/docker/test_up.py tests/integration/docker/test_circle.py
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
 	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
 
@@ -49,7 +50,7 @@ test-minio: $(DEV) ## the same against MinIO, built as a Go module (not in `make
 	@scripts/suite test-minio 120 $(BIN)/python -m tests.support.minio $(PYTEST) tests/integration/s3
 
 test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
-	@scripts/suite test-circle 200 $(PYTEST) $(CIRCLE)
+	@scripts/suite test-circle 200 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 --dist worksteal $(CIRCLE)
 
 test-chaos: $(DEV) engines ## five rounds of chaos
 	@scripts/suite test-chaos 120 $(PYTEST) tests/chaos

@@ -101,7 +101,8 @@ def settings() -> str:
         "",
         "`DOCKER_HOST` is Docker's own; with `s3://` archives the usual `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,",
         "`AWS_ENDPOINT_URL` and `AWS_REGION` count. `CODEHUB_CACHE` (`/var/cache/codehub` as root, else `~/.cache/codehub`)",
-        "holds what can be made again: as root, a copy of PostgreSQL's programs that its own user can reach.",
+        "holds what can be made again: code-server, if `make code-server` built it, and as root a copy of PostgreSQL's programs that its own",
+        "user can reach.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -216,6 +216,11 @@ class Settings(BaseSettings):
         return self
 
     @property
+    def address_note(self) -> Path:
+        """Where a codehub that runs in this directory says its address."""
+        return self.data_dir / "address"
+
+    @property
     def base_url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.public_base_url or f"http://{host}:{self.port}"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.program import codehub
 
+from codehub.adapters.local.profiles import installed_profiles
 from codehub.doctor import Finding, Verdict, report
 from codehub.doctor.examine import examine_archives, examine_data_dir, examine_ide, examine_port
 from codehub.doctor.services import examine_docker, examine_redis
@@ -87,10 +88,24 @@ def test_the_doctor_finds_what_is_broken(tmp_path: Path, monkeypatch: pytest.Mon
     assert "data directory, port, archives, docker, redis" in report(findings, as_json=False)
 
 
-def test_a_missing_ide_breaks_only_who_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ide_breaks_only_who_asked_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("CODEHUB_CACHE", str(tmp_path))
     assert examine_ide(load_settings(ide="code-server")).verdict is Verdict.BROKEN
     assert examine_ide(load_settings(instance_backend="k8s")).verdict is Verdict.OK
+
+
+def test_the_doctor_finds_the_ide_that_codehub_would_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("CODEHUB_CACHE", str(tmp_path))
+    assert examine_ide(load_settings()).found.startswith("jupyterlab (")
+    built = tmp_path / "code-server-4.100.3" / "bin" / "code-server"  # as `make code-server` does
+    built.parent.mkdir(parents=True)
+    built.touch()
+    assert next(iter(installed_profiles())) == "code-server"
+    assert examine_ide(load_settings()).found == f"code-server ({built}), and jupyterlab"
 
 
 def test_the_report_tells_what_to_do() -> None:

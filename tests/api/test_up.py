@@ -51,6 +51,12 @@ def test_readyz_says_that_the_database_answers(server: Running) -> None:
     )
 
 
+def test_the_doctor_knows_whose_port_it_is(server: Running, data_dir: Path) -> None:
+    found = codehub("doctor", data_dir=str(data_dir), port=server.address.rpartition(":")[2])
+    assert found.returncode == 0, found.stdout
+    assert f"{server.address} is this codehub's (pid {server.process.pid})" in found.stdout
+
+
 def test_a_second_start_in_the_same_directory_says_so(server: Running, data_dir: Path) -> None:
     second = codehub("up", data_dir=str(data_dir), port="0")
     assert second.returncode == 1

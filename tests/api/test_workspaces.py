@@ -429,7 +429,7 @@ async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) 
     ]
     made = await create(ann)
     told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
-    assert told["next"] == {"operation": "PROVISIONING", "why": "It was asked to be further up."}
+    assert told["next"] == {"operation": "PROVISIONING", "why": "One step up, to where it should be."}
     assert told["decisions"][0]["to"] == "RUNNING"
 
 

@@ -48,7 +48,7 @@ async def test_a_workspaces_own_page_counts_what_runs_after_it_was_stopped(site:
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/workspaces/{made['id']}")
     await expect(page.locator("#usage")).to_have_text("1 running · limit 3")
-    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("button", name="Put to sleep").click()
     await expect(page.locator(".ws-head .badge")).to_have_text("Asleep")
     await expect(page.locator("#usage")).to_have_text("0 running · limit 3")
 
@@ -107,6 +107,8 @@ async def test_purge_asks_first(site: Site, pages: Pages) -> None:
     page = await pages()
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/trash")
+    heads = page.get_by_role("columnheader")
+    assert (await heads.all_inner_texts())[:3] == ["Name", "Deleted", "Gone for good"]
     asked: list[str] = []
 
     async def refuse(dialog: Dialog) -> None:
@@ -201,7 +203,7 @@ async def test_a_button_that_could_not_be_sent_says_so_and_changes_nothing(site:
     await sign_in(page, site, "ann")
     await page.route("**/stop", lambda route: route.abort())
     await page.click(f"#s-{made['id']}")
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Stop").click()
+    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Put to sleep").click()
     await expect(page.locator(".toast.bad")).to_be_visible()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
 
@@ -347,7 +349,7 @@ async def test_on_a_phone_a_workspace_is_opened_and_stopped_with_a_thumb(site: S
     assert menu is not None
     assert menu["x"] >= 0
     assert menu["x"] + menu["width"] <= 390
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Stop").tap()
+    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Put to sleep").tap()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
 
 
@@ -361,7 +363,7 @@ async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:
     await expect(page.get_by_role("heading", name="워크스페이스")).to_be_visible()
     await page.locator(row(made)).get_by_role("link", name="demo", exact=True).click()
     await expect(page.locator("#explain-title")).to_have_text("지금 일어나는 일")
-    await page.get_by_role("button", name="중지").first.click()
+    await page.get_by_role("button", name="재우기").first.click()
     await expect(page.locator(".ws-head .badge")).to_have_text("잠자는 중")
     assert await page.get_attribute("html", "lang") == "ko"
 

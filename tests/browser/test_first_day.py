@@ -40,13 +40,14 @@ async def opened_and_used(page: Page) -> str:
     await ide.click(".jp-Terminal .xterm-screen")
     await ide.keyboard.type("head -c 600000000 /dev/urandom > big; echo $((6 * 7)) > answer.txt\n")
     await expect(ide.locator('.jp-DirListing-item[title*="answer"]')).to_be_visible(timeout=IDE_MS_MAX)
+    await expect(ide.get_by_text("news")).to_have_count(0)
     entry = ide.url.split("/lab")[0] + "/"
     await ide.close()
     return entry
 
 
 async def woken_by_a_visit(page: Page, entry: str) -> None:
-    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("button", name="Put to sleep").click()
     await is_shown(page, "Asleep")
     visitor = await page.context.new_page()
     await visitor.goto(f"{entry}api/contents/answer.txt")
@@ -57,7 +58,7 @@ async def woken_by_a_visit(page: Page, entry: str) -> None:
 
 
 async def archived_and_restored_by_a_visit(page: Page, entry: str) -> None:
-    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("button", name="Put to sleep").click()
     await is_shown(page, "Asleep")
     await page.get_by_role("button", name="Archive").click()
     await expect(page.locator(".under-way .moved")).to_contain_text("MB", timeout=IDE_MS_MAX)

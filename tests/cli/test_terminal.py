@@ -160,6 +160,7 @@ def test_the_first_screen_says_how_to_go_on(tmp_path: Path) -> None:
         screen = shell.until("^Only this machine reaches it.")
         assert "password: " in screen
         assert "codehub ws create hello --wait" in screen
+        assert "weakened" not in screen, "a warning is for people, and said once"
         assert re.search("^address: http://127.0.0.1:\\d+$", screen, re.MULTILINE), "it fits on one screen"
         shell.type("C-c")
         shell.until("code 0")

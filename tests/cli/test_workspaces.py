@@ -27,6 +27,7 @@ async def test_a_workspace_goes_round_by_the_command_line_alone(command: Command
     assert "It is in the trash" in (await command("ws", "show", "demo")).err
     back = await command(*undo, "--wait")
     assert (back.code, back.out) == (0, "demo is ARCHIVED.\n")
+    assert (await command("explain", "demo")).out.startswith("demo is ARCHIVED, as it should be.\n")
     purged = await command("ws", "delete", "demo", "--purge", "--yes", "--wait")
     assert purged.code == 0
     assert (await command("ws", "undelete", "demo")).code == 4

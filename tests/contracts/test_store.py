@@ -30,7 +30,9 @@ from codehub.ports.store import (
 )
 from codehub.service.workspaces import By, WorkspaceService
 
-BEGUN = Event(EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "It was asked to be further up.")
+BEGUN = Event(
+    EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "One step up, to where it should be."
+)
 ARRIVED = Event(EventKind.PHASE, "PENDING", "STANDBY", "controller", "It is done: its effect was seen.")
 WISHED = Event(EventKind.WISH, "RUNNING", "STANDBY", "ann", "asked for", "req-1")
 NONSENSE = replace(BEGUN, kind="nonsense")  # type: ignore[arg-type]  # what a bug could send

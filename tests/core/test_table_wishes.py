@@ -16,7 +16,7 @@ from tests.support.workspaces import (
 )
 
 from codehub.core.errors import ErrorReason
-from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.operations import MOVES, NEXT, DesiredState, Operation, Phase, destination
 from codehub.core.plan import Begin, Rest, Wait, choose
 from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_deletion, rule_wish
 from codehub.core.workspace import Workspace
@@ -76,6 +76,18 @@ def test_wishes(now: str, wanted: str, answer: str) -> None:
         case code:
             assert isinstance(ruling, Refused)
             assert ruling.code == Refusal(code)
+
+
+# Where a wish leads, said of every phase that has a next operation
+
+
+@pytest.mark.parametrize("wish", DesiredState)
+@pytest.mark.parametrize("phase", NEXT)
+def test_a_wish_leads_to_where_its_operations_end(phase: Phase, wish: DesiredState) -> None:
+    told = destination(phase, wish)
+    while (step := NEXT[phase][wish]) is not Operation.NONE:
+        phase = MOVES[step].target
+    assert told is phase
 
 
 # §2.5 The next operation

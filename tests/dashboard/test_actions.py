@@ -124,6 +124,9 @@ async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
     back = await post(ann, site, f"{place}/undelete", PARTIAL)
     assert (back.status_code, "“demo” is back" in back.text) == (200, True)
     await site.arrives(ann, made["id"], "ARCHIVED")
+    page = (await ann.get(place)).text
+    assert re.search("<dt>It should be</dt><dd>Archived</dd>", page)
+    assert ("ann brought it back" in page, "ann asked for: At rest" in page) == (True, False)
     await post(ann, site, f"{place}/purge")
     await site.arrives(ann, made["id"], "DELETED")
     assert "demo" not in (await ann.get("/trash")).text
@@ -136,8 +139,8 @@ async def test_a_button_with_scripts_gets_its_row_and_a_word(site: Site) -> None
     headers = {**PARTIAL, "HX-Target": f"ws-{made['id']}"}
     answer = await post(ann, site, f"/workspaces/{made['id']}/stop", headers)
     assert answer.status_code == 200
-    assert f'<li class="row" id="ws-{made["id"]}"' in answer.text
-    assert "Asked “demo” to stop" in answer.text
+    assert f'<li class="row" role="row" id="ws-{made["id"]}"' in answer.text
+    assert "“demo” goes to sleep" in answer.text
     assert "<html" not in answer.text
     headers = {**PARTIAL, "HX-Target": "ws"}
     await site.arrives(ann, made["id"], "STANDBY")

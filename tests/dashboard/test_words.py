@@ -4,21 +4,24 @@ import re
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from string import Formatter
+from uuid import UUID
 
 import pytest
 
 from codehub.core import seen
 from codehub.core.conditions import NAMES, NOTHING_YET, Condition, Reason
 from codehub.core.errors import ErrorReason
-from codehub.core.explain import Ask, Waiting, WaitsFor
-from codehub.core.history import EventKind
+from codehub.core.explain import Waiting, WaitsFor
+from codehub.core.history import Event, EventKind
 from codehub.core.idle import UNUSED
 from codehub.core.language import LANGUAGES
-from codehub.core.operations import Operation, Phase
+from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.wishes import Refusal
+from codehub.dashboard.detail import told_once
 from codehub.dashboard.words import WORDS, speaker
+from codehub.ports.store import Recorded
 from codehub.proxy.words import WORDS as PROXY_WORDS
 from codehub.web import measures, terms
 
@@ -49,7 +52,6 @@ def test_every_sentence_of_the_core_is_translated() -> None:
     assert set(terms.WHY_KO) == set(Why)
     assert set(terms.REMEDY_KO) == set(ErrorReason) == set(terms.TROUBLE["en"])
     assert set(terms.WAITS_KO) == set(WaitsFor)
-    assert set(terms.ASK_KO) == set(Ask)
     assert set(terms.UNDER_WAY["en"]) == set(Operation)
     for waits in WaitsFor:
         assert holes(terms.WAITS_KO[waits]) <= holes(waits.value)
@@ -73,6 +75,7 @@ def test_whatever_the_core_may_say_has_a_word(language: str) -> None:
     wanted = {f"phase.{phase}" for phase in Phase} | {"phase.DELETING"}
     wanted |= {f"means.{phase}" for phase in Phase} | {f"op.{operation}" for operation in Operation}
     wanted |= {f"event.{kind}" for kind in EventKind} | {f"no.{code}" for code in Refusal}
+    wanted |= {f"wish.{wish}" for wish in DesiredState}
     wanted |= {f"cond.{name}" for name in NAMES} | {f"seen.{reason}" for reason in Reason}
     assert set(words) >= wanted
 
@@ -95,7 +98,6 @@ def test_what_is_waited_for_is_said_in_each_language() -> None:
     assert terms.reason_words(Why.SEEN.value, "ko") == terms.WHY_KO[Why.SEEN]
     assert terms.reason_words(UNUSED, "ko") != UNUSED
     assert terms.reason_words("as somebody wrote it", "ko") == "as somebody wrote it"
-    assert terms.ask_words(Ask.STOP, "ko") == "중지"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,19 @@ def test_progress_says_what_is_known_and_nothing_else() -> None:
     unknown = Progress("pull", 1000, None, None, None)
     assert measures.progress_words(unknown, "en") == "Fetching the image · 1.0 KB"
     assert measures.percent(unknown) is None
+
+
+def test_a_line_of_the_history_says_what_no_line_beside_it_says() -> None:
+    def recorded(at_s: float, kind: EventKind, before: str | None, after: str | None) -> Recorded:
+        event = Event(kind, before, after, "controller", "as it was")
+        return Recorded(0, NOW + timedelta(seconds=at_s), UUID(int=1), event)
+
+    undone = recorded(0, EventKind.DELETION, "trash", None)
+    wish = recorded(0.001, EventKind.WISH, "RUNNING", "PENDING")
+    ended = recorded(20, EventKind.OPERATION, "STARTING", "NONE")
+    slept = recorded(40, EventKind.PHASE, "RUNNING", "STANDBY")
+    stopped = recorded(40.05, EventKind.OPERATION, "STOPPING", "NONE")
+    assert told_once([stopped, slept, ended, wish, undone]) == [slept, ended, undone]
 
 
 def test_a_word_that_is_not_there_is_a_mistake() -> None:

@@ -27,7 +27,9 @@ from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, Contradiction, Judgement, StoreUnavailable
 
-BEGUN = Event(EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "It was asked to be further up.")
+BEGUN = Event(
+    EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "One step up, to where it should be."
+)
 DUE, IDLE, ROWS = 100, 50, 100_000
 COUNT_RUNNING = "SELECT count(*) FROM workspaces WHERE counts_as_running(conditions, phase, operation, desired_state) IS TRUE"
 

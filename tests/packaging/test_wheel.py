@@ -1,9 +1,9 @@
 """The wheel: it holds everything, and from a fresh environment outside the clone it starts a codehub."""
 
+import os
 import re
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -37,30 +37,41 @@ def test_it_holds_every_file_of_the_package(wheel: Path) -> None:
     assert not [name for name in held if "__pycache__" in name or name.startswith("tests/")]
 
 
-def test_from_a_fresh_environment_it_starts_until_it_is_ready(wheel: Path, tmp_path: Path) -> None:
-    """What it depends on is lent by the environment that runs the tests; codehub itself comes from the wheel alone."""
-    fresh = tmp_path / "venv"
+def _where_pip_looks() -> dict[str, str]:
+    """Return the index that pip is told to use, if any, as uv wants to be told: it does not read pip's configuration."""
+    asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    found = os.environ.get("PIP_INDEX_URL") or told
+    return {"UV_DEFAULT_INDEX": found} if found else {}
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment: what is locked, then the wheel, and nothing of the environment that runs the tests."""
+    fresh = tmp_path_factory.mktemp("fresh") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", fresh], check=True)
-    python = fresh / "bin/python"
-    install: list[str | Path] = [
-        UV,
-        "pip",
-        "install",
-        "--quiet",
-        "--offline",
-        "--no-deps",
-        "--python",
-        python,
-        wheel,
-    ]
-    subprocess.run(install, check=True)
-    (packages,) = fresh.glob("lib/python*/site-packages")
-    (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))
+    into = ("--quiet", "--python", fresh)
+    locked = ROOT / "requirements/run.txt"
+    install: list[str | Path] = [UV, "pip", "install", *into, "--require-hashes", "-r", locked]
+    subprocess.run(install, check=True, env={**os.environ, **_where_pip_looks()})
+    subprocess.run([UV, "pip", "install", *into, "--no-deps", "--offline", wheel], check=True)
+    return fresh
+
+
+def test_what_is_locked_is_what_it_needs(installed: Path) -> None:
+    told = subprocess.run(
+        [UV, "pip", "check", "--python", installed], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
+
+
+def test_from_a_fresh_environment_it_starts_until_it_is_ready(installed: Path, tmp_path: Path) -> None:
+    python = installed / "bin/python"
     where: list[str | Path] = [python, "-c", "import codehub; print(codehub.__file__)"]
     told = subprocess.run(where, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
-    assert Path(told.strip()).is_relative_to(fresh)
+    assert Path(told.strip()).is_relative_to(installed)
     process = subprocess.Popen(
-        [fresh / "bin/codehub", "up"],
+        [installed / "bin/codehub", "up"],
         cwd=tmp_path,
         env=environment(data_dir=str(tmp_path / "data"), port="0"),
         stdout=subprocess.PIPE,

@@ -150,7 +150,7 @@ async def test_at_the_limit_the_page_lists_what_runs_and_stopping_one_leads_in()
         status, head, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
         assert status == 429
         assert "X-Codehub-Page: limit\r\n" in head
-        assert "Stop other &lt;b&gt;" in page
+        assert "Put other &lt;b&gt; to sleep" in page
         stop = f"/w/{other.id}/_codehub/stop?then={row.id}"
         assert f'action="{stop}"' in page
         status, _, body = await made.ask(f"/w/{row.id}/", COOKIE)

@@ -30,6 +30,7 @@ _IMAGES = Path(__file__).with_name("images")
 _PACKAGES = "python3-minimal,tini,zstd,attr,git,ca-certificates"
 _HASH = "codehub.test.hash"
 _SYSTEM_SOCKET = Path("/var/run/docker.sock")
+_PUSH_S_MAX = 300
 
 
 def cache() -> Path:
@@ -123,16 +124,36 @@ class TestEngine:
         told = self.ask("POST", "build", content=context.getvalue(), t=image, labels=labels, **options)
         assert "errorDetail" not in told, told[-2000:]
 
+    def push(self, image: str, auth: str = "e30=") -> None:
+        """Put an image into its registry, and forget it here."""
+        repository, _, tag = image.rpartition(":")
+        told = self._client.post(
+            f"/images/{repository}/push",
+            params={"tag": tag},
+            headers={"X-Registry-Auth": auth},
+            timeout=_PUSH_S_MAX,
+        )
+        assert '"error"' not in told.text, told.text[-500:]
+        self.ask("DELETE", f"images/{image}", force=1)
+
+    def forget_images(self, reference: str) -> None:
+        """Remove the images of such a name, but for those that something runs from."""
+        filters = json.dumps({"reference": [reference]})
+        for each in self.ask("GET", "images/json", filters=filters):
+            self._client.delete(f"/images/{each['Id']}", params={"force": 1})
+
     def build_code_server(self) -> None:
         """Build the image with a real IDE, from what scripts/code-server has made in the cache. Once: 400 MB go in."""
-        if self.find(f"images/{CODE_SERVER}/json") is not None:
-            return
-        place = code_server().parents[1]
-        dockerfile = _IMAGES / "code-server.Dockerfile"
-        command = ("tar", "-c", "-C", dockerfile.parent, dockerfile.name)
-        with _output((*command, "-C", place, "bin", "lib", "node_modules")) as packed:
-            told = self.ask("POST", "build", content=packed, t=CODE_SERVER, dockerfile=dockerfile.name)
-        assert "errorDetail" not in told, told
+        with (cache() / "test-code-server.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self.find(f"images/{CODE_SERVER}/json") is not None:
+                return
+            place = code_server().parents[1]
+            dockerfile = _IMAGES / "code-server.Dockerfile"
+            command = ("tar", "-c", "-C", dockerfile.parent, dockerfile.name)
+            with _output((*command, "-C", place, "bin", "lib", "node_modules")) as packed:
+                told = self.ask("POST", "build", content=packed, t=CODE_SERVER, dockerfile=dockerfile.name)
+            assert "errorDetail" not in told, told
 
 
 def code_server() -> Path:

@@ -1,6 +1,7 @@
 """`codehub` as people run it: a process of its own, waited for by what it says, and never left behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,12 +25,14 @@ class Running:
 
 
 def environment(**settings: str) -> Mapping[str, str]:
-    """Return this environment without anybody's codehub settings but these."""
+    """Return this environment without anybody's codehub settings but these. What this machine happens to have built is no default IDE here."""
     ours = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith("CODEHUB_") or key == "CODEHUB_CACHE"
     }
+    if "instance_backend" not in settings and shutil.which("code-server") is None:
+        ours["CODEHUB_IDE"] = "jupyterlab"
     return ours | {f"CODEHUB_{name.upper()}": value for name, value in settings.items()}
 
 

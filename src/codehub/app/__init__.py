@@ -14,7 +14,7 @@ from codehub.app.face import make_web
 from codehub.app.greeting import next_steps
 from codehub.app.local import local_platform
 from codehub.app.neighbours import known_at, refuse_second
-from codehub.app.process import make_system, run_once, run_until_signalled, say
+from codehub.app.process import make_system, run_once, run_until_signalled, say, warn
 from codehub.app.roles import supervised
 from codehub.app.web import inner_socket, serving
 from codehub.app.workers import edge_workers, shared_port
@@ -81,7 +81,7 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
             )
             await enter(at_the_edge)
             for warning in local.warnings:
-                print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
+                warn(warning)
             announce(f"address: {settings.base_url}")
             announce(f"user: {ADMIN}")
             if password is not None:

@@ -1,7 +1,6 @@
 """Roles as processes of their own (spec §10): each finds the others in the database alone; the proxy finds the API by its address."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
@@ -14,7 +13,7 @@ from codehub.app.edge import StoredPlaces, edge, upstream_of
 from codehub.app.errors import CannotStart
 from codehub.app.face import make_web
 from codehub.app.local import LocalPlatform, local_platform
-from codehub.app.process import make_system, say
+from codehub.app.process import make_system, say, warn
 from codehub.app.roles import supervised
 from codehub.app.web import bound, serving
 from codehub.app.workers import edge_workers, shared_port
@@ -94,7 +93,7 @@ async def controller(settings: Settings) -> None:
     async with _grounds(settings, system, stops=True) as (stack, _connect_args, stored, local):
         await stack.enter_async_context(control(settings, stored, local.platforms, system))
         for warning in local.warnings:
-            print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
+            warn(warning)
         say(f"data: {settings.data_dir}")
         say(f"backend: {settings.instance_backend}")
         say(f"ide: {local.ide}")

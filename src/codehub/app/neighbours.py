@@ -7,8 +7,6 @@ from codehub.adapters.postgres.embedded import owner_of
 from codehub.app.errors import CannotStart
 from codehub.settings import Settings
 
-_ADDRESS = "address"
-
 
 def refuse_second(settings: Settings) -> None:
     """Raise CannotStart if a codehub runs in this directory. Who has a database of their own may share it."""
@@ -19,7 +17,7 @@ def refuse_second(settings: Settings) -> None:
         return
     address = None
     with suppress(OSError):
-        address = (settings.data_dir / _ADDRESS).read_text().strip()
+        address = settings.address_note.read_text().strip()
     raise CannotStart(
         f"one runs in {settings.data_dir} already (pid {pid})"
         + (f": open {address}" if address else "")
@@ -30,7 +28,7 @@ def refuse_second(settings: Settings) -> None:
 @contextmanager
 def known_at(settings: Settings) -> Iterator[None]:
     """Leave a note where this codehub is, for whoever comes second."""
-    note = settings.data_dir / _ADDRESS
+    note = settings.address_note
     if settings.database_url is not None:
         yield
         return

@@ -64,6 +64,14 @@ def say(line: str) -> None:
     print(line, flush=True)  # noqa: T201  # the lines that wire.md fixes go to stdout
 
 
+def warn(warning: str) -> None:
+    """Say what weakens this codehub: to whoever sits there, or to whoever reads its log."""
+    if sys.stderr.isatty():
+        print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
+    else:
+        log.warning("codehub_weakened", warning=warning)
+
+
 def _level(settings: Settings) -> int:
     """Whoever sits at a terminal wants to see what is wrong; a log file wants it all."""
     if settings.log_level is not None:

@@ -11,6 +11,7 @@ from codehub.cli.options import NAME, OWNER
 from codehub.cli.speech import JSON, client_for
 from codehub.cli.tables import coloured, pairs, pairs_of, plain
 from codehub.cli.words import actor, ago, clock, harmless, state
+from codehub.core.operations import DesiredState, Phase, destination
 
 # The API's path of an action, after the workspace's own, and the command that does the same.
 _COMMANDS: Mapping[str, str] = {
@@ -76,10 +77,10 @@ def _headline(shown: Mapping[str, Any], told: Mapping[str, Any]) -> str:
     name, is_now = shown["name"], coloured(shown["display"], state(shown))
     if shown["deleted_at"] is not None:
         return f"{name} is {is_now}: it should be gone."
-    wish = told["desired_state"]
-    if wish == told["phase"]:
+    goal = destination(Phase(told["phase"]), DesiredState(told["desired_state"]))
+    if goal == told["phase"]:
         return f"{name} is {is_now}, as it should be."
-    return f"{name} is {is_now}. It should be {coloured(wish)}."
+    return f"{name} is {is_now}. It should be {coloured(goal)}."
 
 
 def _doing(told: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from codehub.cli.tables import coloured, pairs
 from codehub.cli.words import Shown, actor, ago, ahead, clock, harmless, span, state
+from codehub.core.operations import DesiredState, Phase, destination
 
 Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
 
@@ -32,11 +33,11 @@ def list_rows(items: Sequence[Shown], now: datetime | None, *, owned: bool, dele
 def details(shown: Shown, now: datetime | None) -> str:
     shown = harmless(shown)
     resources, error = shown["resources"], shown["error"]
-    wish = shown["desired_state"]
+    goal = destination(Phase(shown["phase"]), DesiredState(shown["desired_state"]))
     facts = {
         "name": shown["name"],
         "state": coloured(shown["display"], state(shown))
-        + ("" if wish == shown["phase"] else f" (wish: {wish})"),
+        + ("" if goal == shown["phase"] else f" (it should be {goal})"),
         "error": None
         if error is None
         else f"{error['reason']}: {error['message']}\n→ codehub explain {shown['id']}",

@@ -13,6 +13,7 @@ from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT
 from codehub.cli.speech import JSON, Speech, client_for
 from codehub.cli.tables import coloured
 from codehub.cli.words import clock, seconds, state
+from codehub.core.operations import DesiredState, Phase, destination
 
 
 def add_to(ws: typer.Typer) -> None:
@@ -197,13 +198,10 @@ def _told(answer: dict[str, Any]) -> str:
     name, is_now = answer["name"], coloured(answer["display"], state(answer))
     if answer["deleted_at"] is not None:
         return f"{name} will be deleted. It is {is_now}."
-    wish = answer["desired_state"]
-    rests = wish == "PENDING" and answer["phase"] == "ARCHIVED"
-    if (wish == answer["phase"] or rests) and answer["operation"] == "NONE":
+    goal = destination(Phase(answer["phase"]), DesiredState(answer["desired_state"]))
+    if goal == answer["phase"] and answer["operation"] == "NONE":
         return f"{name} is {is_now}."
-    if wish == "PENDING":
-        return f"{name} will rest, with every file kept. It is {is_now}."
-    return f"{name} will be {coloured(wish)}. It is {is_now}. (--wait shows how far it is.)"
+    return f"{name} will be {coloured(goal)}. It is {is_now}. (--wait shows how far it is.)"
 
 
 def _find_even_deleted(client: Client, name: str, owner: str) -> dict[str, Any]:

@@ -105,3 +105,10 @@ NEXT: Mapping[Phase, Mapping[DesiredState, Operation]] = {
         _D.RUNNING: _O.NONE,
     },
 }
+
+
+def destination(phase: Phase, wish: DesiredState) -> Phase:
+    """Return where a wish leads from here. PENDING asks to hold nothing active: whatever has files then rests in the archive."""
+    if wish is DesiredState.PENDING and phase is not Phase.PENDING:
+        return Phase.ARCHIVED
+    return Phase(wish.value)

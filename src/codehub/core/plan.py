@@ -32,8 +32,8 @@ class Why(Enum):
     CONDEMNED = (
         "Its volume is archived, and its deletion was begun: that is finished before the home is used again."
     )
-    MOVES_UP = "It was asked to be further up."
-    MOVES_DOWN = "It was asked to be further down."
+    MOVES_UP = "One step up, to where it should be."
+    MOVES_DOWN = "One step down, to where it should be."
     NOT_SEEN_YET = "It is under way: what it is to bring about was not seen yet."
     SEEN = "It is done: its effect was seen."
     TAKEN_OVER = "The operation was begun by a process that is gone: it is taken over under a new id."

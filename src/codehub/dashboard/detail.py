@@ -1,6 +1,7 @@
 """One workspace: what is happening and why, what was seen, its history, its output."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from starlette.responses import Response
@@ -22,6 +23,8 @@ _HISTORY = 30
 _LINES = 200
 _LOG_BYTES_MAX = 200_000
 _DIGITS_MAX = 18
+_MOMENT = timedelta(seconds=0.5)
+"""The lines of one pass are written one after the other, and what it saw may be a pass older than what it concludes."""
 _ASKED = frozenset({EventKind.WISH, EventKind.RECOVERY, EventKind.DELETION})
 
 
@@ -74,15 +77,20 @@ async def _history(face: Face, caller: Caller, row: Workspace, before: int | Non
 
 
 def told_once(found: Sequence[Recorded]) -> list[Recorded]:
-    """Leave out what another line of the same moment says already: that an operation ended, beside where it led; ERROR, beside why."""
-    said = {(one.at, one.event.kind) for one in found}
+    """Leave out what another line of the same moment says already: that an operation ended, beside where it led; ERROR, beside why;
+    what a deletion, or taking it back, makes of the wish."""
+
+    def has_beside(one: Recorded, kind: EventKind) -> bool:
+        return any(other.event.kind is kind and abs(other.at - one.at) < _MOMENT for other in found)
 
     def is_said(one: Recorded) -> bool:
         event = one.event
         if event.kind is EventKind.OPERATION and event.after == Operation.NONE:
-            return (one.at, EventKind.PHASE) in said
+            return has_beside(one, EventKind.PHASE)
+        if event.kind is EventKind.WISH:
+            return has_beside(one, EventKind.DELETION)
         return (
-            event.kind is EventKind.PHASE and event.after == Phase.ERROR and (one.at, EventKind.ERROR) in said
+            event.kind is EventKind.PHASE and event.after == Phase.ERROR and has_beside(one, EventKind.ERROR)
         )
 
     return [one for one in found if not is_said(one)]

@@ -9,7 +9,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, Explanation, explain
 from codehub.core.history import Event, EventKind
 from codehub.core.idle import sleeps_at, sleeps_soon
-from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase
+from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase, destination
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.workspace import Workspace, display
@@ -65,6 +65,13 @@ class Shown:
         if self.doing is None:
             return self.note
         return self.moved
+
+    @property
+    def goal(self) -> Phase:
+        """Where it should be."""
+        if self.row.spec.deleted_at is not None:
+            return Phase.DELETED
+        return destination(self.row.status.phase, self.row.spec.desired_state)
 
     @property
     def percent(self) -> int | None:
@@ -165,9 +172,8 @@ class Stop:
 
 def track(row: Workspace, told: Explanation) -> tuple[Stop, ...]:
     """Return the lifecycle as a line of stops: where it is, where it goes next, where it should be."""
-    here, wish = row.status.phase, Phase(row.spec.desired_state.value)
-    if here is Phase.ARCHIVED and wish is Phase.PENDING:
-        wish = Phase.ARCHIVED  # "hold nothing active" is satisfied there
+    here = row.status.phase
+    wish = destination(here, row.spec.desired_state)
     ahead = MOVES[told.operation].target if told.operation is not Operation.NONE else None
     is_leaving = row.spec.deleted_at is not None
     return tuple(
@@ -205,7 +211,9 @@ def _noun(kind: EventKind, word: str | None, say: Say, language: str) -> str:
     match kind:
         case EventKind.OPERATION:
             return say(f"op.{word}")
-        case EventKind.WISH | EventKind.PHASE:
+        case EventKind.WISH:
+            return say(f"wish.{word}")
+        case EventKind.PHASE:
             return say(f"phase.{word}")
         case EventKind.ERROR:
             return TROUBLE[language][ErrorReason(word)]

@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from codehub.adapters.local.profiles import installed_profiles
+from codehub.adapters.postgres.embedded import owner_of
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.database import examine_database
 from codehub.doctor.findings import Finding, Verdict
 from codehub.doctor.services import examine_docker, examine_redis, examine_s3
-from codehub.settings import Ide, Settings
+from codehub.settings import Settings
 
 _ANSWER_S_MAX = 3.0
 _FREE_MB_MIN = 500
@@ -69,10 +71,12 @@ def examine_port(settings: Settings) -> Finding:
         try:
             probe.bind((settings.host, settings.port))
         except OSError as error:
+            if (pid := _running_there(settings)) is not None:
+                return Finding("port", Verdict.OK, f"{settings.base_url} is this codehub's (pid {pid})")
             if error.errno == errno.EADDRINUSE:
                 found, do = (
                     "is taken",
-                    "stop what listens there (codehub itself?), or set CODEHUB_PORT to a free port",
+                    "stop what listens there (another codehub?), or set CODEHUB_PORT to a free port",
                 )
             else:
                 found, do = (
@@ -81,6 +85,15 @@ def examine_port(settings: Settings) -> Finding:
                 )
             return Finding("port", Verdict.BROKEN, f"{settings.host}:{settings.port} {found}", do)
     return Finding("port", Verdict.OK, f"{settings.host}:{settings.port} is free")
+
+
+def _running_there(settings: Settings) -> int | None:
+    """Return who runs in this directory, if at this address."""
+    pid = None if settings.database_url is not None else owner_of(settings.data_dir)
+    try:
+        return pid if settings.address_note.read_text().strip() == settings.base_url else None
+    except OSError:
+        return None
 
 
 def examine_archives(settings: Settings) -> Finding:
@@ -123,22 +136,16 @@ def examine_sandbox(settings: Settings) -> Finding:
 def examine_ide(settings: Settings) -> Finding:
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
         return Finding("ide", Verdict.OK, "comes with the image")
-    programs = {Ide.CODE_SERVER: "code-server", Ide.JUPYTERLAB: "jupyter-lab"}
-    beside_python = str(Path(sys.executable).parent)
-    found = {
-        ide: shutil.which(name) or shutil.which(name, path=beside_python) for ide, name in programs.items()
-    }
-    wanted = [settings.ide] if settings.ide is not None else list(programs)
-    for ide in wanted:
-        if found.get(ide):
-            return Finding("ide", Verdict.OK, f"{ide} ({found[ide]})")
-    names = " or ".join(programs.get(ide, ide) for ide in wanted)
-    verdict = Verdict.OPTIONAL if settings.ide is None else Verdict.BROKEN
+    found = installed_profiles()
+    ide = settings.ide or next(iter(found), "none")
+    if ide in found:
+        others = "".join(f", and {name}" for name in found if name != ide)
+        return Finding("ide", Verdict.OK, f"{ide} ({found[ide].program}){others}")
     return Finding(
         "ide",
-        verdict,
-        f"{names} not found",
-        "install code-server, or `pip install jupyterlab` beside codehub",
+        Verdict.OPTIONAL if settings.ide is None else Verdict.BROKEN,
+        "none found" if settings.ide is None else f"{ide} not found",
+        "install code-server (`make code-server` builds it), or `pip install jupyterlab` beside codehub",
     )
 
 

@@ -1,6 +1,6 @@
 """Words for what the core decides: its enumerations in, words for people out, in each language that codehub speaks.
 
-English sentences are the core's own (`Why`, `REMEDY`, `WaitsFor`, `Ask`): they are written there once. Korean is looked up by the
+English sentences are the core's own (`Why`, `REMEDY`, `WaitsFor`): they are written there once. Korean is looked up by the
 enumeration, so a sentence that the core adds, and nobody translated, is found by a test and not by a reader.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from codehub.core import seen
 from codehub.core.conditions import NO_ARCHIVE, NOTHING_YET, Condition
 from codehub.core.errors import REMEDY, ErrorReason
-from codehub.core.explain import Ask, Waiting, WaitsFor
+from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.idle import UNUSED
 from codehub.core.operations import Operation
 from codehub.core.plan import Why
@@ -28,8 +28,8 @@ WHY_KO: Mapping[Why, str] = {
     Why.NOTHING_TO_SAVE: "홈을 잃은 뒤에 삭제를 요청했습니다. 더 보관할 것이 없습니다.",
     Why.STRAY_CONTAINER: "있어서는 안 될 인스턴스가 있습니다. 먼저 중지합니다.",
     Why.CONDEMNED: "볼륨이 보관되었고 삭제가 시작되었습니다. 홈을 다시 쓰기 전에 그 일을 끝냅니다.",
-    Why.MOVES_UP: "원하는 상태가 지금보다 위에 있습니다.",
-    Why.MOVES_DOWN: "원하는 상태가 지금보다 아래에 있습니다.",
+    Why.MOVES_UP: "있어야 할 상태로 한 단계 올라갑니다.",
+    Why.MOVES_DOWN: "있어야 할 상태로 한 단계 내려갑니다.",
     Why.NOT_SEEN_YET: "진행 중입니다. 작업의 결과를 아직 확인하지 못했습니다.",
     Why.SEEN: "작업의 결과를 확인했습니다.",
     Why.TAKEN_OVER: "작업을 시작한 프로세스가 사라졌습니다. 새 번호로 이어받습니다.",
@@ -54,18 +54,6 @@ WAITS_KO: Mapping[WaitsFor, str] = {
     WaitsFor.END_SEEN: "{operation} 작업이 끝난 것의 확인",
     WaitsFor.PERSON: "사람의 결정",
     WaitsFor.REMEDY: "사람의 결정. {remedy}",
-}
-ASK_KO: Mapping[Ask, str] = {
-    Ask.START: "시작",
-    Ask.STOP: "중지",
-    Ask.ARCHIVE: "보관",
-    Ask.RECOVER: "복구",
-    Ask.ACCEPT_LOSS: "손실을 받아들이고 복구",
-    Ask.KEEP_AWAKE: "계속 켜 두기",
-    Ask.UNDELETE: "삭제 취소",
-    Ask.DELETE: "삭제",
-    Ask.PURGE: "완전 삭제",
-    Ask.FORGET: "잊기",
 }
 # What is seen of a home, an archive and an instance.
 SEEN_KO: Mapping[Condition, str] = {
@@ -124,7 +112,7 @@ UNDER_WAY: Mapping[str, Mapping[Operation, str]] = {
         Operation.CREATE_EMPTY_ARCHIVE: "Preparing its archive…",
         Operation.RESTORING: "Bringing its files back…",
         Operation.STARTING: "Starting…",
-        Operation.STOPPING: "Stopping…",
+        Operation.STOPPING: "Going to sleep…",
         Operation.ARCHIVING: "Putting its files into the archive…",
         Operation.DELETING: "Deleting…",
     },
@@ -134,7 +122,7 @@ UNDER_WAY: Mapping[str, Mapping[Operation, str]] = {
         Operation.CREATE_EMPTY_ARCHIVE: "보관소를 준비하는 중…",
         Operation.RESTORING: "파일을 되돌리는 중…",
         Operation.STARTING: "시작하는 중…",
-        Operation.STOPPING: "중지하는 중…",
+        Operation.STOPPING: "잠드는 중…",
         Operation.ARCHIVING: "파일을 보관하는 중…",
         Operation.DELETING: "삭제하는 중…",
     },
@@ -147,10 +135,6 @@ def why_words(why: Why, language: str) -> str:
 
 def remedy_words(reason: ErrorReason, language: str) -> str:
     return REMEDY[reason] if language == "en" else REMEDY_KO[reason]
-
-
-def ask_words(ask: Ask, language: str) -> str:
-    return ask.value if language == "en" else ASK_KO[ask]
 
 
 def waiting_words(waiting: Waiting, language: str) -> str:

@@ -1,7 +1,8 @@
 """The whole circle on what people run: PostgreSQL, Docker, S3, Redis and a real code-server. The home comes back byte by byte."""
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,28 +27,36 @@ from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Worksp
 pytestmark = [*DOCKER, S3, REDIS]
 
 
-@pytest.fixture
-async def engine(docker: Docker) -> AsyncIterator[TestEngine]:
-    engine = await docker()
-    before = {each["Id"] for each in engine.ask("GET", "containers/json", all=1)}
-    yield engine
-    for each in engine.ask("GET", "containers/json", all=1):
-        if each["Id"] not in before and each["Labels"].get("codehub.install"):
-            engine.remove_labelled(each["Labels"]["codehub.install"])
+Start = Callable[..., AbstractAsyncContextManager[Installation]]
 
 
 @pytest.fixture
-async def words(engine: TestEngine) -> AsyncIterator[Mapping[str, Any]]:
-    """Settings for Docker, S3 and Redis, all of them real."""
+async def engine(docker: Docker) -> TestEngine:
+    return await docker()
+
+
+@pytest.fixture
+async def started(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Start]:
+    """Start codehub with Docker, S3 and Redis, all of them real. What it has made there goes with the test, and nothing else."""
+    made: set[str] = set()
     async with running_s3() as s3, running_redis() as redis:
-        bucket = await s3.new_bucket()
+        words = {
+            "instance_backend": "local-docker",
+            "archive_url": f"s3://{await s3.new_bucket()}/archives",
+            "redis_url": redis.url,
+            "helper_image": BASE,
+        }
+
+        @asynccontextmanager
+        async def start(**changes: Any) -> AsyncIterator[Installation]:
+            async with installed(tmp_path, **words, **changes) as installation:
+                made.add(installation.stored.installation)
+                yield installation
+
         with told({"DOCKER_HOST": engine.url, **s3.environment()}):
-            yield {
-                "instance_backend": "local-docker",
-                "archive_url": f"s3://{bucket}/archives",
-                "redis_url": redis.url,
-                "helper_image": BASE,
-            }
+            yield start
+    for installation in made:
+        engine.remove_labelled(installation)
 
 
 def spec(workspace_id: UUID, *, ide: str, image: str, storage: StorageBackend) -> Spec:
@@ -87,12 +96,12 @@ async def purge(installation: Installation, workspace_id: UUID) -> None:
 
 @NO_CODE_SERVER
 async def test_a_workspace_goes_round_the_whole_circle_with_real_code_server(
-    tmp_path: Path, engine: TestEngine, words: Mapping[str, Any]
+    engine: TestEngine, started: Start
 ) -> None:
     engine.build_code_server()
     workspace_id = SystemIdentity().new_id()
     wanted = spec(workspace_id, ide="code-server", image=CODE_SERVER, storage=StorageBackend.DOCKER_VOLUME)
-    async with installed(tmp_path, **words) as installation:
+    async with started() as installation:
         await begin(installation, workspace_id, wanted)
         assert await installation.answers(workspace_id, "/healthz") == 200
         home = engine.path_of(home_name(workspace_id))
@@ -110,7 +119,7 @@ async def test_a_workspace_goes_round_the_whole_circle_with_real_code_server(
         assert await installation.answers(workspace_id, "/healthz") == 200
         container = engine.ask("GET", f"containers/codehub-ws-{workspace_id}/json")["Id"]
     # Stopping codehub leaves the container, and the next start finds it again.
-    async with installed(tmp_path, **words) as installation:
+    async with started() as installation:
         await installation.arrives(workspace_id, Phase.RUNNING)
         assert engine.ask("GET", f"containers/codehub-ws-{workspace_id}/json")["Id"] == container
         assert (await installation.stored.api.get(workspace_id)).status.restarts == ()
@@ -118,16 +127,15 @@ async def test_a_workspace_goes_round_the_whole_circle_with_real_code_server(
         assert engine.labelled(installation.stored.installation) == [
             f"codehub-{installation.stored.installation}"
         ]
-        engine.remove_labelled(installation.stored.installation)
 
 
 @pytest.mark.parametrize("storage", [StorageBackend.LOCAL_DIR, StorageBackend.OBJECT_STORE])
 async def test_other_homes_of_containers_go_round_too(
-    tmp_path: Path, engine: TestEngine, words: Mapping[str, Any], storage: StorageBackend
+    tmp_path: Path, engine: TestEngine, started: Start, storage: StorageBackend
 ) -> None:
     workspace_id = SystemIdentity().new_id()
     wanted = spec(workspace_id, ide="http", image=LIGHT, storage=storage)
-    async with installed(tmp_path, storage_backend=storage, **words) as installation:
+    async with started(storage_backend=storage) as installation:
         await begin(installation, workspace_id, wanted)
         home = (
             tmp_path / wanted.home_store_key
@@ -147,15 +155,12 @@ async def test_other_homes_of_containers_go_round_too(
         assert (home / "notes").read_bytes() == b"every byte"
         assert await installation.answers(workspace_id, "/healthz") == 200
         await purge(installation, workspace_id)
-        engine.remove_labelled(installation.stored.installation)
 
 
-async def test_an_image_that_can_not_be_had_is_an_error_that_people_see(
-    tmp_path: Path, engine: TestEngine, words: Mapping[str, Any]
-) -> None:
+async def test_an_image_that_can_not_be_had_is_an_error_that_people_see(started: Start) -> None:
     workspace_id = SystemIdentity().new_id()
     wanted = spec(workspace_id, ide="http", image="Not A Name", storage=StorageBackend.DOCKER_VOLUME)
-    async with installed(tmp_path, **words) as installation:
+    async with started() as installation:
         await installation.stored.api.create_user(
             OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
         )
@@ -163,4 +168,3 @@ async def test_an_image_that_can_not_be_had_is_an_error_that_people_see(
         row = await installation.fails(workspace_id)
         assert row.status.error_info is not None
         assert row.status.error_info.reason == "ImagePullFailed"
-        engine.remove_labelled(installation.stored.installation)

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import pytest
 from tests.support.docker import DOCKER
 from tests.support.docker_world import DockerWorld
 from tests.support.instances import new_spec
-from tests.support.registry import free_port, running_registry
+from tests.support.registry import REGISTRY, free_port, running_registry
 
 from codehub.adapters.docker.credentials import auth_header
 from codehub.core.errors import ErrorReason
@@ -21,10 +20,7 @@ from codehub.ports.backends import ActionFailed, BackendUnreachable
 if TYPE_CHECKING:
     from codehub.ports.storage import Amount
 
-pytestmark = [
-    *DOCKER,
-    pytest.mark.skipif(shutil.which("docker-registry") is None, reason="docker-registry is not installed"),
-]
+pytestmark = [*DOCKER, REGISTRY]
 
 
 MEMBER = "ann:$2b$04$2h1xW0IfcgdFwSQ2lSRiT.vVOwB4z1bZ9e81mHx0O09Ec3iCGXVIK\n"  # open sesame
@@ -42,11 +38,7 @@ def push(world: DockerWorld, image: str, auth: str = "e30=") -> None:
     files = {"init": Path("/usr/bin/tini-static").read_bytes(), "ballast": os.urandom(3_000_000)}
     dockerfile = 'FROM scratch\nCOPY init /init\nCOPY ballast /ballast\nENTRYPOINT ["/init", "-h"]'
     world.engine.build(image, dockerfile, files)
-    repository, _, tag = image.rpartition(":")
-    words = {"X-Registry-Auth": auth}
-    told = world.engine._client.post(f"/images/{repository}/push", params={"tag": tag}, headers=words)
-    assert '"error"' not in told.text, told.text[-500:]
-    world.engine.ask("DELETE", f"images/{image}", force=1)
+    world.engine.push(image, auth)
 
 
 async def test_a_missing_image_is_fetched_and_says_how_far_it_is(world: DockerWorld, registry: str) -> None:

@@ -50,6 +50,11 @@ async def test_jupyterlab_answers_under_its_base_url_and_writes_into_the_home(
         assert status == 200
         assert b"<title>JupyterLab</title>" in page
         assert (await ask(socket, "GET", "/lab"))[0] == 404
+        place = f"{base}lab/api/settings/@jupyterlab/apputils-extension:notification"
+        asked = json.loads((await ask(socket, "GET", place))[2])["schema"]["properties"]
+        assert (asked["fetchNews"]["default"], asked["checkForUpdates"]["default"]) == ("false", False), (
+            "it asks nobody about news"
+        )
 
         target, content = (
             f"{base}api/contents/note.txt",

@@ -97,8 +97,6 @@ class LocalInstances:
             warnings.append(
                 f"no limit on {', '.join(unlimited)} of workspaces: no control groups to be had here"
             )
-        for warning in warnings:
-            log.warning("local_instances_weakened", warning=warning)
         self.warnings = tuple(warnings)
         self._launcher = Launcher(
             self._install_id, self._accounts, limits, None if why_not else bwrap, self._hidden

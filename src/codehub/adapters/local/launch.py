@@ -133,6 +133,7 @@ class Launcher:
             "SHELL": "/bin/bash",
             "LANG": "C.UTF-8",
             "PATH": ":".join(path),
+            **profile.environment,
             **self.marks(place.workspace_id),
         }
         if place.runtime is not None:

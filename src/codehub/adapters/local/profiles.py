@@ -1,13 +1,16 @@
 """The IDEs of this machine go in, a table comes out: how each is started, what it needs to see, and when it is healthy."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
 SOCKET = "ide.sock"
+# Settings that a person may change: it asks nobody for news at the first opening, and looks for no newer version of itself.
+_JUPYTER_CONFIG = Path(__file__).with_name("jupyter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Profile:
     """One IDE."""
 
     name: str
+    program: Path
     argv: Callable[[Place], Sequence[str]]
     health_path: str
     """May hold {id}."""
@@ -40,6 +44,7 @@ class Profile:
     visible: tuple[Path, ...] = ()
     """What it needs of the machine beside /usr."""
     bin: tuple[Path, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def health_target(self, workspace_id: UUID) -> str:
         return self.health_path.format(id=workspace_id)
@@ -47,14 +52,22 @@ class Profile:
 
 def installed_profiles(code_server: Path | None = None) -> Mapping[str, Profile]:
     """Return the IDEs that are installed here, the one to use by default first. An empty table means: none."""
-    found = [_code_server(code_server or _which("code-server")), _jupyterlab(Path(sys.executable))]
+    found = [
+        _code_server(code_server or _which("code-server") or _built_code_server()),
+        _jupyterlab(Path(sys.executable)),
+    ]
     return {profile.name: profile for profile in found if profile is not None}
 
 
 def http_profile(command: Sequence[str], visible: Sequence[Path] = ()) -> Profile:
     """Return the profile of any web server that takes the path of its socket as its last argument."""
     return Profile(
-        "http", lambda place: [*command, place.socket], "/", healthy_below=500, visible=tuple(visible)
+        "http",
+        Path(command[0]),
+        lambda place: [*command, place.socket],
+        "/",
+        healthy_below=500,
+        visible=tuple(visible),
     )
 
 
@@ -80,6 +93,7 @@ def _code_server(program: Path | None) -> Profile | None:
 
     return Profile(
         "code-server",
+        program,
         argv,
         "/healthz",
         healthy_below=300,
@@ -113,12 +127,14 @@ def _jupyterlab(python: Path) -> Profile | None:
 
     return Profile(
         "jupyterlab",
+        script,
         argv,
         "/w/{id}/api",
         healthy_below=300,
         keeps_prefix=True,
-        visible=python_installation(python),
+        visible=(*python_installation(python), _JUPYTER_CONFIG),
         bin=(python.parent,),
+        environment={"JUPYTER_CONFIG_PATH": str(_JUPYTER_CONFIG)},
     )
 
 
@@ -136,6 +152,13 @@ def _installation(entry: Path) -> Path:
     if "node_modules" in parts:
         return Path(*parts[: parts.index("node_modules") + 1])
     return entry.parent.parent if entry.parent.name == "bin" else entry.parent
+
+
+def _built_code_server() -> Path | None:
+    """Return what `make code-server` has built last for whoever runs this."""
+    cache = Path("/var/cache/codehub") if os.geteuid() == 0 else Path.home() / ".cache/codehub"
+    built = Path(os.environ.get("CODEHUB_CACHE") or cache).glob("code-server-*/bin/code-server")
+    return max(built, key=lambda program: program.stat().st_mtime, default=None)
 
 
 def _which(name: str) -> Path | None:

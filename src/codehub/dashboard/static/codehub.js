@@ -63,7 +63,7 @@
   };
 
   // A list without rows says so.
-  const count = () => { for (const list of document.querySelectorAll("ul.rows")) list.parentElement.classList.toggle("bare", !list.querySelector(".row")); };
+  const count = () => { for (const list of document.querySelectorAll("ul.rows")) list.closest("section").classList.toggle("bare", !list.querySelector(".row")); };
 
   // Rows that changed are asked for together: one request at a time, the next one takes all that came meanwhile.
   const due = new Set();
