@@ -163,3 +163,28 @@ async def test_a_forgotten_workspace_that_is_taken_back_has_its_files(plane: Pla
     await plane.settle(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
     assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}
+
+
+async def test_a_workspace_that_is_taken_back_while_it_is_being_forgotten_is_not_let_go(plane: Plane) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create()
+    await plane.settle(controller)
+
+    async def away(point: str) -> None:
+        if point.startswith("instances."):
+            raise BackendUnreachable("the engine is away")
+
+    plane.hook = away
+    await plane.service.delete(workspace_id, BY)
+    await plane.settle(controller)
+    await plane.service.forget(workspace_id, BY)
+
+    async def take_back(point: str) -> None:
+        if point == "persist.before_commit":
+            plane.hook = None
+            await plane.service.undelete(workspace_id, BY)
+
+    plane.hook = take_back
+    await plane.settle(controller)
+    assert (await plane.get(workspace_id)).spec.deleted_at is None
+    assert "DELETED" not in {each.event.after for each in await plane.store.history(workspace_id)}

@@ -10,7 +10,7 @@ import structlog
 from codehub.core.history import observed
 from codehub.core.judge import judge
 from codehub.core.membership import Member
-from codehub.core.operations import Operation
+from codehub.core.operations import Operation, Phase
 from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, TakeOver, Wait, Why, choose, plan
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Archive, Seen
@@ -307,6 +307,13 @@ class Controller:
                 self.members.doubt()
 
 
+def _hangs_on_the_request(found: Decision) -> bool:
+    """Whether the write must be lost if the request has changed since it was read: what begins can't be stopped half way, and what
+    is let go of as forgotten is nobody's any more."""
+    is_let_go = found.status.phase is Phase.DELETED and found.row.status.phase is not Phase.DELETED
+    return isinstance(found.plan, Begin) or is_let_go
+
+
 def _outcome(found: Decision) -> str:
     if isinstance(found.plan, Complete):
         return "completed"
@@ -321,7 +328,6 @@ def _change(found: Decision, actor: str) -> Change:
         reason=found.plan.why.value,
         request_id=found.row.spec.request_id,
     )
-    # What begins, begins because of a wish. While it was decided the wish may have changed, and nothing can be stopped half way.
-    revision = found.row.spec.revision if isinstance(found.plan, Begin) else None
+    revision = found.row.spec.revision if _hangs_on_the_request(found) else None
     is_quiet = says_the_same(found.row.status, found.status)
     return Change(found.row.id, found.status, tuple(events), revision, is_quiet)
