@@ -292,8 +292,13 @@ async def opened(
     installation = str(uuid4())
     connection = Engine(engine.url, installation=installation)
     objects = Objects(url, installation=installation)
+    pipes = Path(tempfile.mkdtemp(prefix="codehub-pipes-", dir="/var/tmp"))
     storage = DockerStorage(
-        connection, helper_image=BASE, archives=ObjectArchives(objects), identity=SystemIdentity()
+        connection,
+        helper_image=BASE,
+        archives=ObjectArchives(objects),
+        identity=SystemIdentity(),
+        pipes=pipes,
     )
     instances = DockerInstances(connection, lambda one: storage.locate(one.workspace_id), clock=SystemClock())
     await objects.prepare()
@@ -304,6 +309,7 @@ async def opened(
     finally:
         await asyncio.to_thread(engine.remove_labelled, installation)
         await connection.close()
+        pipes.rmdir()
 
 
 async def timed(work: Callable[[], Any]) -> float:

@@ -4,7 +4,8 @@ import logging
 import re
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO
 
 import structlog
 
@@ -26,13 +27,14 @@ def configure_logs(*, level: int = logging.INFO, as_json: bool | None = None) ->
         structlog.processors.format_exc_info,
         mask,
     ]
+    renderer: Any = structlog.processors.JSONRenderer() if json_lines else structlog.dev.ConsoleRenderer()
+    lines = _Lines(sys.stderr)
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        logger_factory=lambda *_: lines,
         cache_logger_on_first_use=True,
     )
-    renderer: Any = structlog.processors.JSONRenderer() if json_lines else structlog.dev.ConsoleRenderer()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -43,6 +45,20 @@ def configure_logs(*, level: int = logging.INFO, as_json: bool | None = None) ->
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+
+
+class _Lines:
+    """Writes our own lines without a detour over `logging`. Refuses to raise: a line that nobody takes is lost, as there."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def msg(self, line: str) -> None:
+        with suppress(OSError, ValueError):
+            self._file.write(f"{line}\n")
+            self._file.flush()
+
+    debug = info = warning = error = critical = exception = fatal = log = msg
 
 
 def mask(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

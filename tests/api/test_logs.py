@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import sys
+from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -31,22 +32,34 @@ def test_what_comes_from_outside_is_bounded() -> None:
     assert len(mask(None, "info", {"path": "x" * 100_000})["path"]) < 9000
 
 
-def test_lines_are_json_with_a_static_name_and_bound_identifiers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def stderr(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """What a program that logs JSON writes."""
     written = io.StringIO()
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     monkeypatch.setattr(sys, "stderr", written)
     try:
         configure_logs(as_json=True)
-        with structlog.contextvars.bound_contextvars(request_id="r1"):
-            structlog.get_logger().info("instance_started", image="a\nb")
-        logging.getLogger("a.library").warning("postgresql://u:geheim@h is away")
+        yield written
     finally:
         root.handlers, root.level = handlers, level
         structlog.reset_defaults()
-    first, second = written.getvalue().splitlines()
+
+
+def test_lines_are_json_with_a_static_name_and_bound_identifiers(stderr: io.StringIO) -> None:
+    with structlog.contextvars.bound_contextvars(request_id="r1"):
+        structlog.get_logger().info("instance_started", image="a\nb")
+    logging.getLogger("a.library").warning("postgresql://u:geheim@h is away")
+    first, second = stderr.getvalue().splitlines()
     assert (
         json.loads(first).items()
         >= {"event": "instance_started", "request_id": "r1", "image": "a\nb"}.items()
     )
     assert "geheim" not in second
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error", "critical", "exception"])
+def test_a_line_that_nobody_takes_is_lost_and_raises_nothing(level: str, stderr: io.StringIO) -> None:
+    stderr.close()
+    getattr(structlog.get_logger(), level)("instance_started")

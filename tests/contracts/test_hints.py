@@ -154,6 +154,28 @@ async def test_a_listener_waits_for_a_server_that_is_not_there_yet(postgres: Pos
         assert slept == [0.2, 0.4, 0.8, 1.6]
 
 
+async def test_one_who_sends_hints_can_hear_those_of_others_alone(postgres: PostgresWorld) -> None:
+    """The controller writes rows and listens for those that others wrote: its own are no news to it."""
+    pool = await open_pool(postgres.connect_args, Role.CONTROLLER)
+    try:
+        hints = PostgresHints(pool, postgres.connect_args, Role.CONTROLLER, clock=SystemClock())
+        mine, theirs = hints.of_others(), postgres.hints
+        async with asyncio.timeout(PATIENCE_S), mine.listen() as listener, hints.listen() as everything:
+            own, other = [uuid4() for _ in range(3)], uuid4()
+            for each in own:
+                await hints.send([each])
+            await theirs.send([other])
+            assert await anext(listener) == {other}
+            heard: set[UUID] = set()
+            while heard != {*own, other}:
+                heard |= await anext(everything)
+            await mine.send(own)
+            await theirs.send([other])
+            assert await anext(listener) == {other}
+    finally:
+        pool.terminate()
+
+
 async def test_a_payload_that_is_not_ours_says_look_at_all(postgres: PostgresWorld) -> None:
     async with asyncio.timeout(PATIENCE_S), postgres.hints.listen() as listener:
         await postgres.admin.execute("NOTIFY wc_wake, 'hello'")

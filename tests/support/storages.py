@@ -175,8 +175,13 @@ class OnDocker(Storage):
         self.objects = Objects(url or f"file://{self.store}", installation=self.install_id)
         self.archives = ObjectArchives(self.objects)
         self.connection = Engine(engine.url, installation=self.install_id)
+        self.pipes = directory / "pipes"
         self.docker = DockerStorage(
-            self.connection, helper_image=BASE, archives=self.archives, identity=SystemIdentity()
+            self.connection,
+            helper_image=BASE,
+            archives=self.archives,
+            identity=SystemIdentity(),
+            pipes=self.pipes,
         )
         self.provider = self.docker
 

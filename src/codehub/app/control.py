@@ -56,7 +56,14 @@ async def control(
         tasks = SystemTasks()
         own = replace(system, tasks=tasks)
         made = Controller(
-            name, stores.controller, platforms, stores.hints, own, host=host, cadence=cadence, meters=meters
+            name,
+            stores.controller,
+            platforms,
+            stores.controller_hints,
+            own,
+            host=host,
+            cadence=cadence,
+            meters=meters,
         )
         return made, tasks
 

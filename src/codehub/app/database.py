@@ -37,6 +37,7 @@ class Stores:
     access: PostgresAccess
     doorkeeper: PostgresDoorkeeper
     hints: Hints
+    controller_hints: Hints
     api_hints: Hints
     people_hints: PostgresHints
     installation: str
@@ -105,7 +106,9 @@ async def stores(
         stack.callback(api_pool.terminate)
         pool = await open_pool(connect_args, Role.CONTROLLER)
         stack.callback(pool.terminate)
-        hints: Hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
+        by_database = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
+        hints: Hints = by_database
+        controller_hints = by_database.of_others()
         api_hints: Hints = PostgresHints(api_pool, connect_args, Role.API, clock=system.clock)
         people_hints = PostgresHints(
             api_pool, connect_args, Role.API, clock=system.clock, channel=PEOPLE_CHANNEL
@@ -115,7 +118,7 @@ async def stores(
 
             on_redis = RedisHints(redis_url.get_secret_value(), clock=system.clock)
             stack.push_async_callback(on_redis.close)
-            hints = api_hints = on_redis
+            hints = controller_hints = api_hints = on_redis
 
         async def check() -> None:
             try:
@@ -131,6 +134,7 @@ async def stores(
             PostgresAccess(api_pool),
             PostgresDoorkeeper(api_pool),
             hints,
+            controller_hints,
             api_hints,
             people_hints,
             installation,

@@ -37,7 +37,11 @@ async def docker_platform(
     engine = Engine(os.environ.get("DOCKER_HOST") or DEFAULT_URL, installation=stores.installation)
     archives = ObjectArchives(await archive_store(settings, stores, is_new=marks.archives))
     volumes = DockerStorage(
-        engine, helper_image=settings.helper_image, archives=archives, identity=system.identity
+        engine,
+        helper_image=settings.helper_image,
+        archives=archives,
+        identity=system.identity,
+        pipes=settings.data_dir / "pipes",
     )
 
     async def is_in_use(workspace_id: UUID) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from codehub.adapters.docker.frames import HEADER, STDOUT
 from codehub.ports.backends import BackendUnreachable
 
-_PART_BYTES = 1 << 20
+PART_BYTES = 1 << 20
 _TOLD_BYTES_MAX = 8192
 _ANSWER_S_MAX = 60.0
 
@@ -20,9 +20,11 @@ class Attached:
 
     def __init__(self, url: str, container_id: str) -> None:
         self.told = bytearray()
+        self.is_hung_up = False
+        self._rest = b""
         self._socket = _connected(url)
         try:
-            self._file = self._socket.makefile("rb", buffering=_PART_BYTES)
+            self._file = self._socket.makefile("rb", buffering=PART_BYTES)
             self._ask(container_id)
         except BaseException:
             self._socket.close()
@@ -44,22 +46,38 @@ class Attached:
             )
         self._socket.settimeout(None)
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def read(self) -> bytes:
         """Return the next part of its output, a large one if there is enough; nothing when it has ended."""
-        parts, length = [], 0
-        while length < _PART_BYTES:
-            head = self._file.read(HEADER.size)
-            if len(head) < HEADER.size:
-                break
-            kind, size = HEADER.unpack(head)
-            words = self._file.read(size)
-            if kind == STDOUT:
-                parts.append(words)
-                length += len(words)
-            else:
-                self.told += words
-                del self.told[:-_TOLD_BYTES_MAX]
+        parts, length = [self._rest], len(self._rest)
+        self._rest = b""
+        while length < PART_BYTES and (words := self.hear()) is not None:
+            parts.append(words)
+            length += len(words)
         return b"".join(parts)
+
+    def line(self) -> bytes:
+        """Return the first line of its output."""
+        heard = b""
+        while b"\n" not in heard and (words := self.hear()) is not None:
+            heard += words
+        line, _, self._rest = heard.partition(b"\n")
+        return line
+
+    def hear(self) -> bytes | None:
+        """Take in one frame, and return what it holds of the output. None when there are no more."""
+        head = self._file.read(HEADER.size)
+        if len(head) < HEADER.size:
+            return None
+        kind, size = HEADER.unpack(head)
+        words: bytes = self._file.read(size)
+        if kind == STDOUT:
+            return words
+        self.told += words
+        del self.told[:-_TOLD_BYTES_MAX]
+        return b""
 
     def write(self, part: memoryview) -> None:
         self._socket.sendall(part)
@@ -69,6 +87,7 @@ class Attached:
 
     def hang_up(self) -> None:
         """Let whoever waits for it, in another thread, wait no longer."""
+        self.is_hung_up = True
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -71,9 +72,9 @@ class Engine:
 
     async def listed(self, path: str, labels: Labels, **params: Json) -> Json:
         """Return what has this installation's label, and these."""
-        wanted = [f"{name}={value}" for name, value in {INSTALL: self.installation, **labels}.items()]
+        wanted = {INSTALL: self.installation, **labels}
         try:
-            return await self.ask("GET", path, filters=json.dumps({"label": wanted}), **params)
+            return await self.ask("GET", f"{path}?{_query(tuple(wanted.items()), tuple(params.items()))}")
         except DockerError as error:
             raise refusal(error) from None
 
@@ -132,6 +133,13 @@ def _message(body: bytes) -> str:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):
         return body.decode(errors="replace")
+
+
+@lru_cache(maxsize=1024)
+def _query(labels: tuple[tuple[str, str], ...], params: tuple[tuple[str, Json], ...]) -> str:
+    """Return a list's query. The same few are asked again and again."""
+    wanted = json.dumps({"label": [f"{name}={value}" for name, value in labels]})
+    return urlencode(_words({"filters": wanted, **dict(params)}))
 
 
 def _words(params: Mapping[str, Json]) -> dict[str, str]:

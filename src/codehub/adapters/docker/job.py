@@ -1,26 +1,33 @@
 """One helper container per workspace: a script and a home go in, the script's streams come out. A new one removes the old first."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
+import structlog
 from aiodocker import DockerError
 
 from codehub.adapters.docker.attach import Attached
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, Engine, refusal
 from codehub.adapters.docker.images import pull
+from codehub.adapters.docker.pipe import TARGET, Pipe, Piped, by_pipe
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.threads import begin, in_thread, settled
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import tell_nobody
 
+log = structlog.get_logger()
+
 HELPER = "helper"
 PLACE = "/home"
 _MEMORY = 1 << 30
 _PIDS = 64
-_TRIES_MAX = 3
+_TRIES_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +47,15 @@ class Job:
     engine: Engine
     container_id: str
     streams: Attached
+    output: Attached | Piped
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
         """Yield its output, one part ahead of whoever takes it."""
-        following = begin(self.streams.read)
+        following = begin(self.output.read)
         part = b"?"
         try:
             while part := await asyncio.shield(following):
-                following = begin(self.streams.read)
+                following = begin(self.output.read)
                 yield part
         except OSError as error:
             raise BackendUnreachable(f"Docker's stream broke off: {error}") from None
@@ -80,22 +88,45 @@ class Job:
 
 
 @asynccontextmanager
-async def job(engine: Engine, image: str, workspace_id: UUID, task: Task) -> AsyncIterator[Job]:
-    """Run a helper on this workspace's home. When the block is left it is gone, killed if need be."""
-    container_id = await _created(engine, image, workspace_id, task)
-    try:
-        streams = await in_thread(Attached, engine.url, container_id)
+async def job(
+    engine: Engine, image: str, workspace_id: UUID, task: Task, *, pipes: Path | None = None
+) -> AsyncIterator[Job]:
+    """Run a helper on this workspace's home. When the block is left it is gone, killed if need be.
+
+    With `pipes`, a directory, its output comes by a pipe there if it can.
+    """
+    with _opened(pipes, workspace_id) as pipe:
+        container_id = await _created(engine, image, workspace_id, task, pipe)
         try:
+            streams = await in_thread(Attached, engine.url, container_id)
             try:
-                await engine.ask("POST", f"containers/{container_id}/start")
-            except DockerError as error:
-                raise refusal(error) from None
-            yield Job(engine, container_id, streams)
+                try:
+                    await engine.ask("POST", f"containers/{container_id}/start")
+                except DockerError as error:
+                    raise refusal(error) from None
+                if pipe is not None:
+                    pipe.unname()
+                yield Job(engine, container_id, streams, streams if pipe is None else Piped(streams, pipe))
+            finally:
+                streams.hang_up()
+                streams.close()
         finally:
-            streams.hang_up()
-            streams.close()
+            await settled(asyncio.ensure_future(_remove(engine, container_id)))
+
+
+@contextmanager
+def _opened(directory: Path | None, workspace_id: UUID) -> Iterator[Pipe | None]:
+    pipe = None
+    if directory is not None:
+        try:
+            pipe = Pipe(directory, workspace_id)
+        except OSError as error:
+            log.warning("no_pipe_for_a_helper", error=str(error))  # it speaks by the engine
+    try:
+        yield pipe
     finally:
-        await settled(asyncio.ensure_future(_remove(engine, container_id)))
+        if pipe is not None:
+            pipe.close()
 
 
 async def run_job(engine: Engine, image: str, workspace_id: UUID, task: Task) -> None:
@@ -122,26 +153,32 @@ def job_name(workspace_id: UUID) -> str:
     return f"codehub-job-{workspace_id}"
 
 
-async def _created(engine: Engine, image: str, workspace_id: UUID, task: Task) -> str:
-    mount = {
+async def _created(
+    engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pipe | None = None
+) -> str:
+    mount: dict[str, Any] = {
         "Type": "volume",
         "Source": task.volume_name(workspace_id),
         "Target": PLACE,
         "ReadOnly": task.read_only,
     }
     mount["VolumeOptions"] = {"NoCopy": True, "Labels": engine.labels(workspace_id, "home")}
+    mounts = [mount]
+    if pipe is not None:
+        # Read-only as a mount, which keeps nobody from writing into a pipe.
+        mounts.append({"Type": "bind", "Source": str(pipe.path), "Target": TARGET, "ReadOnly": True})
     config = {
         "Image": image,
         "User": "0:0",
         "WorkingDir": PLACE,
         "Env": ["LC_ALL=C"],
         "Entrypoint": ["/bin/sh", "-c"],
-        "Cmd": [task.script],
+        "Cmd": [task.script if pipe is None else by_pipe(task.script)],
         "Labels": engine.labels(workspace_id, HELPER),
         "OpenStdin": True,
         "StdinOnce": True,
         "HostConfig": {
-            "Mounts": [mount],
+            "Mounts": mounts,
             "NetworkMode": "none",
             "ReadonlyRootfs": True,
             "Memory": _MEMORY,
@@ -160,6 +197,8 @@ async def _created(engine: Engine, image: str, workspace_id: UUID, task: Task) -
         except DockerError as error:
             if error.status == NOT_FOUND and "No such image" in error.message:
                 await pull(engine, image, tell_nobody)
+            elif error.status == HTTPStatus.BAD_REQUEST and len(mounts) > 1:
+                mounts.pop()  # the engine does not see this directory: codehub runs in a container itself
             elif error.status != CONFLICT:
                 raise refusal(error) from None
     raise ActionFailed(f"somebody else keeps making the container {job_name(workspace_id)}")

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
 import structlog
@@ -44,10 +45,20 @@ _SIZE_BYTES_MAX = 32
 class DockerStorage(ArchivedHomes):
     """Every step may be the last one: after a kill anywhere, the same call again does the rest."""
 
-    def __init__(self, engine: Engine, *, helper_image: str, archives: Archives, identity: Identity) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        helper_image: str,
+        archives: Archives,
+        identity: Identity,
+        pipes: Path | None = None,
+    ) -> None:
+        """`pipes`: a directory of ours that the engine sees too, if there is one. What is archived then does not pass through it."""
         super().__init__(archives)
         self._engine = engine
         self._image = helper_image
+        self._pipes = pipes
         self._volumes = Volumes(engine, identity)
         self._turns = Turns()
 
@@ -144,7 +155,7 @@ class DockerStorage(ArchivedHomes):
 
     async def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
         """Yield the home as a tar stream."""
-        async with job(self._engine, self._image, home.workspace_id, _PACK) as packing:
+        async with job(self._engine, self._image, home.workspace_id, _PACK, pipes=self._pipes) as packing:
             async with aclosing(packing.parts()) as parts:
                 size, rest = _size(await anext(parts, b""))
                 done = 0

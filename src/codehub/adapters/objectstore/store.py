@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +26,9 @@ MARK = "codehub-installation"
 # S3 takes 10,000 parts, so this allows 80 GB; the four that may be under way are what an upload costs in memory.
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 4
+_RANGES_AT_ONCE = 2
+# A pool of its own: those who wait for it are threads themselves, and must not take its places.
+_FETCHING = ThreadPoolExecutor(max_workers=64, thread_name_prefix="codehub-fetch")
 # A file is read in steps that stay in the processor's cache; a server is asked for whole parts, of which it would else read each again and
 # again.
 _FILE_READ_BYTES = 2 << 20
@@ -159,11 +164,19 @@ class Objects:
 
     def _parts(self, path: str, size: int) -> Iterator[bytes]:
         # By ranges: obstore's own stream reads a local file in steps of 8 KB, which costs ten times as much.
-        step = _PART_BYTES if self.directory is None else _FILE_READ_BYTES
+        step, at_once = (_PART_BYTES, _RANGES_AT_ONCE) if self.directory is None else (_FILE_READ_BYTES, 1)
+        coming: deque[Future[bytes]] = deque()
         for start in range(0, size, step):
-            with self._explaining():
-                part = obstore.get_range(self._store(), path, start=start, end=min(start + step, size))
-            yield cast("bytes", part)  # a buffer, which whoever hashes and decompresses takes as it is
+            coming.append(_FETCHING.submit(self._range, path, start, min(start + step, size)))
+            if len(coming) == at_once:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
+
+    def _range(self, path: str, start: int, end: int) -> bytes:
+        with self._explaining():
+            part = obstore.get_range(self._store(), path, start=start, end=end)
+        return cast("bytes", part)  # a buffer, which whoever hashes and decompresses takes as it is
 
     def _store(self) -> "ObjectStore":
         if self._opened is None:

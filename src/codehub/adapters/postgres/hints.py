@@ -1,8 +1,9 @@
 """Hints by LISTEN/NOTIFY. Ids go in after a commit and come out elsewhere; after a lost connection, "look at all" comes out."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ import structlog
 
 from codehub.adapters.postgres.connect import ConnectArgs, Role, connect, reaching
 from codehub.adapters.postgres.sql import statements
+from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock
 
@@ -46,25 +48,48 @@ class PostgresHints:
         self._role = role
         self._clock = clock
         self._channel = channel
+        self._deaf: set[_Listener] = set()
 
     async def send(self, workspace_ids: Collection[UUID]) -> None:
         if not workspace_ids:
             return
         payload = ",".join(map(str, workspace_ids)) if len(workspace_ids) <= IDS_MAX else ""
         try:
-            async with reaching():
-                await self._pool.execute(statements()["notify"], self._channel, payload)
+            async with reaching(), self._pool.acquire() as connection:
+                for listener in self._deaf:
+                    listener.own[connection.get_server_pid()] += 1
+                await connection.execute(statements()["notify"], self._channel, payload)
         except StoreUnavailable as error:
             log.warning("hint_not_sent", reason=str(error))
 
+    def listen(self) -> AbstractAsyncContextManager[AsyncIterator[frozenset[UUID]]]:
+        return self._listen(set())
+
+    def of_others(self) -> Hints:
+        """Return the same hints for one who sends them and needs not hear of that himself."""
+        return _OfOthers(self)
+
     @asynccontextmanager
-    async def listen(self) -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
+    async def _listen(self, among: "set[_Listener]") -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
         listener = _Listener(self._connect_args, self._role, self._clock, self._channel)
+        among.add(listener)
         try:
             await listener.open()
             yield listener
         finally:
+            among.discard(listener)
             await listener.close()
+
+
+class _OfOthers:
+    def __init__(self, hints: PostgresHints) -> None:
+        self._hints = hints
+
+    async def send(self, workspace_ids: Collection[UUID]) -> None:
+        await self._hints.send(workspace_ids)
+
+    def listen(self) -> AbstractAsyncContextManager[AsyncIterator[frozenset[UUID]]]:
+        return self._hints._listen(self._hints._deaf)  # noqa: SLF001  # two halves of one thing
 
 
 class _Listener:
@@ -79,6 +104,8 @@ class _Listener:
         self._pending: set[UUID] = set()
         self._look_at_all = False
         self._woken = asyncio.Event()
+        self.own: Counter[int] = Counter()
+        """How many hints are to come that need not be heard, by the connection they were sent through."""
 
     def __aiter__(self) -> "_Listener":
         return self
@@ -108,6 +135,7 @@ class _Listener:
             log.warning("hints_unreachable", reason=str(error))
             return False
         self._connection = connection
+        self.own.clear()
         return True
 
     async def close(self) -> None:
@@ -146,7 +174,10 @@ class _Listener:
         self._woken.clear()
         return taken
 
-    def _on_hint(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+    def _on_hint(self, _connection: Any, pid: int, _channel: str, payload: object) -> None:
+        if self.own[pid] > 0:
+            self.own[pid] -= 1
+            return
         try:
             ids = [UUID(word) for word in str(payload).split(",")] if payload else []
         except ValueError:
