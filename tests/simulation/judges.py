@@ -204,7 +204,8 @@ class Judges:
             self._break(
                 "9 garbage collection", workspace_id, f"an object within its grace time was removed: {key}"
             )
-        self._check_copies(row, before.files, "an archive was removed", since=self._listed_at.get(key))
+        if before.committed:  # what was never committed was no copy
+            self._check_copies(row, before.files, "an archive was removed", since=self._listed_at.get(key))
 
     def _box_changed(self, workspace_id: UUID, before: Box | None, after: Box | None) -> None:
         is_start = after is not None and (before is None or before.volume_id != after.volume_id)
