@@ -334,3 +334,34 @@ async def test_a_switch_of_protocols_that_nobody_asked_for_is_refused() -> None:
         await talk.send(get())
         assert (await talk.head()).startswith(b"HTTP/1.1 502 ")
         await talk.close()
+
+
+@pytest.mark.parametrize("framing", ["sized", "chunked", "until it closes"])
+async def test_what_waits_for_a_slow_reader_is_not_written_over_by_what_comes_for_others(
+    framing: str,
+) -> None:
+    size, readers = 4 << 20, 6
+
+    async def answer(talk: Talk) -> None:
+        which = (await talk.head()).split(b"/")[1][:1]
+        head = {"sized": b"Content-Length: %d\r\n" % size, "chunked": b"Transfer-Encoding: chunked\r\n"}
+        await talk.send(b"HTTP/1.1 200 OK\r\n%b\r\n" % head.get(framing, b""))
+        for _ in range(size >> 16):
+            part = which * (1 << 16)
+            await talk.send(b"10000\r\n%b\r\n" % part if framing == "chunked" else part)
+        await talk.send(b"0\r\n\r\n" if framing == "chunked" else b"")
+
+    async with world(answer) as made:
+        talks = [await made.connect() for _ in range(readers)]
+        for which, talk in enumerate(talks):
+            await talk.send(get(f"/{which}"))
+        for talk in talks:
+            await talk.head()
+        left = size // 8
+        step = left >> 16 << 16 if framing != "chunked" else (left >> 16) * (0x10000 + 9)
+        for _ in range(8):
+            for which, talk in enumerate(talks):
+                part = (await talk.exactly(step)).replace(b"10000\r\n", b"").replace(b"\r\n", b"")
+                assert part == b"%d" % which * left
+        for talk in talks:
+            await talk.close()
