@@ -364,7 +364,7 @@ async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:
     await page.locator(row(made)).get_by_role("link", name="demo", exact=True).click()
     await expect(page.locator("#explain-title")).to_have_text("지금 일어나는 일")
     await page.get_by_role("button", name="재우기").first.click()
-    await expect(page.locator(".ws-head .badge")).to_have_text("잠자는 중")
+    await expect(page.locator(".ws-head .badge")).to_have_text("잠듦")
     assert await page.get_attribute("html", "lang") == "ko"
 
 

@@ -127,6 +127,13 @@ def test_a_forgotten_workspace_is_deleted_whatever_can_not_be_seen_and_keeps_eve
     assert planned == Rest(Why.IN_TRASH)
 
 
+def test_forgetting_is_a_step_of_its_own_though_a_purge_is_due() -> None:
+    row = held_up(spec={**FORGOTTEN, "purge_at": ago(1)}, archive_key=KEY)
+    verdict, planned = judged(row, seen(None, OUR_VOLUME, COMMITTED))
+    assert (verdict.status.phase, verdict.status.operation) == (Phase.DELETED, Operation.NONE)
+    assert planned == Rest(Why.IN_TRASH)
+
+
 def test_one_in_error_is_deleted_too() -> None:
     failed = error(ErrorReason.RETRY_EXCEEDED, operation=Operation.DELETING)
     row = workspace(Phase.ERROR, conditions=VOLUME, error_info=failed, spec=FORGOTTEN)

@@ -24,6 +24,8 @@ class Verdict:
     status: Status
     unknown: tuple[str, ...] = ()
     """The conditions that decide and are not known. While there are any, the phase stays and nothing begins."""
+    is_let_go: bool = False
+    """Whether it was forgotten just now. Nothing begins before that is written."""
 
 
 def judge(
@@ -38,7 +40,7 @@ def judge(
     spec, stored = workspace.spec, workspace.status
     conditions = conditions_seen(stored, seen, now, rules)
     if spec.forgotten_at is not None and stored.phase is not Phase.DELETED:
-        return Verdict(_forget(_mark_dirty(replace(stored, conditions=conditions)), now))
+        return Verdict(_forget(_mark_dirty(replace(stored, conditions=conditions)), now), is_let_go=True)
     if unknown := unknown_conditions(conditions, stored.operation):
         return Verdict(_mark_dirty(replace(stored, conditions=conditions)), unknown)
     started_at = _moved_clock(stored, now, rules)

@@ -127,6 +127,8 @@ def plan(
     if verdict.status.operation is not Operation.NONE:
         return _carry_on(spec, verdict.status, seen, now, rules, is_mine=is_mine)
     chosen = choose(spec, verdict.status, now)
+    if isinstance(chosen, Begin) and verdict.is_let_go:
+        return Rest(Why.IN_TRASH)
     if isinstance(chosen, Begin) and _works_on_unknown_archive(chosen.operation, verdict.status):
         return Hold((NAMES["archive_ready"],))
     return chosen

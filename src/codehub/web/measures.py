@@ -34,7 +34,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "unit.d.1": "1일",
         "of": "{total} 중 {done}",
         "left": "{t} 남음",
-        "stage.archive": "보관 중",
+        "stage.archive": "보관하는 중",
         "stage.verify": "보관본 확인 중",
         "stage.restore": "복원 중",
         "stage.pull": "이미지 가져오는 중",

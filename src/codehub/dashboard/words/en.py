@@ -74,7 +74,7 @@ WORDS: Mapping[str, str] = {
     "col.acts": "What can be done",
     # Buttons
     "do.open": "Open",
-    "do.restore": "Restore",
+    "do.restore": "Restore and start",
     "do.start": "Start",
     "do.stop": "Put to sleep",
     "do.archive": "Archive",
