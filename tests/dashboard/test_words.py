@@ -14,6 +14,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.history import Event, EventKind
 from codehub.core.idle import UNUSED
+from codehub.core.judge import ARCHIVE_LOST, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.language import LANGUAGES
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
@@ -62,6 +63,8 @@ def test_everything_that_is_seen_is_translated() -> None:
     assert set(terms.SEEN_KO) == said
     for condition in said:
         assert terms.reason_words(condition.message, "ko") != condition.message
+    for lost in (WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST):
+        assert terms.reason_words(lost, "ko") != lost
 
 
 def test_every_word_that_a_page_says_is_there() -> None:

@@ -17,6 +17,11 @@ _ARCHIVE_OPERATIONS = frozenset(
 )
 
 
+WITHOUT_VOLUME = "An instance runs without the home's volume."
+VOLUME_LOST = "The home's volume is gone, and it may have held what no archive holds."
+ARCHIVE_LOST = "The home's archive is gone, and there is no volume."
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a workspace is, as far as it could be seen."""
@@ -191,14 +196,11 @@ def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime)
         )
         if status.operation is Operation.STOPPING or was_recovered:
             return None
-        reason, message = ErrorReason.CONTAINER_WITHOUT_VOLUME, "An instance runs without the home's volume."
+        reason, message = ErrorReason.CONTAINER_WITHOUT_VOLUME, WITHOUT_VOLUME
     elif status.home_ctx.dirty:
-        reason, message = (
-            ErrorReason.DATA_LOST,
-            "The home's volume is gone, and it may have held what no archive holds.",
-        )
+        reason, message = ErrorReason.DATA_LOST, VOLUME_LOST
     elif status.archive_key is not None and status.conditions.archive_ready.is_false:
-        reason, message = ErrorReason.DATA_LOST, "The home's archive is gone, and there is no volume."
+        reason, message = ErrorReason.DATA_LOST, ARCHIVE_LOST
     else:
         return None
     if error is not None and error.reason is reason and not is_recovered(spec, error):

@@ -52,6 +52,7 @@ async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, A
         "conditions": [(name, getattr(row.status.conditions, name)) for name in NAMES],
         "names": NAMES,
         "trouble": None if error is None else TROUBLE[language][error.reason],
+        "message": None if error is None else reason_words(error.message, language),
         "remedy": None if error is None else remedy_words(error.reason, language),
         "is_loss": error is not None
         and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),

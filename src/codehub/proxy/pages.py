@@ -19,7 +19,7 @@ from codehub.proxy.targets import Answer
 from codehub.proxy.words import WORDS
 from codehub.web.look import TOKENS
 from codehub.web.measures import progress_words
-from codehub.web.terms import TROUBLE, UNDER_WAY, remedy_words
+from codehub.web.terms import TROUBLE, UNDER_WAY, reason_words, remedy_words
 
 ACTIONS = "_codehub"
 _REFRESH_S = 2
@@ -153,8 +153,8 @@ def resting_page(page: Page, workspace: Workspace, language: str) -> Answer:
     if page is not Page.ERROR:
         why = f"<p>{escape(words[f'{page}_why'])}</p>"
     elif error is not None:
-        trouble = f"{TROUBLE[language][error.reason]} ({error.reason})"
-        why = f"<p>{escape(trouble)}</p><p><code>{escape(error.message)}</code></p><p>{escape(remedy_words(error.reason, language))}</p>"
+        trouble, message = TROUBLE[language][error.reason], reason_words(error.message, language)
+        why = f"<p>{escape(trouble)}</p><p><code>{escape(message)}</code></p><p>{escape(remedy_words(error.reason, language))}</p>"
     else:
         why = ""
     link = (f"/workspaces/{workspace.id}", words["details"]) if page is Page.ERROR else None

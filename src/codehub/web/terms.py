@@ -11,6 +11,7 @@ from codehub.core.conditions import NO_ARCHIVE, NOTHING_YET, Condition
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.idle import UNUSED
+from codehub.core.judge import ARCHIVE_LOST, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.operations import Operation
 from codehub.core.plan import Why
 
@@ -78,6 +79,9 @@ _REASONS_KO: Mapping[str, str] = {
     **{why.value: words for why, words in WHY_KO.items()},
     **{condition.message: words for condition, words in SEEN_KO.items()},
     UNUSED: "정해진 시간 동안 아무도 사용하지 않았습니다.",
+    WITHOUT_VOLUME: "홈의 볼륨 없이 인스턴스가 실행되고 있습니다.",
+    VOLUME_LOST: "홈의 볼륨이 사라졌습니다. 보관본에 없는 것이 들어 있었을 수 있습니다.",
+    ARCHIVE_LOST: "홈의 보관본이 사라졌고, 볼륨도 없습니다.",
 }
 # What went wrong, as a headline.
 TROUBLE: Mapping[str, Mapping[ErrorReason, str]] = {
@@ -147,7 +151,7 @@ def waiting_words(waiting: Waiting, language: str) -> str:
 
 
 def reason_words(reason: str, language: str) -> str:
-    """Return a line of the history in this language, where it is one of the core's sentences; else as it was written."""
+    """Return a reason, or what an error says, in this language, where it is one of the core's sentences; else as it was written."""
     if language == "en":
         return reason
     return _REASONS_KO.get(reason, reason)
