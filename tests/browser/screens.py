@@ -27,8 +27,9 @@ from codehub.proxy.gate import GateRules
 BYTES_MAX = 150_000
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 WORKSPACES = (
-    ("payments-api", "Payments service, Python 3.12", "RUNNING", 2),
-    ("notebooks", "Forecasts for the winter", "RUNNING", 34),
+    ("payments-api", "Payments service, Python 3.12", "RUNNING", 1),
+    ("notebooks", "Forecasts for the winter", "RUNNING", 2),
+    ("lectures", "Slides for the autumn term", "STANDBY", 60 * 3),
     ("thesis", "LaTeX and figures", "STANDBY", 60 * 5),
     ("old-homepage", None, "ARCHIVED", 60 * 24 * 12),
     ("sandbox", "Try things here", "PENDING", None),
