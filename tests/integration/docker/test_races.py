@@ -171,7 +171,4 @@ async def test_a_burst_of_lists_asks_each_container_once(
     await world.instances.list_all()
     assert asked == 2
     await world.instances.status(spec.workspace_id)
-    assert asked == 2, "it has answered at this very moment"
-    clock.seconds += 0.1
-    await world.instances.status(spec.workspace_id)
     assert asked == 3

@@ -53,7 +53,6 @@ _GONE_S_MAX = 30.0
 # Not "start": whoever starts one watches it.
 _TOLD = ("die", "destroy", "oom", "pause", "unpause")
 _FRESH_S = 1.0
-_AT_ONCE_S = 0.05
 # For so long a container that boots is asked for its health alone.
 _INSPECTED_S = 0.5
 
@@ -118,8 +117,7 @@ class DockerInstances:
         found = await self._look(workspace_id)
         if found is None:
             return None
-        # The very one that has just answered, this look or the one that asked for this one.
-        if (booting is not None and found == booting) or self._has_just_answered(found, _AT_ONCE_S):
+        if booting is not None and found == booting:  # the very one that has just answered
             return Instance(running=True, healthy=True)
         seen = await self._seen(workspace_id, found)
         if seen.running and not seen.healthy and self._is_booting(found):
@@ -312,10 +310,10 @@ class DockerInstances:
     async def _seen(self, workspace_id: UUID, found: Container) -> Instance:
         return Instance(found.running, found.running and await self._is_healthy(workspace_id, found))
 
-    def _has_just_answered(self, found: Container, within_s: float = _FRESH_S) -> bool:
+    def _has_just_answered(self, found: Container) -> bool:
         """A burst of lists is one check of hundreds of containers. Whether each still runs every list says itself."""
         at = self._answered.get(found.id)
-        return found.running and at is not None and self._clock.monotonic() - at < within_s
+        return found.running and at is not None and self._clock.monotonic() - at < _FRESH_S
 
     async def _is_healthy(self, workspace_id: UUID, found: Container) -> bool:
         profile = PROFILES.get(found.labels.get(IDE, ""))
