@@ -162,6 +162,8 @@ class World:
         """Wait until every workspace is where its wish is."""
         async with asyncio.timeout(CONVERGES_S_MAX):
             while True:
+                if self.codehub is not None and self.codehub.poll() is not None:
+                    self.start_codehub()  # as systemd would: it does not start while Docker is away
                 with suppress(StoreUnavailable):
                     rows = [await self.api.get(workspace_id) for workspace_id in self.ids]
                     for row in rows:
