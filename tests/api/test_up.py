@@ -11,6 +11,8 @@ import httpx
 import pytest
 from tests.support.program import Running, codehub, processes_in, running
 
+from codehub.adapters.postgres.embedded.address import find_postmaster
+
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -96,13 +98,13 @@ def test_the_doctor_finds_the_running_database(server: Running, data_dir: Path) 
 def test_when_the_database_dies_readiness_says_why_and_comes_back_by_itself(
     server: Running, data_dir: Path
 ) -> None:
-    postmaster = int((data_dir / "postgres/data/postmaster.pid").read_text().split()[0])
-    os.kill(postmaster, signal.SIGKILL)
+    killed = find_postmaster(data_dir / "postgres/data")
+    assert killed is not None
+    os.kill(killed.pid, signal.SIGKILL)
     deadline = time.monotonic() + 30
     while True:
         answer = httpx.get(f"{server.address}/readyz", timeout=10)
-        new = (data_dir / "postgres/data/postmaster.pid").read_text().split()[:1]
-        if answer.status_code == 200 and new != [str(postmaster)]:
+        if answer.status_code == 200 and find_postmaster(data_dir / "postgres/data") not in (None, killed):
             break
         assert answer.status_code in (200, 503)
         assert answer.status_code == 200 or answer.json()["checks"]["database"] != "ok"
