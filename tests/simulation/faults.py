@@ -123,13 +123,13 @@ class Faults:
         if rate is None:
             return False
         self._opportunities += 1
-        at = self._time()
-        if self._spells and self._spells.get((fault, point), at) > at:
+        if self._spells and self._spells.get((fault, point), 0.0) > self._time():
             rate = _RATE_IN_A_SPELL
         if self._dice.random() >= rate:
             return False
         if self._only is not None and self._opportunities not in self._only:
             return False
+        at = self._time()
         where = point if machine is None else f"{machine.name}: {point}"
         self.strikes.append(Strike(self._opportunities, at, fault, where))
         if fault in _SPELLS and self._dice.random() < _CHANCE_OF_A_SPELL:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
+from asyncpg.pgproto import pgproto
 from tests.simulation.doors import Door
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.judges import Judges
@@ -95,8 +96,10 @@ class World:
         await asyncio.sleep(seconds)
 
     def new_id(self) -> UUID:
+        """Return an id as PostgreSQL's driver hands them out: it hashes in C."""
         self._ids += 1
-        return UUID(int=(self._ids << 64) | self.dice.getrandbits(62) | 1 << 63)
+        value = (self._ids << 64) | self.dice.getrandbits(62) | 1 << 63
+        return pgproto.UUID(value.to_bytes(16))
 
     def latency(self) -> float:
         """Most calls are over at once; the rest takes its time."""
