@@ -1,4 +1,5 @@
-"""The proxy beside its peers: requests and frames per second, processor time of each, memory. One process each, rounds interleaved, medians.
+"""The proxy beside its peers: requests and frames per second, processor time of each, memory. One process each, one after the other in every round; ratios are
+medians of the rounds' own, because what else this machine does changes from minute to minute.
 
 All are loaded by the same generators (wrk; for WebSockets `benchmarks.websockets`) on the same machine at the same time of day. Both ends
 share two cores with the proxy, so they are kept as cheap as can be: what they take, a fast proxy lacks and a slow one does not notice.
@@ -29,7 +30,7 @@ from benchmarks.proxy_peers import (
     upstream,
 )
 
-ROUNDS = 3
+ROUNDS = 5
 SECONDS = 3
 LOAD_S_MAX = 30
 CONNECTIONS = 32
@@ -74,10 +75,14 @@ class Figures:
     def cpu(self, name: str) -> float:
         return statistics.median(self.cpu_us[name])
 
+    def ratio(self, name: str) -> float:
+        rounds = zip(self.per_second[OURS], self.per_second[name], strict=True)
+        return statistics.median(ours / theirs for ours, theirs in rounds)
+
     def tell(self, what: str, targets: dict[str, str]) -> None:
         print(f"\n{what}: median of {ROUNDS} rounds")
         for name in self.per_second:
-            ratio = self.rate(OURS) / self.rate(name)
+            ratio = self.ratio(name)
             aim = f"   codehub is {ratio:.2f}x ({targets[name]})" if name in targets else ""
             print(f"  {name:26} {self.rate(name):10,.0f}/s  {self.cpu(name):7.1f} us of processor each{aim}")
 
@@ -102,10 +107,14 @@ def main() -> None:
         for _ in range(ROUNDS):
             for peer in peers:
                 measure(small, peer, lambda peer: requests(peer, "small"))
+            for peer in peers:
                 if peer.name in (AUTH, OURS):
                     measure(unseen, peer, lambda peer: requests(peer, "small", script))
+            for peer in peers:
                 if peer.name != TWO:
                     measure(large, peer, lambda peer: requests(peer, "large"))
+            for peer in peers:
+                if peer.name != TWO:
                     measure(sockets, peer, lambda peer: frames(peer, behind[1]))
         small.tell(
             f"200 B over {CONNECTIONS} connections",
