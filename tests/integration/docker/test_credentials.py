@@ -5,11 +5,20 @@ import json
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from codehub.adapters.docker.credentials import auth_header, config_file, registry_of
 
 pytestmark = pytest.mark.docker
 SECRET = base64.b64encode(b"ann:a:b").decode()
+
+
+def shown(image: str, path: Path) -> dict[str, str] | None:
+    header = auth_header(image, path)
+    if not header:
+        return None
+    told: dict[str, str] = json.loads(base64.urlsafe_b64decode(header["X-Registry-Auth"]))
+    return told
 
 
 @pytest.mark.parametrize(
@@ -44,11 +53,83 @@ def test_credentials_go_to_their_own_registry_alone(
 ) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"auths": auths}))
-    header = auth_header(image, path)
-    assert bool(header) is is_shown
-    if is_shown:
-        told = json.loads(base64.urlsafe_b64decode(header["X-Registry-Auth"]))
+    told = shown(image, path)
+    assert (told is not None) is is_shown
+    if told is not None:
         assert told.get("identitytoken") == "t" or (told["username"], told["password"]) == ("ann", "a:b")
+
+
+HELPER = """#!/bin/sh
+read server
+case "$server" in
+r.example.org) echo '{"ServerURL": "r.example.org", "Username": "bob", "Secret": "hush"}' ;;
+t.example.org) echo '{"ServerURL": "t.example.org", "Username": "<token>", "Secret": "hush"}' ;;
+odd.example.org) echo hush ;;
+broken.example.org) echo 'the keychain is locked' >&2; exit 1 ;;
+*) echo 'credentials not found in native keychain'; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def keychain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin/docker-credential-keychain"
+    program.parent.mkdir()
+    program.write_text(HELPER)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+
+@pytest.mark.usefixtures("keychain")
+@pytest.mark.parametrize(
+    ("config", "image", "said"),
+    [
+        ({"credsStore": "keychain"}, "r.example.org/x", ("bob", "hush")),
+        ({"credsStore": "keychain"}, "t.example.org/x", "hush"),
+        ({"credHelpers": {"r.example.org": "keychain"}}, "r.example.org/x", ("bob", "hush")),
+        ({"credHelpers": {"r.example.org": "keychain"}}, "t.example.org/x", None),
+        (
+            {"credHelpers": {"r.example.org": "keychain"}, "credsStore": "absent"},
+            "r.example.org/x",
+            ("bob", "hush"),
+        ),
+        (
+            {"credsStore": "keychain", "auths": {"a.example.org": {"auth": SECRET}}},
+            "a.example.org/x",
+            ("ann", "a:b"),
+        ),
+        ({"credsStore": "keychain", "auths": {"r.example.org": {}}}, "r.example.org/x", ("bob", "hush")),
+        ({"credsStore": "keychain"}, "odd.example.org/x", None),
+        ({"credsStore": "keychain"}, "broken.example.org/x", None),
+        ({"credsStore": "absent"}, "r.example.org/x", None),
+    ],
+)
+def test_a_credential_helper_is_asked_as_docker_asks_it(
+    tmp_path: Path, config: dict[str, object], image: str, said: tuple[str, str] | str | None
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    told = shown(image, path)
+    if told is None:
+        assert said is None
+    else:
+        assert told.get("identitytoken", (told.get("username"), told.get("password"))) == said
+
+
+@pytest.mark.usefixtures("keychain")
+@pytest.mark.parametrize(
+    ("image", "reason"),
+    [("odd.example.org/x", "no JSON"), ("broken.example.org/x", "the keychain is locked"), ("debian", None)],
+)
+def test_a_helper_that_fails_is_told_of_without_what_it_said_as_a_secret(
+    tmp_path: Path, image: str, reason: str | None
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"credsStore": "keychain"}))
+    with capture_logs() as lines:
+        assert shown(image, path) is None
+    assert [line["reason"] for line in lines] == ([] if reason is None else [reason])
+    assert "hush" not in str(lines)
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "{", '{"auths": null}'])
