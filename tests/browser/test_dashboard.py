@@ -39,7 +39,7 @@ async def test_a_workspace_is_made_and_watched_as_it_comes_up(
     await expect(page.locator(".track .here")).to_have_text("Running")
     await page.get_by_role("link", name="codehub").click()
     await expect(page.locator(".row .badge")).to_have_text("Running")
-    await expect(page.locator("#usage")).to_have_text("1 running · limit 3")
+    await expect(page.locator("#usage")).to_have_text("1 of 3 running")
 
 
 async def test_a_workspaces_own_page_counts_what_runs_after_it_was_stopped(site: Site, pages: Pages) -> None:
@@ -47,10 +47,10 @@ async def test_a_workspaces_own_page_counts_what_runs_after_it_was_stopped(site:
     page = await pages()
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/workspaces/{made['id']}")
-    await expect(page.locator("#usage")).to_have_text("1 running · limit 3")
+    await expect(page.locator("#usage")).to_have_text("1 of 3 running")
     await page.get_by_role("button", name="Put to sleep").click()
     await expect(page.locator(".ws-head .badge")).to_have_text("Asleep")
-    await expect(page.locator("#usage")).to_have_text("0 running · limit 3")
+    await expect(page.locator("#usage")).to_have_text("0 of 3 running")
 
 
 async def test_what_others_do_appears_without_a_reload(site: Site, pages: Pages) -> None:

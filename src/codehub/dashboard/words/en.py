@@ -14,7 +14,7 @@ WORDS: Mapping[str, str] = {
     "nav.account": "Account",
     "signout": "Sign out",
     "signed_in_as": "Signed in as {name}",
-    "usage": "{used} running · limit {max}",
+    "usage": "{used} of {max} running",
     "usage.why": "How many of your workspaces may run at once",
     "lost": "Connection lost. This page may be out of date; it catches up once connected.",
     "back_again": "Connected again.",

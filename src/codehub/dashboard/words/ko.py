@@ -14,7 +14,7 @@ WORDS: Mapping[str, str] = {
     "nav.account": "계정",
     "signout": "로그아웃",
     "signed_in_as": "{name} 계정으로 로그인됨",
-    "usage": "{used}개 실행 중 · 최대 {max}개",
+    "usage": "{max}개 중 {used}개 실행 중",
     "usage.why": "동시에 실행할 수 있는 내 워크스페이스 수",
     "lost": "연결이 끊겼습니다. 지금 보이는 내용은 최신이 아닐 수 있으며, 다시 연결되면 자동으로 갱신됩니다.",
     "back_again": "다시 연결되었습니다.",
