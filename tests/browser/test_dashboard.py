@@ -127,6 +127,17 @@ async def test_purge_asks_first(site: Site, pages: Pages) -> None:
     await expect(page.locator(".row")).to_have_count(0)
 
 
+async def test_every_group_of_the_health_page_has_a_head(site: Site, pages: Pages) -> None:
+    await site.user("ann", Role.ADMIN)
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/admin/health")
+    counts = page.get_by_role("region", name="All workspaces")
+    await expect(counts.get_by_role("heading", name="All workspaces", level=2)).to_be_visible()
+    await expect(counts.get_by_role("link")).to_have_count(5)
+    await expect(page.locator("main :is(ul.tiles, ul.seen):not(section:has(> h2) *)")).to_have_count(0)
+
+
 async def test_archive_shows_how_far_it_is(site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     api = await site.browser("ann")
     made = await create(api, "big", desired_state="STANDBY")
