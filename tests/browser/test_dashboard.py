@@ -127,6 +127,43 @@ async def test_purge_asks_first(site: Site, pages: Pages) -> None:
     await expect(page.locator(".row")).to_have_count(0)
 
 
+@pytest.mark.parametrize(
+    ("button", "said", "fact"),
+    [
+        ("Disable", "signed out everywhere and their tokens are refused", "Enable"),
+        ("Make member", "no longer see other people's workspaces", "Make admin"),
+    ],
+)
+async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undone(
+    site: Site, pages: Pages, button: str, said: str, fact: str
+) -> None:
+    await site.user("ann", Role.ADMIN)
+    await site.user("bob", Role.ADMIN)
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/admin/users")
+    bob = page.get_by_role("row").filter(has_text="bob")
+    asked: list[str] = []
+
+    async def refuse(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        await dialog.dismiss()
+
+    async def agree(dialog: Dialog) -> None:
+        await dialog.accept()
+
+    page.once("dialog", refuse)
+    await bob.get_by_role("button", name=button).click()
+    assert "bob" in asked[0]
+    assert said in asked[0]
+    assert f"An admin can undo this with “{fact}”." in asked[0]
+    await expect(bob.get_by_role("button", name=button)).to_be_enabled()
+    page.once("dialog", agree)
+    await bob.get_by_role("button", name=button).click()
+    await bob.get_by_role("button", name=fact).click()
+    await expect(bob.get_by_role("button", name=button)).to_be_visible()
+
+
 async def test_every_group_of_the_health_page_has_a_head(site: Site, pages: Pages) -> None:
     await site.user("ann", Role.ADMIN)
     page = await pages()

@@ -291,6 +291,8 @@ WORDS: Mapping[str, str] = {
     "users.enable": "Enable",
     "users.make_admin": "Make admin",
     "users.make_member": "Make member",
+    "users.disable.sure": "Disable {name}? They are signed out everywhere and their tokens are refused; their workspaces and files stay. An admin can undo this with “Enable”.",
+    "users.make_member.sure": "Make {name} a member? They no longer see other people's workspaces, People and Health; their own workspaces stay. An admin can undo this with “Make admin”.",
     "users.set_password": "Set password",
     "users.new_password": "New password for {name}",
     "users.taken": "There is somebody of this name. Choose another.",

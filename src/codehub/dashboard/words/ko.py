@@ -291,6 +291,8 @@ WORDS: Mapping[str, str] = {
     "users.enable": "사용 허용",
     "users.make_admin": "관리자로",
     "users.make_member": "구성원으로",
+    "users.disable.sure": "{name} 계정의 사용을 중지할까요? 모든 곳에서 로그아웃되고 토큰도 거절됩니다. 워크스페이스와 파일은 그대로 남습니다. 관리자가 “사용 허용”으로 되돌릴 수 있습니다.",
+    "users.make_member.sure": "{name} 계정을 구성원으로 바꿀까요? 다른 사람의 워크스페이스와 사용자, 상태 점검 화면을 더 볼 수 없습니다. 자신의 워크스페이스는 그대로입니다. 관리자가 “관리자로”를 눌러 되돌릴 수 있습니다.",
     "users.set_password": "비밀번호 설정",
     "users.new_password": "{name}의 새 비밀번호",
     "users.taken": "같은 이름의 사용자가 있습니다. 다른 이름을 고르세요.",
