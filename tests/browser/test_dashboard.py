@@ -376,6 +376,49 @@ async def test_axe_finds_nothing_serious_anywhere(
     assert await serious(page) == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_edge_of_a_field_stands_out_from_what_is_around_it(
+    site: Site, pages: Pages, scheme: str
+) -> None:
+    """WCAG 1.4.11, which axe does not look at: at least 3 to 1 against the field and against what it stands on."""
+    await site.user("ann", Role.ADMIN)
+    page = await pages(color_scheme=scheme)
+    await page.goto(f"{site.address}/login")
+    faint = await faint_edges(page)
+    await sign_in(page, site, "ann")
+    for place in ("/", "/new", "/account", "/admin/users"):
+        await page.goto(f"{site.address}{place}")
+        faint += await faint_edges(page)
+    assert faint == []
+
+
+async def faint_edges(page: Page) -> list[str]:
+    found: list[str] = await page.evaluate(
+        """() => {
+          const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
+          const light = (color) => {
+            const [r, g, b] = numbers(color).map((one) => one / 255).map((one) => (one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          const ratio = (one, other) => {
+            const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
+            return (high + 0.05) / (low + 0.05);
+          };
+          const ground = (element) => {
+            const color = getComputedStyle(element).backgroundColor;
+            return numbers(color)[3] === 0 ? ground(element.parentElement) : color;
+          };
+          const fields = [...document.querySelectorAll("main :is(input:not([type=hidden], [type=radio], [type=checkbox]), select, textarea):not(:focus)")];
+          if (!fields.length) return ["no field on " + location.pathname];
+          return fields.filter((field) => {
+            const edge = getComputedStyle(field).borderTopColor;
+            return [field, field.parentElement].some((one) => ratio(edge, ground(one)) < 3);
+          }).map((field) => location.pathname + " " + field.name);
+        }"""
+    )
+    return found
+
+
 async def overflows(page: Page) -> bool:
     wide: bool = await page.evaluate(
         "document.documentElement.scrollWidth > document.documentElement.clientWidth"
