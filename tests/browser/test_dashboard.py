@@ -264,8 +264,13 @@ async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pa
     await sign_in(page, site, "ann")
     note = page.locator(f"{row(made)} .note")
     await expect(note).to_have_text("sleeps in 49 min")
-    await page.get_by_role("button", name="Keep awake").click()
-    await expect(note).to_have_text("sleeps in 1 h")
+    await page.get_by_role("button", name="Keep awake 1 h 50 min").click()
+    await expect(note).to_have_text("sleeps in 1 h 49 min")
+    again = await page.get_by_role("button", name="Keep awake 1 h 50 min").bounding_box()
+    menu = await page.locator(f"#s-{made['id']}").bounding_box()
+    assert again is not None
+    assert menu is not None
+    assert again["y"] == menu["y"], "the row's buttons do not fit on one line"
 
 
 async def test_whoever_sleeps_soon_says_so_without_a_reload(site: Site, pages: Pages) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -151,6 +152,22 @@ async def test_a_button_with_scripts_gets_its_row_and_a_word(site: Site) -> None
         ann, site, f"/workspaces/{made['id']}/delete", {**PARTIAL, "HX-Target": f"ws-{made['id']}"}
     )
     assert f'hx-post="/workspaces/{made["id"]}/undelete"' in answer.text
+
+
+async def test_the_button_that_keeps_it_awake_names_the_time_after_which_it_then_sleeps(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", standby_ttl_seconds=3000)
+    await site.arrives(ann, made["id"], "RUNNING")
+    place = f"/workspaces/{made['id']}"
+    for page in ("/", place):
+        assert "Keep awake 1 h 50 min" in (await ann.get(page)).text
+    asked_at = datetime.now(UTC)
+    await post(ann, site, f"{place}/keep_awake")
+    sleeps_at = datetime.fromisoformat((await ann.get(f"{API}{place}")).json()["sleeps_at"])
+    assert abs(sleeps_at - asked_at - timedelta(hours=1, minutes=50)) < timedelta(seconds=PATIENCE_S)
+    await ann.post(f"{API}{place}:keep_awake", json={"seconds": 43_200})
+    for page in ("/", place):  # to keep it awake for less would change nothing
+        assert "Keep awake" not in (await ann.get(page)).text
 
 
 async def test_a_refusal_says_why_and_shows_what_is_true(site: Site) -> None:

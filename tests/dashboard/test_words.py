@@ -121,6 +121,26 @@ def test_times_are_told_by_their_largest_unit(seconds: int, english: str, korean
 
 
 @pytest.mark.parametrize(
+    ("seconds", "english", "korean"),
+    [
+        (-3, "0 s", "0초"),
+        (59 * 60 + 59, "59 min", "59분"),
+        (3600, "1 h", "1시간"),
+        (3659, "1 h", "1시간"),
+        (7199, "1 h 59 min", "1시간 59분"),
+        (25 * 3600, "1 day 1 h", "1일 1시간"),
+        (2 * 86_400 + 59, "2 days", "2일"),
+    ],
+)
+def test_a_countdown_tells_two_units_where_one_would_hide_much(
+    seconds: int, english: str, korean: str
+) -> None:
+    at = NOW + timedelta(seconds=seconds)
+    assert measures.left(at, NOW, "en") == english
+    assert measures.left(at, NOW, "ko") == korean
+
+
+@pytest.mark.parametrize(
     ("amount", "words"),
     [
         (0, "0 B"),
