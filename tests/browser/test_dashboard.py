@@ -93,7 +93,7 @@ async def test_delete_and_undo(site: Site, pages: Pages) -> None:
     await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
     await page.wait_for_selector(row(made), state="detached")
     await page.get_by_role("link", name="Trash").click()
-    await page.get_by_role("button", name="Bring back").click()
+    await page.get_by_role("button", name="Undo deletion").click()
     await expect(page.get_by_role("heading", name="The trash is empty")).to_be_visible()
     await page.get_by_role("link", name="Workspaces", exact=True).click()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")

@@ -123,11 +123,11 @@ async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
     assert "demo" in (await ann.get("/trash")).text
     assert (await ann.get(place)).status_code == 404
     back = await post(ann, site, f"{place}/undelete", PARTIAL)
-    assert (back.status_code, "“demo” is back" in back.text) == (200, True)
+    assert (back.status_code, "The deletion of “demo” is undone" in back.text) == (200, True)
     await site.arrives(ann, made["id"], "ARCHIVED")
     page = (await ann.get(place)).text
     assert re.search("<dt>It should be</dt><dd>Archived</dd>", page)
-    assert ("ann brought it back" in page, "ann asked for: At rest" in page) == (True, False)
+    assert ("ann undid its deletion" in page, "ann asked for: At rest" in page) == (True, False)
     await post(ann, site, f"{place}/purge")
     await site.arrives(ann, made["id"], "DELETED")
     assert "demo" not in (await ann.get("/trash")).text
@@ -197,7 +197,7 @@ async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> N
     await site.arrives(ann, made["id"], "ERROR")
     page = (await ann.get(place)).text
     assert "Files are missing" in page
-    assert "I understand that these files will not come back" in page
+    assert "I understand that these files are then gone for good" in page
     assert "What happened?" in (await ann.get("/")).text
     korean = (await ann.get(place, headers={"Accept-Language": "ko"})).text
     assert "파일이 없어졌습니다" in korean

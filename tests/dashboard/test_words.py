@@ -87,6 +87,28 @@ def test_a_workspace_that_keeps_dying_is_told_of_with_the_numbers_of_the_core() 
     assert terms.reason_words(crashed, "ko") == "7.5분 동안 5번 다시 시작했지만 IDE가 또 죽었습니다."
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -> None:
+    """Deletions are undone, files are restored from the archive, and a workspace recovers from a problem."""
+    others = re.compile(r"\b(?:bring|brought|bringing)\b.*\bback\b|undelete|되살|살려", re.IGNORECASE)
+    said = [*WORDS[language].values(), *PROXY_WORDS[language].values(), *terms.UNDER_WAY[language].values()]
+    said += [terms.remedy_words(reason, language) for reason in ErrorReason]
+    assert [words for words in said if others.search(words)] == []
+    undo, restore, recover = {"en": ("undo", "restor", "recover"), "ko": ("되돌", "복원", "복구")}[language]
+    for key, word in {
+        "do.undo": undo,
+        "do.undelete": undo,
+        "trash.lead": undo,
+        "do.restore": restore,
+        "doing.RESTORING": restore,
+        "do.recover": recover,
+        "event.recovery": recover,
+    }.items():
+        assert word in WORDS[language][key].lower(), key
+    assert restore in PROXY_WORDS[language]["archived_why"]
+    assert restore in terms.UNDER_WAY[language][Operation.RESTORING].lower()
+
+
 def test_every_word_that_a_page_says_is_there() -> None:
     assert len(USED) > 100
     assert set(WORDS["en"]) >= USED
