@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from playwright.async_api import Dialog, Page, Route, expect
+from playwright.async_api import Browser, Dialog, Page, Route, expect
 from tests.browser.conftest import Pages
-from tests.support.chromium import serious, sign_in, until
+from tests.support.chromium import serious, sign_in, until, watched_page
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
@@ -241,6 +241,29 @@ async def test_a_lost_connection_is_said_and_made_good_by_itself(site: Site, pag
     await expect(page.locator("#lost")).to_be_hidden()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
     await expect(page.locator(".row")).to_have_count(2)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (None, "codehub can't be reached, so this was probably not done. Try again once you are connected."),
+        (503, "codehub's database does not answer right now. Nothing is lost; try again in a moment."),
+        (404, "This did not work"),
+    ],
+    ids=["unreached", "database-away", "refused"],
+)
+async def test_a_button_that_fails_names_its_true_cause(
+    site: Site, chromium: Browser, status: int | None, words: str
+) -> None:
+    async def fail(route: Route) -> None:
+        await (route.abort() if status is None else route.fulfill(status=status))
+
+    made = await create(await site.browser("ann"), "demo", desired_state="PENDING")
+    async with watched_page(chromium, []) as page:  # that its console complains is what is asked for
+        await sign_in(page, site, "ann")
+        await page.route("**/start", fail)
+        await page.click(f"#p-{made['id']}")
+        await expect(page.locator(".toast.bad")).to_have_text(words)
 
 
 async def test_a_button_that_could_not_be_sent_says_so_and_changes_nothing(site: Site, pages: Pages) -> None:

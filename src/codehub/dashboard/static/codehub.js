@@ -213,14 +213,14 @@
   };
   const toasts = document.getElementById("toasts");
   new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((one) => one.classList && leave(one)))).observe(toasts, { childList: true });
-  const complain = () => {
+  const complain = (text) => {
     const toast = document.createElement("div");
     toast.className = "toast bad";
-    toast.textContent = body.dataset.failed;
+    toast.textContent = text;
     toasts.append(toast);
   };
-  document.addEventListener("htmx:sendError", complain);
-  document.addEventListener("htmx:responseError", complain);
+  document.addEventListener("htmx:sendError", () => complain(body.dataset.unreached));
+  document.addEventListener("htmx:responseError", (event) => complain(event.detail.xhr.status === 503 ? body.dataset.away : body.dataset.failed));
   document.addEventListener("htmx:afterSwap", () => { tick(); count(); });
   document.addEventListener("htmx:afterRequest", (event) => event.target.closest?.(".toast")?.remove());
 })();

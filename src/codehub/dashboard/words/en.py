@@ -17,7 +17,7 @@ WORDS: Mapping[str, str] = {
     "usage": "{used} of {max} running",
     "usage.why": "How many of your workspaces may run at once",
     "lost": "Connection lost. This page may be out of date; it catches up once connected.",
-    "back_again": "Connected again.",
+    "unreached": "codehub can't be reached, so this was probably not done. Try again once you are connected.",
     "close": "Close",
     "cancel": "Cancel",
     "save": "Save",
