@@ -104,7 +104,7 @@ async def test_a_taken_name_and_a_full_house_are_said_on_the_form(site: Site) ->
     await made_by_form(ann, site, name="two")
     full = await post(ann, site, "/new", name="three")
     assert full.status_code == 429
-    assert re.search(r"2 of your workspaces run already: (one, two|two, one)", full.text)
+    assert re.search(r"You can run 2 at a time. Running now: (one, two|two, one)\.", full.text)
 
 
 async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
@@ -180,10 +180,10 @@ async def test_a_refusal_says_why_and_shows_what_is_true(site: Site) -> None:
     headers = {**PARTIAL, "HX-Target": f"ws-{resting['id']}"}
     answer = await post(ann, site, f"/workspaces/{resting['id']}/start", headers)
     assert answer.status_code == 429
-    assert "2 of your workspaces run already" in answer.text
+    assert "You can run 2 at a time" in answer.text
     assert "Asleep" in answer.text
     plain = await post(ann, site, f"/workspaces/{resting['id']}/start")
-    assert (plain.status_code, "2 of your workspaces run already" in plain.text) == (429, True)
+    assert (plain.status_code, "You can run 2 at a time" in plain.text) == (429, True)
 
 
 async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> None:

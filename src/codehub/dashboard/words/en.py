@@ -112,8 +112,8 @@ WORDS: Mapping[str, str] = {
     "no.WORKSPACE_NOT_FOUND": "This workspace is gone.",
     "no.PRECONDITION_FAILED": "Somebody changed it meanwhile. Look at it again, then decide.",
     "no.NAME_TAKEN": "You have a workspace of this name. Choose another.",
-    "no.LIMIT_EXCEEDED": "{max} of your workspaces run already: {names}. Put one of them to sleep first.",
-    "no.LIMIT_TOTAL": "All {max} places of this installation are taken. Try again when somebody's workspace sleeps.",
+    "no.LIMIT_EXCEEDED": "You can run {max} at a time. Running now: {names}. Put one to sleep first; its files stay.",
+    "no.LIMIT_TOTAL": "{max} can run here at a time, counting everybody's, and no place is free. Once one of them is asleep, try again.",
     # Pages that say no
     "error.title": "This did not work",
     "error.403": "This is not yours to see.",

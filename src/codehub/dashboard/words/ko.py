@@ -112,8 +112,8 @@ WORDS: Mapping[str, str] = {
     "no.WORKSPACE_NOT_FOUND": "이 워크스페이스는 이제 없습니다.",
     "no.PRECONDITION_FAILED": "그사이 누군가 변경했습니다. 다시 확인한 뒤 결정하세요.",
     "no.NAME_TAKEN": "같은 이름의 워크스페이스가 있습니다. 다른 이름을 고르세요.",
-    "no.LIMIT_EXCEEDED": "워크스페이스 {max}개가 이미 실행 중입니다: {names}. 먼저 하나를 재우세요.",
-    "no.LIMIT_TOTAL": "이 설치의 자리 {max}개가 모두 사용 중입니다. 누군가의 워크스페이스가 잠들면 다시 시도하세요.",
+    "no.LIMIT_EXCEEDED": "동시에 {max}개까지 실행할 수 있습니다. 지금 실행 중: {names}. 먼저 하나를 재우세요. 파일은 그대로 남습니다.",
+    "no.LIMIT_TOTAL": "모든 사용자를 합쳐 동시에 {max}개까지 실행할 수 있는데, 지금 빈자리가 없습니다. 그중 하나가 잠들면 다시 시도하세요.",
     # 거절하는 화면
     "error.title": "처리하지 못했습니다",
     "error.403": "볼 권한이 없습니다.",
