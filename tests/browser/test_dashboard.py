@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from playwright.async_api import Dialog, Page, Route, expect
+from playwright.async_api import Browser, Dialog, Page, Route, expect
 from tests.browser.conftest import Pages
-from tests.support.chromium import serious, sign_in, until
+from tests.support.chromium import serious, sign_in, until, watched_page
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
@@ -39,7 +39,7 @@ async def test_a_workspace_is_made_and_watched_as_it_comes_up(
     await expect(page.locator(".track .here")).to_have_text("Running")
     await page.get_by_role("link", name="codehub").click()
     await expect(page.locator(".row .badge")).to_have_text("Running")
-    await expect(page.locator("#usage")).to_have_text("1 running · limit 3")
+    await expect(page.locator("#usage")).to_have_text("1 of 3 running")
 
 
 async def test_a_workspaces_own_page_counts_what_runs_after_it_was_stopped(site: Site, pages: Pages) -> None:
@@ -47,10 +47,10 @@ async def test_a_workspaces_own_page_counts_what_runs_after_it_was_stopped(site:
     page = await pages()
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/workspaces/{made['id']}")
-    await expect(page.locator("#usage")).to_have_text("1 running · limit 3")
+    await expect(page.locator("#usage")).to_have_text("1 of 3 running")
     await page.get_by_role("button", name="Put to sleep").click()
     await expect(page.locator(".ws-head .badge")).to_have_text("Asleep")
-    await expect(page.locator("#usage")).to_have_text("0 running · limit 3")
+    await expect(page.locator("#usage")).to_have_text("0 of 3 running")
 
 
 async def test_what_others_do_appears_without_a_reload(site: Site, pages: Pages) -> None:
@@ -93,7 +93,7 @@ async def test_delete_and_undo(site: Site, pages: Pages) -> None:
     await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
     await page.wait_for_selector(row(made), state="detached")
     await page.get_by_role("link", name="Trash").click()
-    await page.get_by_role("button", name="Bring back").click()
+    await page.get_by_role("button", name="Undo deletion").click()
     await expect(page.get_by_role("heading", name="The trash is empty")).to_be_visible()
     await page.get_by_role("link", name="Workspaces", exact=True).click()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
@@ -125,6 +125,54 @@ async def test_purge_asks_first(site: Site, pages: Pages) -> None:
     page.once("dialog", agree)
     await page.get_by_role("button", name="Delete for good").click()
     await expect(page.locator(".row")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("button", "said", "fact"),
+    [
+        ("Disable", "signed out everywhere and their tokens are refused", "Enable"),
+        ("Make member", "no longer see other people's workspaces", "Make admin"),
+    ],
+)
+async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undone(
+    site: Site, pages: Pages, button: str, said: str, fact: str
+) -> None:
+    await site.user("ann", Role.ADMIN)
+    await site.user("bob", Role.ADMIN)
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/admin/users")
+    bob = page.get_by_role("row").filter(has_text="bob")
+    asked: list[str] = []
+
+    async def refuse(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        await dialog.dismiss()
+
+    async def agree(dialog: Dialog) -> None:
+        await dialog.accept()
+
+    page.once("dialog", refuse)
+    await bob.get_by_role("button", name=button).click()
+    assert "bob" in asked[0]
+    assert said in asked[0]
+    assert f"An admin can undo this with “{fact}”." in asked[0]
+    await expect(bob.get_by_role("button", name=button)).to_be_enabled()
+    page.once("dialog", agree)
+    await bob.get_by_role("button", name=button).click()
+    await bob.get_by_role("button", name=fact).click()
+    await expect(bob.get_by_role("button", name=button)).to_be_visible()
+
+
+async def test_every_group_of_the_health_page_has_a_head(site: Site, pages: Pages) -> None:
+    await site.user("ann", Role.ADMIN)
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/admin/health")
+    counts = page.get_by_role("region", name="All workspaces")
+    await expect(counts.get_by_role("heading", name="All workspaces", level=2)).to_be_visible()
+    await expect(counts.get_by_role("link")).to_have_count(5)
+    await expect(page.locator("main :is(ul.tiles, ul.seen):not(section:has(> h2) *)")).to_have_count(0)
 
 
 async def test_archive_shows_how_far_it_is(site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +243,29 @@ async def test_a_lost_connection_is_said_and_made_good_by_itself(site: Site, pag
     await expect(page.locator(".row")).to_have_count(2)
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (None, "codehub can't be reached, so this was probably not done. Try again once you are connected."),
+        (503, "codehub's database does not answer right now. Nothing is lost; try again in a moment."),
+        (404, "This did not work"),
+    ],
+    ids=["unreached", "database-away", "refused"],
+)
+async def test_a_button_that_fails_names_its_true_cause(
+    site: Site, chromium: Browser, status: int | None, words: str
+) -> None:
+    async def fail(route: Route) -> None:
+        await (route.abort() if status is None else route.fulfill(status=status))
+
+    made = await create(await site.browser("ann"), "demo", desired_state="PENDING")
+    async with watched_page(chromium, []) as page:  # that its console complains is what is asked for
+        await sign_in(page, site, "ann")
+        await page.route("**/start", fail)
+        await page.click(f"#p-{made['id']}")
+        await expect(page.locator(".toast.bad")).to_have_text(words)
+
+
 async def test_a_button_that_could_not_be_sent_says_so_and_changes_nothing(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     made = await create(api, "demo")
@@ -216,8 +287,13 @@ async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pa
     await sign_in(page, site, "ann")
     note = page.locator(f"{row(made)} .note")
     await expect(note).to_have_text("sleeps in 49 min")
-    await page.get_by_role("button", name="Keep awake").click()
-    await expect(note).to_have_text("sleeps in 1 h")
+    await page.get_by_role("button", name="Keep awake 1 h 50 min").click()
+    await expect(note).to_have_text("sleeps in 1 h 49 min")
+    again = await page.get_by_role("button", name="Keep awake 1 h 50 min").bounding_box()
+    menu = await page.locator(f"#s-{made['id']}").bounding_box()
+    assert again is not None
+    assert menu is not None
+    assert again["y"] == menu["y"], "the row's buttons do not fit on one line"
 
 
 async def test_whoever_sleeps_soon_says_so_without_a_reload(site: Site, pages: Pages) -> None:
@@ -326,6 +402,66 @@ async def test_axe_finds_nothing_serious_anywhere(
     await page.goto(f"{site.address}/")
     await page.click(f"#s-{made['id']}")
     assert await serious(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_edge_of_a_field_stands_out_from_what_is_around_it(
+    site: Site, pages: Pages, scheme: str
+) -> None:
+    """WCAG 1.4.11, which axe does not look at: at least 3 to 1 against the field and against what it stands on."""
+    await site.user("ann", Role.ADMIN)
+    page = await pages(color_scheme=scheme)
+    await page.goto(f"{site.address}/login")
+    faint = await faint_edges(page)
+    await sign_in(page, site, "ann")
+    for place in ("/", "/new", "/account", "/admin/users"):
+        await page.goto(f"{site.address}{place}")
+        faint += await faint_edges(page)
+    assert faint == []
+
+
+async def faint_edges(page: Page) -> list[str]:
+    found: list[str] = await page.evaluate(
+        """() => {
+          const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
+          const light = (color) => {
+            const [r, g, b] = numbers(color).map((one) => one / 255).map((one) => (one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          const ratio = (one, other) => {
+            const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
+            return (high + 0.05) / (low + 0.05);
+          };
+          const ground = (element) => {
+            const color = getComputedStyle(element).backgroundColor;
+            return numbers(color)[3] === 0 ? ground(element.parentElement) : color;
+          };
+          const fields = [...document.querySelectorAll("main :is(input:not([type=hidden], [type=radio], [type=checkbox]), select, textarea):not(:focus)")];
+          if (!fields.length) return ["no field on " + location.pathname];
+          return fields.filter((field) => {
+            const edge = getComputedStyle(field).borderTopColor;
+            return [field, field.parentElement].some((one) => ratio(edge, ground(one)) < 3);
+          }).map((field) => location.pathname + " " + field.name);
+        }"""
+    )
+    return found
+
+
+@pytest.mark.parametrize("locale", ["en-US", "ko-KR"])
+@pytest.mark.parametrize("width", [320, 390, 700, 833])
+async def test_no_part_of_the_navigation_is_cut_off(
+    site: Site, pages: Pages, width: int, locale: str
+) -> None:
+    await site.user("ann", Role.ADMIN)
+    page = await pages(viewport={"width": width, "height": 844}, locale=locale)
+    await sign_in(page, site, "ann")
+    links = page.locator(".bar nav a")
+    await expect(links).to_have_count(5)
+    for link in await links.all():
+        await expect(link).to_be_in_viewport(ratio=1)
+    assert await page.evaluate(
+        "[document.querySelector('.bar nav'), document.documentElement].every((one) => one.scrollWidth <= one.clientWidth)"
+    )
 
 
 async def overflows(page: Page) -> bool:

@@ -81,7 +81,7 @@ async def deleted_and_taken_back(page: Page) -> None:
     await expect(page.locator(".toast")).to_contain_text("goes to the trash")
     await expect(page.locator(".row")).to_have_count(0, timeout=IDE_MS_MAX)
     await page.get_by_role("link", name="Trash").click()
-    await page.get_by_role("button", name="Bring back").click()
+    await page.get_by_role("button", name="Undo deletion").click()
     await page.get_by_role("link", name="codehub").click()
     await expect(page.locator(".row .badge")).to_have_text("Archived", timeout=IDE_MS_MAX)
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -103,7 +104,7 @@ async def test_a_taken_name_and_a_full_house_are_said_on_the_form(site: Site) ->
     await made_by_form(ann, site, name="two")
     full = await post(ann, site, "/new", name="three")
     assert full.status_code == 429
-    assert re.search(r"2 of your workspaces run already: (one, two|two, one)", full.text)
+    assert re.search(r"You can run 2 at a time. Running now: (one, two|two, one)\.", full.text)
 
 
 async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
@@ -122,11 +123,11 @@ async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
     assert "demo" in (await ann.get("/trash")).text
     assert (await ann.get(place)).status_code == 404
     back = await post(ann, site, f"{place}/undelete", PARTIAL)
-    assert (back.status_code, "“demo” is back" in back.text) == (200, True)
+    assert (back.status_code, "The deletion of “demo” is undone" in back.text) == (200, True)
     await site.arrives(ann, made["id"], "ARCHIVED")
     page = (await ann.get(place)).text
     assert re.search("<dt>It should be</dt><dd>Archived</dd>", page)
-    assert ("ann brought it back" in page, "ann asked for: At rest" in page) == (True, False)
+    assert ("ann undid its deletion" in page, "ann asked for: At rest" in page) == (True, False)
     await post(ann, site, f"{place}/purge")
     await site.arrives(ann, made["id"], "DELETED")
     assert "demo" not in (await ann.get("/trash")).text
@@ -153,6 +154,22 @@ async def test_a_button_with_scripts_gets_its_row_and_a_word(site: Site) -> None
     assert f'hx-post="/workspaces/{made["id"]}/undelete"' in answer.text
 
 
+async def test_the_button_that_keeps_it_awake_names_the_time_after_which_it_then_sleeps(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", standby_ttl_seconds=3000)
+    await site.arrives(ann, made["id"], "RUNNING")
+    place = f"/workspaces/{made['id']}"
+    for page in ("/", place):
+        assert "Keep awake 1 h 50 min" in (await ann.get(page)).text
+    asked_at = datetime.now(UTC)
+    await post(ann, site, f"{place}/keep_awake")
+    sleeps_at = datetime.fromisoformat((await ann.get(f"{API}{place}")).json()["sleeps_at"])
+    assert abs(sleeps_at - asked_at - timedelta(hours=1, minutes=50)) < timedelta(seconds=PATIENCE_S)
+    await ann.post(f"{API}{place}:keep_awake", json={"seconds": 43_200})
+    for page in ("/", place):  # to keep it awake for less would change nothing
+        assert "Keep awake" not in (await ann.get(page)).text
+
+
 async def test_a_refusal_says_why_and_shows_what_is_true(site: Site) -> None:
     ann = await site.browser("ann")
     one, two = await create(ann, "one"), await create(ann, "two")
@@ -163,10 +180,10 @@ async def test_a_refusal_says_why_and_shows_what_is_true(site: Site) -> None:
     headers = {**PARTIAL, "HX-Target": f"ws-{resting['id']}"}
     answer = await post(ann, site, f"/workspaces/{resting['id']}/start", headers)
     assert answer.status_code == 429
-    assert "2 of your workspaces run already" in answer.text
+    assert "You can run 2 at a time" in answer.text
     assert "Asleep" in answer.text
     plain = await post(ann, site, f"/workspaces/{resting['id']}/start")
-    assert (plain.status_code, "2 of your workspaces run already" in plain.text) == (429, True)
+    assert (plain.status_code, "You can run 2 at a time" in plain.text) == (429, True)
 
 
 async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> None:
@@ -180,7 +197,7 @@ async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> N
     await site.arrives(ann, made["id"], "ERROR")
     page = (await ann.get(place)).text
     assert "Files are missing" in page
-    assert "I understand that these files will not come back" in page
+    assert "I understand that these files are then gone for good" in page
     assert "What happened?" in (await ann.get("/")).text
     korean = (await ann.get(place, headers={"Accept-Language": "ko"})).text
     assert "파일이 없어졌습니다" in korean

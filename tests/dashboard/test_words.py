@@ -14,7 +14,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.history import Event, EventKind
 from codehub.core.idle import UNUSED
-from codehub.core.judge import ARCHIVE_LOST, VOLUME_LOST, WITHOUT_VOLUME
+from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.language import LANGUAGES
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
@@ -65,6 +65,48 @@ def test_everything_that_is_seen_is_translated() -> None:
         assert terms.reason_words(condition.message, "ko") != condition.message
     for lost in (WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST):
         assert terms.reason_words(lost, "ko") != lost
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_instances(language: str) -> None:
+    parts = re.compile("volume|instance|container|purge|볼륨|인스턴스|컨테이너", re.IGNORECASE)
+    reasons = [why.value for why in Why] + [condition.message for condition in terms.SEEN_KO]
+    reasons += [WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, UNUSED]
+    reasons.append(DIED_AGAIN.format(restarts=5, minutes=10))
+    said = [terms.reason_words(reason, language) for reason in reasons]
+    said += [terms.why_words(why, language) for why in Why]
+    said += [terms.remedy_words(reason, language) for reason in ErrorReason]
+    said += [*terms.TROUBLE[language].values(), *terms.UNDER_WAY[language].values()]
+    said += [words for key, words in WORDS[language].items() if not key.startswith("field.image_ref")]
+    assert [words for words in said if parts.search(words)] == []
+
+
+def test_a_workspace_that_keeps_dying_is_told_of_with_the_numbers_of_the_core() -> None:
+    crashed = DIED_AGAIN.format(restarts=5, minutes=7.5)
+    assert terms.reason_words(crashed, "en") == "Its IDE died again after 5 restarts in 7.5 minutes."
+    assert terms.reason_words(crashed, "ko") == "7.5분 동안 5번 다시 시작했지만 IDE가 또 죽었습니다."
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -> None:
+    """Deletions are undone, files are restored from the archive, and a workspace recovers from a problem."""
+    others = re.compile(r"\b(?:bring|brought|bringing)\b.*\bback\b|undelete|되살|살려", re.IGNORECASE)
+    said = [*WORDS[language].values(), *PROXY_WORDS[language].values(), *terms.UNDER_WAY[language].values()]
+    said += [terms.remedy_words(reason, language) for reason in ErrorReason]
+    assert [words for words in said if others.search(words)] == []
+    undo, restore, recover = {"en": ("undo", "restor", "recover"), "ko": ("되돌", "복원", "복구")}[language]
+    for key, word in {
+        "do.undo": undo,
+        "do.undelete": undo,
+        "trash.lead": undo,
+        "do.restore": restore,
+        "doing.RESTORING": restore,
+        "do.recover": recover,
+        "event.recovery": recover,
+    }.items():
+        assert word in WORDS[language][key].lower(), key
+    assert restore in PROXY_WORDS[language]["archived_why"]
+    assert restore in terms.UNDER_WAY[language][Operation.RESTORING].lower()
 
 
 def test_every_word_that_a_page_says_is_there() -> None:
@@ -118,6 +160,26 @@ def test_times_are_told_by_their_largest_unit(seconds: int, english: str, korean
     at = NOW + timedelta(seconds=seconds)
     assert measures.relative(at, NOW, "en") == english
     assert measures.relative(at, NOW, "ko") == korean
+
+
+@pytest.mark.parametrize(
+    ("seconds", "english", "korean"),
+    [
+        (-3, "0 s", "0초"),
+        (59 * 60 + 59, "59 min", "59분"),
+        (3600, "1 h", "1시간"),
+        (3659, "1 h", "1시간"),
+        (7199, "1 h 59 min", "1시간 59분"),
+        (25 * 3600, "1 day 1 h", "1일 1시간"),
+        (2 * 86_400 + 59, "2 days", "2일"),
+    ],
+)
+def test_a_countdown_tells_two_units_where_one_would_hide_much(
+    seconds: int, english: str, korean: str
+) -> None:
+    at = NOW + timedelta(seconds=seconds)
+    assert measures.left(at, NOW, "en") == english
+    assert measures.left(at, NOW, "ko") == korean
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,7 @@ async def test_at_the_limit_the_page_lists_what_runs_and_stopping_one_leads_in()
         status, head, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
         assert status == 429
         assert "X-Codehub-Page: limit\r\n" in head
+        assert "You can run 1 at a time. Running now: other &lt;b&gt;. Put one to sleep to make room" in page
         assert "Put other &lt;b&gt; to sleep" in page
         stop = f"/w/{other.id}/_codehub/stop?then={row.id}"
         assert f'action="{stop}"' in page
@@ -160,6 +161,15 @@ async def test_at_the_limit_the_page_lists_what_runs_and_stopping_one_leads_in()
         assert f"Location: /w/{row.id}/\r\n" in head
         await made.arrives(other.id, Phase.STANDBY)
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
+
+
+async def test_where_everybodys_places_are_taken_the_page_says_what_makes_room() -> None:
+    async with hub(limits=Limits(per_user=5, total=1)) as made:
+        await made.workspace(Phase.RUNNING, "other")
+        row = await made.workspace(Phase.STANDBY)
+        _, _, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
+        assert "1 can run here at a time, counting everybody" in page
+        assert "Once one of them is asleep, try again." in page
 
 
 async def test_pages_speak_korean_to_those_who_do() -> None:

@@ -20,6 +20,7 @@ _ARCHIVE_OPERATIONS = frozenset(
 WITHOUT_VOLUME = "An instance runs without the home's volume."
 VOLUME_LOST = "The home's volume is gone, and it may have held what no archive holds."
 ARCHIVE_LOST = "The home's archive is gone, and there is no volume."
+DIED_AGAIN = "The instance died again after {restarts} restarts in {minutes:g} minutes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ def _was_lost(spec: Spec, stored: Status, status: Status) -> bool:
 
 def _crash_loop(stored: Status, now: datetime, rules: Rules) -> ErrorInfo:
     minutes = rules.restart_window.total_seconds() / 60
-    message = f"The instance died again after {rules.restarts_max} restarts in {minutes:g} minutes."
+    message = DIED_AGAIN.format(restarts=rules.restarts_max, minutes=minutes)
     return ErrorInfo(ErrorReason.CRASH_LOOP, message, Operation.NONE, stored.error_count, now)
 
 

@@ -13,10 +13,10 @@ from codehub.dashboard import detail
 from codehub.dashboard.face import Caller, Face, Handler, local_path, see_other
 from codehub.dashboard.forms import posted
 from codehub.dashboard.home import drawn_rows, usage
+from codehub.dashboard.shown import KEPT_AWAKE_S
 from codehub.ports.store import NameTaken, Ruled
 from codehub.service.workspaces import By, WorkspaceService
 
-_AWAKE_S = 3600
 _STATUS = {Refusal.LIMIT_EXCEEDED: 429, Refusal.PRECONDITION_FAILED: 412, Refusal.WORKSPACE_NOT_FOUND: 404}
 Asking = Callable[[WorkspaceService, UUID, By], Awaitable[Ruled]]
 
@@ -39,7 +39,7 @@ def _button(word: str, reason: str, ask: Asking, *, even_deleted: bool = False) 
 
 
 async def _keep_awake(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
-    return await service.keep_awake(workspace_id, by, seconds=_AWAKE_S)
+    return await service.keep_awake(workspace_id, by, seconds=KEPT_AWAKE_S)
 
 
 async def _delete(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
@@ -61,7 +61,7 @@ async def _forget(service: WorkspaceService, workspace_id: UUID, by: By) -> Rule
 start = wish("start", DesiredState.RUNNING)
 stop = wish("stop", DesiredState.STANDBY)
 archive = wish("archive", DesiredState.ARCHIVED)
-keep_awake = _button("keep_awake", f"Asked to keep it awake for {_AWAKE_S} s.", _keep_awake)
+keep_awake = _button("keep_awake", f"Asked to keep it awake for {KEPT_AWAKE_S} s.", _keep_awake)
 delete = _button("delete", "Asked to delete it.", _delete)
 purge = _button("purge", "Asked to purge it.", _purge, even_deleted=True)
 undelete = _button("undelete", "Asked to undelete it.", _undelete, even_deleted=True)

@@ -29,7 +29,7 @@ from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.service.access import SESSION_COOKIE
 from codehub.service.workspaces import By
 from codehub.web.measures import WORDS as MEASURES
-from codehub.web.measures import relative, span
+from codehub.web.measures import left, relative, span
 from codehub.web.parts import Parts
 
 log = structlog.get_logger()
@@ -181,6 +181,7 @@ class Face:
             stamp=_stamp,
             relative=lambda at: relative(at, now, language),
             span=lambda seconds: span(seconds, language),
+            left=lambda at: left(at, now, language),
             units=json.dumps(MEASURES[language], ensure_ascii=False),
             path=caller.request.url.path,
             **values,

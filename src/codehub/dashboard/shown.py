@@ -1,7 +1,7 @@
 """A workspace as people are shown it: a row and the time in, words and what can be done out. Pure: what it says is what the core says."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from codehub.core.access import Person, may_enter
@@ -12,11 +12,14 @@ from codehub.core.idle import sleeps_at, sleeps_soon
 from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase, destination
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
+from codehub.core.wishes import Accepted, rule_keep_awake
 from codehub.core.workspace import Workspace, display
 from codehub.dashboard.words import Say
 from codehub.web.measures import percent, progress_words
 from codehub.web.terms import TROUBLE, UNDER_WAY, why_words
 
+# How long its button keeps a workspace awake; its time to sleep comes after that.
+KEPT_AWAKE_S = 3600
 # Stages that are called like their operation: to say so beside it would say it twice.
 _PLAIN = frozenset({"archive", "restore"})
 # Who asks in the history when nobody does.
@@ -51,6 +54,8 @@ class Shown:
     moved: str | None
     """How far bytes have moved, in words."""
     sleeps_at: datetime | None
+    could_sleep_at: datetime | None
+    """When it would sleep if somebody asked now to keep it awake; None if that would change nothing."""
     is_sleepy: bool
     """It sleeps so soon that its owner should be told."""
 
@@ -144,8 +149,14 @@ def shown(
         if progress is None or not is_moving
         else progress_words(progress, language, saying=progress.stage not in _PLAIN),
         sleeps_at=sleeps_at(row),
+        could_sleep_at=_could_sleep_at(row, now),
         is_sleepy=sleeps_soon(row, now, warning_s=warning_s) is not None,
     )
+
+
+def _could_sleep_at(row: Workspace, now: datetime) -> datetime | None:
+    ruling = rule_keep_awake(row, now, seconds=KEPT_AWAKE_S)
+    return sleeps_at(replace(row, spec=ruling.spec)) if isinstance(ruling, Accepted) else None
 
 
 def _note(row: Workspace, told: Explanation, language: str) -> str | None:

@@ -169,7 +169,7 @@ def limit_page(workspace: Workspace, refused: Refused, language: str) -> Answer:
     most = details.get("max")
     listed: Sequence[Mapping[str, str]] = running if isinstance(running, Sequence) else ()
     if details.get("limit") == "per_user":
-        why = words["limit_why"].format(running=len(listed), max=most)
+        why = words["limit_why"].format(names=", ".join(one["name"] for one in listed), max=most)
     else:
         why = words["limit_total"].format(max=most)
     buttons = "".join(

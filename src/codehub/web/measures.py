@@ -40,7 +40,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "stage.pull": "이미지 가져오는 중",
     },
 }
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
+_UNITS = (("d", _DAY_S), ("h", _HOUR_S), ("min", _MINUTE_S), ("s", 1))
 _SIZES = ("B", "KB", "MB", "GB", "TB")
 _STEP, _WHOLE_FROM, _PERCENT_MAX = 1000, 100, 100
 _NOW = timedelta(seconds=5)
@@ -52,6 +53,15 @@ def span(seconds: float, language: str) -> str:
     count = int(abs(seconds) // length)
     words = WORDS[language]
     return words["unit.d.1"] if (unit, count) == ("d", 1) else words[f"unit.{unit}"].format(n=count)
+
+
+def left(at: datetime, now: datetime, language: str) -> str:
+    """Return how long it is until then. One unit would hide much of a day or an hour, so these come with the next smaller one."""
+    seconds = max((at - now).total_seconds(), 0)
+    length, least = (_DAY_S, _HOUR_S) if seconds >= _DAY_S else (_HOUR_S, _MINUTE_S)
+    rest = seconds % length
+    has_more = seconds >= length and rest >= least
+    return f"{span(seconds, language)} {span(rest, language)}" if has_more else span(seconds, language)
 
 
 def relative(at: datetime, now: datetime, language: str) -> str:

@@ -1,9 +1,11 @@
 """Words for what the core decides: its enumerations in, words for people out, in each language that codehub speaks.
 
-English sentences are the core's own (`Why`, `REMEDY`, `WaitsFor`): they are written there once. Korean is looked up by the
-enumeration, so a sentence that the core adds, and nobody translated, is found by a test and not by a reader.
+English sentences are the core's own (`Why`, `REMEDY`, `WaitsFor`): they are written there once, but for those that name the core's
+parts (volume, instance, purge), which pages call by other words. Korean is looked up by the enumeration, so a sentence that the core
+adds, and nobody translated, is found by a test and not by a reader.
 """
 
+import re
 from collections.abc import Mapping
 
 from codehub.core import seen
@@ -15,6 +17,12 @@ from codehub.core.judge import ARCHIVE_LOST, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.operations import Operation
 from codehub.core.plan import Why
 
+WHY_EN: Mapping[Why, str] = {
+    Why.NEEDS_A_PERSON: "It has a problem. A person has to recover or delete it.",
+    Why.PURGE: "It is to be deleted for good, or its time in the trash is over: nothing is kept.",
+    Why.STRAY_CONTAINER: "An IDE runs that should not. It is stopped first.",
+    Why.CONDEMNED: "Its home is archived, and clearing it away was begun: that is finished before the home is used again.",
+}
 WHY_KO: Mapping[Why, str] = {
     Why.CONVERGED: "있어야 할 상태에 있습니다.",
     Why.IN_TRASH: "삭제되었습니다. 휴지통에 있는 기간이 끝날 때까지 마지막 보관본을 간직합니다.",
@@ -27,8 +35,8 @@ WHY_KO: Mapping[Why, str] = {
     Why.DELETION: "삭제를 요청했고, 보관되지 않은 것은 남아 있지 않습니다.",
     Why.DELETION_STEPS_DOWN: "삭제를 요청했습니다. 마지막 보관본을 남기기 위해 한 단계씩 내려갑니다.",
     Why.NOTHING_TO_SAVE: "홈을 잃은 뒤에 삭제를 요청했습니다. 더 보관할 것이 없습니다.",
-    Why.STRAY_CONTAINER: "있어서는 안 될 인스턴스가 있습니다. 먼저 중지합니다.",
-    Why.CONDEMNED: "볼륨이 보관되었고 삭제가 시작되었습니다. 홈을 다시 쓰기 전에 그 일을 끝냅니다.",
+    Why.STRAY_CONTAINER: "실행 중이면 안 되는 IDE가 있습니다. 먼저 중지합니다.",
+    Why.CONDEMNED: "홈을 보관했고 비우기 시작했습니다. 홈을 다시 쓰기 전에 그 일을 끝냅니다.",
     Why.MOVES_UP: "있어야 할 상태로 한 단계 올라갑니다.",
     Why.MOVES_DOWN: "있어야 할 상태로 한 단계 내려갑니다.",
     Why.NOT_SEEN_YET: "진행 중입니다. 작업의 결과를 아직 확인하지 못했습니다.",
@@ -37,15 +45,24 @@ WHY_KO: Mapping[Why, str] = {
     Why.IMPOSSIBLE: "지금 상태에서는 작업을 이어 갈 수 없습니다. 다시 판단합니다.",
     Why.TIME_IS_UP: "작업이 제한 시간 안에 끝나지 않았습니다.",
 }
+REMEDY_EN: Mapping[ErrorReason, str] = {
+    ErrorReason.DATA_LOST: (
+        "Put its home or its archive back in place and recover it; or accept the loss, and go on without what is gone."
+    ),
+    ErrorReason.CONTAINER_WITHOUT_VOLUME: "Recover it: its IDE is stopped first. Then it is judged anew.",
+    ErrorReason.ARCHIVE_CORRUPTED: (
+        "Put a good copy of its archive in place and recover it; or accept the loss, and begin with an empty home."
+    ),
+}
 REMEDY_KO: Mapping[ErrorReason, str] = {
     ErrorReason.TIMEOUT: "로그를 살펴본 뒤 복구하세요. 멈춘 단계부터 다시 시도합니다.",
     ErrorReason.RETRY_EXCEEDED: "메시지가 말하는 원인을 없앤 뒤 복구하세요.",
     ErrorReason.ACTION_FAILED: "할 일이 없습니다. 저절로 다시 시도합니다.",
-    ErrorReason.DATA_LOST: "볼륨이나 보관본을 되돌려 놓고 복구하세요. 되돌릴 수 없으면 손실을 받아들이고 없어진 파일 없이 계속할 수 있습니다.",
+    ErrorReason.DATA_LOST: "홈이나 보관본을 제자리에 다시 두고 복구하세요. 그럴 수 없으면 손실을 받아들이고 없어진 파일 없이 계속할 수 있습니다.",
     ErrorReason.UNREACHABLE: "할 일이 없습니다. 백엔드가 다시 응답하면 계속합니다.",
     ErrorReason.IMAGE_PULL_FAILED: "이미지 이름이나 레지스트리 접근 권한을 바로잡은 뒤 복구하세요.",
-    ErrorReason.CONTAINER_WITHOUT_VOLUME: "복구하세요. 먼저 인스턴스를 중지한 뒤 다시 판단합니다.",
-    ErrorReason.ARCHIVE_CORRUPTED: "온전한 보관본을 되돌려 놓고 복구하세요. 손실을 받아들이면 빈 홈으로 시작합니다.",
+    ErrorReason.CONTAINER_WITHOUT_VOLUME: "복구하세요. 먼저 IDE를 중지한 뒤 다시 판단합니다.",
+    ErrorReason.ARCHIVE_CORRUPTED: "온전한 보관본을 제자리에 두고 복구하세요. 손실을 받아들이면 빈 홈으로 시작합니다.",
     ErrorReason.CRASH_LOOP: "로그를 살펴보고 죽는 원인(이미지, 시작 파일, 메모리)을 고친 뒤 복구하세요.",
 }
 WAITS_KO: Mapping[WaitsFor, str] = {
@@ -56,32 +73,62 @@ WAITS_KO: Mapping[WaitsFor, str] = {
     WaitsFor.PERSON: "사람의 결정",
     WaitsFor.REMEDY: "사람의 결정. {remedy}",
 }
-# What is seen of a home, an archive and an instance.
+# What is seen of a home, an archive and an IDE.
+SEEN_EN: Mapping[Condition, str] = {
+    seen.VOLUME_ABSENT: "There is no home.",
+    seen.VOLUME_HALF: "Its home was never completed.",
+    seen.VOLUME_READY: "Its home is there.",
+    seen.VOLUME_FOREIGN: "The home that is there is not this workspace's.",
+    seen.VOLUME_UNKNOWN: "Homes could not be listed.",
+    seen.ARCHIVE_GONE: "Its archive is gone.",
+    seen.ARCHIVE_HALF: "Its archive was never completed.",
+    seen.ARCHIVE_UNKNOWN: "Its archive could not be looked for.",
+    seen.INSTANCE_ABSENT: "Its IDE is not there.",
+    seen.INSTANCE_STOPPED: "Its IDE does not run.",
+    seen.INSTANCE_READY: "Its IDE runs and is healthy.",
+    seen.INSTANCE_SICK: "Its IDE runs but is not healthy.",
+    seen.INSTANCE_UNKNOWN: "IDEs could not be listed.",
+}
 SEEN_KO: Mapping[Condition, str] = {
     NOTHING_YET: "아직 아무것도 만들지 않았습니다.",
-    seen.VOLUME_ABSENT: "볼륨이 없습니다.",
-    seen.VOLUME_HALF: "볼륨이 완성된 적이 없습니다.",
-    seen.VOLUME_READY: "볼륨이 있습니다.",
-    seen.VOLUME_FOREIGN: "있는 볼륨이 이 홈의 것이 아닙니다.",
-    seen.VOLUME_UNKNOWN: "볼륨 목록을 읽을 수 없었습니다.",
+    seen.VOLUME_ABSENT: "홈이 없습니다.",
+    seen.VOLUME_HALF: "홈이 완성된 적이 없습니다.",
+    seen.VOLUME_READY: "홈이 있습니다.",
+    seen.VOLUME_FOREIGN: "있는 홈이 이 워크스페이스의 것이 아닙니다.",
+    seen.VOLUME_UNKNOWN: "홈 목록을 읽을 수 없었습니다.",
     NO_ARCHIVE: "보관본이 없습니다.",
     seen.ARCHIVE_GONE: "보관본이 사라졌습니다.",
     seen.ARCHIVE_READY: "보관본이 있습니다.",
     seen.ARCHIVE_HALF: "보관본이 확정되지 않았습니다.",
     seen.ARCHIVE_UNKNOWN: "보관소에 물을 수 없었습니다.",
-    seen.INSTANCE_ABSENT: "인스턴스가 없습니다.",
-    seen.INSTANCE_STOPPED: "인스턴스가 실행되고 있지 않습니다.",
-    seen.INSTANCE_READY: "인스턴스가 정상으로 실행되고 있습니다.",
-    seen.INSTANCE_SICK: "인스턴스가 실행되고 있지만 정상이 아닙니다.",
-    seen.INSTANCE_UNKNOWN: "인스턴스 목록을 읽을 수 없었습니다.",
+    seen.INSTANCE_ABSENT: "IDE가 없습니다.",
+    seen.INSTANCE_STOPPED: "IDE가 실행되고 있지 않습니다.",
+    seen.INSTANCE_READY: "IDE가 정상으로 실행되고 있습니다.",
+    seen.INSTANCE_SICK: "IDE가 실행되고 있지만 정상이 아닙니다.",
+    seen.INSTANCE_UNKNOWN: "IDE 목록을 읽을 수 없었습니다.",
 }
-_REASONS_KO: Mapping[str, str] = {
-    **{why.value: words for why, words in WHY_KO.items()},
-    **{condition.message: words for condition, words in SEEN_KO.items()},
-    UNUSED: "정해진 시간 동안 아무도 사용하지 않았습니다.",
-    WITHOUT_VOLUME: "홈의 볼륨 없이 인스턴스가 실행되고 있습니다.",
-    VOLUME_LOST: "홈의 볼륨이 사라졌습니다. 보관본에 없는 것이 들어 있었을 수 있습니다.",
-    ARCHIVE_LOST: "홈의 보관본이 사라졌고, 볼륨도 없습니다.",
+_REASONS: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        **{why.value: words for why, words in WHY_EN.items()},
+        **{condition.message: words for condition, words in SEEN_EN.items()},
+        WITHOUT_VOLUME: "Its IDE runs without its home.",
+        VOLUME_LOST: "Its home is gone, and it may have held what no archive holds.",
+        ARCHIVE_LOST: "Its archive is gone, and there is no home.",
+    },
+    "ko": {
+        **{why.value: words for why, words in WHY_KO.items()},
+        **{condition.message: words for condition, words in SEEN_KO.items()},
+        UNUSED: "정해진 시간 동안 아무도 사용하지 않았습니다.",
+        WITHOUT_VOLUME: "홈 없이 IDE가 실행되고 있습니다.",
+        VOLUME_LOST: "홈이 사라졌습니다. 보관본에 없는 것이 들어 있었을 수 있습니다.",
+        ARCHIVE_LOST: "보관본이 사라졌고, 홈도 없습니다.",
+    },
+}
+# The one sentence of the core about its parts that has numbers in it.
+_DIED_AGAIN = re.compile(r"The instance died again after (\d+) restarts in ([\d.]+) minutes\.")
+DIED_AGAIN: Mapping[str, str] = {
+    "en": r"Its IDE died again after \1 restarts in \2 minutes.",
+    "ko": r"\2분 동안 \1번 다시 시작했지만 IDE가 또 죽었습니다.",
 }
 # What went wrong, as a headline.
 TROUBLE: Mapping[str, Mapping[ErrorReason, str]] = {
@@ -114,7 +161,7 @@ UNDER_WAY: Mapping[str, Mapping[Operation, str]] = {
         Operation.NONE: "Waiting for its turn…",
         Operation.PROVISIONING: "Making its home…",
         Operation.CREATE_EMPTY_ARCHIVE: "Preparing its archive…",
-        Operation.RESTORING: "Bringing its files back…",
+        Operation.RESTORING: "Restoring its files…",
         Operation.STARTING: "Starting…",
         Operation.STOPPING: "Going to sleep…",
         Operation.ARCHIVING: "Putting its files into the archive…",
@@ -124,7 +171,7 @@ UNDER_WAY: Mapping[str, Mapping[Operation, str]] = {
         Operation.NONE: "차례를 기다리는 중…",
         Operation.PROVISIONING: "홈을 만드는 중…",
         Operation.CREATE_EMPTY_ARCHIVE: "보관소를 준비하는 중…",
-        Operation.RESTORING: "파일을 되돌리는 중…",
+        Operation.RESTORING: "파일을 복원하는 중…",
         Operation.STARTING: "시작하는 중…",
         Operation.STOPPING: "잠드는 중…",
         Operation.ARCHIVING: "파일을 보관하는 중…",
@@ -134,11 +181,11 @@ UNDER_WAY: Mapping[str, Mapping[Operation, str]] = {
 
 
 def why_words(why: Why, language: str) -> str:
-    return why.value if language == "en" else WHY_KO[why]
+    return WHY_EN.get(why, why.value) if language == "en" else WHY_KO[why]
 
 
 def remedy_words(reason: ErrorReason, language: str) -> str:
-    return REMEDY[reason] if language == "en" else REMEDY_KO[reason]
+    return REMEDY_EN.get(reason, REMEDY[reason]) if language == "en" else REMEDY_KO[reason]
 
 
 def waiting_words(waiting: Waiting, language: str) -> str:
@@ -151,7 +198,5 @@ def waiting_words(waiting: Waiting, language: str) -> str:
 
 
 def reason_words(reason: str, language: str) -> str:
-    """Return a reason, or what an error says, in this language, where it is one of the core's sentences; else as it was written."""
-    if language == "en":
-        return reason
-    return _REASONS_KO.get(reason, reason)
+    """Return a reason, or what an error says, as pages say it, where it is one of the core's sentences; else as it was written."""
+    return _REASONS[language].get(reason) or _DIED_AGAIN.sub(DIED_AGAIN[language], reason)

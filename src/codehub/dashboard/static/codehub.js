@@ -6,7 +6,7 @@
   const now = () => Date.now() - skew;
   const fill = (text, facts) => text.replace(/\{(\w+)\}/g, (_, key) => facts[key]);
 
-  // Times: the same rule as words.span and words.relative.
+  // Times: the same rules as span, left and relative of web/measures.py.
   const span = (seconds) => {
     for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
       if (seconds < size && unit !== "s") continue;
@@ -14,11 +14,15 @@
       return unit === "d" && n === 1 ? units["unit.d.1"] : fill(units["unit." + unit], { n });
     }
   };
+  const countdown = (seconds) => {
+    const [length, least] = seconds >= 86400 ? [86400, 3600] : [3600, 60], rest = seconds % length;
+    return seconds >= length && rest >= least ? span(seconds) + " " + span(rest) : span(seconds);
+  };
   const paint = (element, text) => { if (element.textContent !== text) element.textContent = text; };
   const tick = (root = document) => {
     for (const time of root.querySelectorAll("time[data-rel], time[data-left]")) {
       const left = (Date.parse(time.dateTime) - now()) / 1000;
-      if ("left" in time.dataset) paint(time, span(Math.max(left, 0)));
+      if ("left" in time.dataset) paint(time, countdown(Math.max(left, 0)));
       else paint(time, Math.abs(left) < 5 ? units.now : fill(left > 0 ? units.in : units.ago, { t: span(Math.abs(left)) }));
     }
   };
@@ -209,14 +213,14 @@
   };
   const toasts = document.getElementById("toasts");
   new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((one) => one.classList && leave(one)))).observe(toasts, { childList: true });
-  const complain = () => {
+  const complain = (text) => {
     const toast = document.createElement("div");
     toast.className = "toast bad";
-    toast.textContent = body.dataset.failed;
+    toast.textContent = text;
     toasts.append(toast);
   };
-  document.addEventListener("htmx:sendError", complain);
-  document.addEventListener("htmx:responseError", complain);
+  document.addEventListener("htmx:sendError", () => complain(body.dataset.unreached));
+  document.addEventListener("htmx:responseError", (event) => complain(event.detail.xhr.status === 503 ? body.dataset.away : body.dataset.failed));
   document.addEventListener("htmx:afterSwap", () => { tick(); count(); });
   document.addEventListener("htmx:afterRequest", (event) => event.target.closest?.(".toast")?.remove());
 })();
