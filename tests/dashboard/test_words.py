@@ -17,8 +17,9 @@ from codehub.core.idle import UNUSED
 from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.language import LANGUAGES
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.plan import Why
+from codehub.core.plan import TOOK_LONGER, Why
 from codehub.core.progress import Progress
+from codehub.core.settle import FAILED_AGAIN
 from codehub.core.wishes import Refusal
 from codehub.dashboard.detail import told_once
 from codehub.dashboard.words import WORDS, speaker
@@ -81,10 +82,30 @@ def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_inst
     assert [words for words in said if parts.search(words)] == []
 
 
-def test_a_workspace_that_keeps_dying_is_told_of_with_the_numbers_of_the_core() -> None:
-    crashed = DIED_AGAIN.format(restarts=5, minutes=7.5)
-    assert terms.reason_words(crashed, "en") == "Its IDE died again after 5 restarts in 7.5 minutes."
-    assert terms.reason_words(crashed, "ko") == "7.5분 동안 5번 다시 시작했지만 IDE가 또 죽었습니다."
+@pytest.mark.parametrize(
+    ("sentence", "english", "korean"),
+    [
+        (
+            DIED_AGAIN.format(restarts=5, minutes=7.5),
+            "Its IDE died again after 5 restarts in 7.5 minutes.",
+            "7.5분 동안 5번 다시 시작했지만 IDE가 또 죽었습니다.",
+        ),
+        (
+            TOOK_LONGER.format(operation="STARTING", seconds=600.0),
+            "It took longer than 600 s.",
+            "600초 안에 끝나지 않았습니다.",
+        ),
+        (
+            FAILED_AGAIN.format(step="start", count=6, message="no space left\non {device}"),
+            "It failed 6 times, the last time so: no space left\non {device}",
+            "6번 실패했습니다. 마지막 이유: no space left\non {device}",
+        ),
+        ("no space left", "no space left", "no space left"),
+    ],
+)
+def test_what_went_wrong_is_told_with_the_facts_of_the_core(sentence: str, english: str, korean: str) -> None:
+    assert terms.reason_words(sentence, "en") == english
+    assert terms.reason_words(sentence, "ko") == korean
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

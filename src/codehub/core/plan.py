@@ -13,6 +13,8 @@ from codehub.core.seen import Seen
 from codehub.core.wishes import is_purge_due
 from codehub.core.workspace import Spec, Status
 
+TOOK_LONGER = "{operation} took longer than {seconds:g} s."
+
 
 class Why(Enum):
     """Why the plan is what it is, in words for people. The one place for these sentences."""
@@ -208,9 +210,8 @@ def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rule
         return Abandon(operation)
     limit = rules.time_limits[operation]
     if status.op_started_at is not None and now - status.op_started_at > limit:
-        return Fail(
-            operation, ErrorReason.TIMEOUT, f"{operation} took longer than {limit.total_seconds():g} s."
-        )
+        message = TOOK_LONGER.format(operation=operation, seconds=limit.total_seconds())
+        return Fail(operation, ErrorReason.TIMEOUT, message)
     if not is_mine:
         return TakeOver(operation)
     if status.retry_at is not None and status.retry_at > now:

@@ -14,6 +14,8 @@ from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.wishes import is_purge_due
 from codehub.core.workspace import HomeCtx, Spec, Status, says_the_same
 
+FAILED_AGAIN = "{step} failed {count} times, the last time so: {message}"
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -150,7 +152,7 @@ def _count_failure(
     if error.is_terminal:
         return enter_error(status, error, now)
     if count > rules.retries_max:
-        message = f"{act.step} failed {count} times, the last time so: {failed.message}"
+        message = FAILED_AGAIN.format(step=act.step, count=count, message=failed.message)
         error = replace(error, reason=ErrorReason.RETRY_EXCEEDED, message=message)
         return enter_error(status, error, now)
     return replace(status, error_info=error, retry_at=now + rules.backoff(count, jitter))

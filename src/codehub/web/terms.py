@@ -7,15 +7,17 @@ adds, and nobody translated, is found by a test and not by a reader.
 
 import re
 from collections.abc import Mapping
+from string import Formatter
 
 from codehub.core import seen
 from codehub.core.conditions import NO_ARCHIVE, NOTHING_YET, Condition
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.idle import UNUSED
-from codehub.core.judge import ARCHIVE_LOST, VOLUME_LOST, WITHOUT_VOLUME
+from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.operations import Operation
-from codehub.core.plan import Why
+from codehub.core.plan import TOOK_LONGER, Why
+from codehub.core.settle import FAILED_AGAIN
 
 WHY_EN: Mapping[Why, str] = {
     Why.NEEDS_A_PERSON: "It has a problem. A person has to recover or delete it.",
@@ -124,11 +126,20 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
         ARCHIVE_LOST: "보관본이 사라졌고, 홈도 없습니다.",
     },
 }
-# The one sentence of the core about its parts that has numbers in it.
-_DIED_AGAIN = re.compile(r"The instance died again after (\d+) restarts in ([\d.]+) minutes\.")
-DIED_AGAIN: Mapping[str, str] = {
-    "en": r"Its IDE died again after \1 restarts in \2 minutes.",
-    "ko": r"\2분 동안 \1번 다시 시작했지만 IDE가 또 죽었습니다.",
+# The core's sentences with holes, as pages say them.
+_FILLED: Mapping[str, Mapping[str, str]] = {
+    DIED_AGAIN: {
+        "en": "Its IDE died again after {restarts} restarts in {minutes} minutes.",
+        "ko": "{minutes}분 동안 {restarts}번 다시 시작했지만 IDE가 또 죽었습니다.",
+    },
+    TOOK_LONGER: {
+        "en": "It took longer than {seconds} s.",
+        "ko": "{seconds}초 안에 끝나지 않았습니다.",
+    },
+    FAILED_AGAIN: {
+        "en": "It failed {count} times, the last time so: {message}",
+        "ko": "{count}번 실패했습니다. 마지막 이유: {message}",
+    },
 }
 # What went wrong, as a headline.
 TROUBLE: Mapping[str, Mapping[ErrorReason, str]] = {
@@ -199,4 +210,22 @@ def waiting_words(waiting: Waiting, language: str) -> str:
 
 def reason_words(reason: str, language: str) -> str:
     """Return a reason, or what an error says, as pages say it, where it is one of the core's sentences; else as it was written."""
-    return _REASONS[language].get(reason) or _DIED_AGAIN.sub(DIED_AGAIN[language], reason)
+    known = _REASONS[language].get(reason)
+    if known is not None:
+        return known
+    for pattern, words in _FOUND_AGAIN:
+        if said := pattern.fullmatch(reason):
+            return words[language].format(**said.groupdict())
+    return reason
+
+
+def _found_again(sentence: str) -> re.Pattern[str]:
+    """Return what matches a sentence whatever is in its holes."""
+    parts = Formatter().parse(sentence)
+    return re.compile(
+        "".join(re.escape(text) + (f"(?P<{hole}>.+)" if hole else "") for text, hole, _, _ in parts),
+        re.DOTALL,
+    )
+
+
+_FOUND_AGAIN = [(_found_again(sentence), words) for sentence, words in _FILLED.items()]
