@@ -32,7 +32,7 @@ from codehub.core.visit import (
     refuse_entry,
     wants_page,
 )
-from codehub.core.workspace import Workspace
+from codehub.core.workspace import Workspace, counts_as_running
 from codehub.ports.doors import Places
 from codehub.ports.store import Ruled, StoreUnavailable, UnknownWorkspace
 from codehub.ports.system import Clock, Tasks
@@ -52,6 +52,7 @@ _WORKSPACE_PATH = re.compile(rb"/w/(%b)(/[^?]*)?(\?.*)?" % _ID.encode())
 _ID_END = 39
 _ACTIONS = b"/" + ACTIONS.encode() + b"/"
 _FOLLOW_S_MAX = 20.0
+_LEAVING_S_MAX = 30.0
 _RESTING = {
     Page.ARCHIVED: "The workspace is in the archive. Start it to restore it.",
     Page.PENDING: "The workspace has not been started.",
@@ -295,8 +296,16 @@ class WorkspaceGate:
         if isinstance(outcome := after_wake(ruled.ruling), AtLimit):
             return limit_page(place.workspace, outcome.refused, language)
         then = parse_qs(query.removeprefix("?")).get("then", [""])[0]
-        back = then if _WORKSPACE_ID.fullmatch(then) else workspace_id
-        return redirect(303, f"/w/{back}/")
+        if not _WORKSPACE_ID.fullmatch(then):
+            return redirect(303, f"/w/{workspace_id}/")
+        await self._has_left(place)
+        return redirect(303, f"/w/{then}/")
+
+    async def _has_left(self, place: Place) -> None:
+        """Wait until a workspace that was told to stop has made room, but not for ever."""
+        until = self._clock.monotonic() + _LEAVING_S_MAX
+        while counts_as_running(place.workspace) and (left := until - self._clock.monotonic()) > 0:
+            await self._changed(place, left)
 
 
 def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Visit) -> Answer:
