@@ -66,7 +66,7 @@ class Installation:
             "http://ide" if isinstance(upstream, UnixUpstream) else f"http://{upstream.host}:{upstream.port}"
         )
         transport = httpx.AsyncHTTPTransport(uds=uds)
-        async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+        async with httpx.AsyncClient(transport=transport, base_url=base, timeout=ARRIVES_S_MAX) as client:
             return (await client.get(path)).status_code
 
 
