@@ -20,7 +20,7 @@ from tests.support.ports import free_port
 from tests.support.program import ENDS_S_MAX, codehub, environment
 
 PASSWORD = "correct horse"
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 @dataclass(frozen=True)

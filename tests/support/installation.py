@@ -23,7 +23,7 @@ from codehub.service.workspaces import By, WorkspaceService
 from codehub.settings import Settings, load_settings
 
 BY = By("ann", "the test")
-ARRIVES_S_MAX = 60.0
+ARRIVES_S_MAX = 120.0
 
 
 @dataclass

@@ -160,7 +160,7 @@ async def _is_ready(server: TestServer) -> bool:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     try:
-        process.wait(10)
+        process.wait(30)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGQUIT)
-        process.wait(10)
+        process.wait(30)
