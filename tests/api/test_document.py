@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import ignored_auth
 from tests.support.background import Background
-from tests.support.site import API
+from tests.support.site import API, PATIENCE_S
 
 from codehub.api.app import openapi
 from codehub.api.errors import STATUS, Code
@@ -88,7 +88,7 @@ def workspace_id(background: Background) -> str:
     """A workspace that is there, so that not every call is 404."""
     headers = {"Authorization": background.token}
     body = {"name": os.urandom(8).hex(), "desired_state": "PENDING"}
-    made = httpx.post(f"{background.address}{API}/workspaces", json=body, headers=headers)
+    made = httpx.post(f"{background.address}{API}/workspaces", json=body, headers=headers, timeout=PATIENCE_S)
     return str(made.json()["id"])
 
 
@@ -126,7 +126,7 @@ def test_nothing_that_the_document_allows_or_forbids_breaks_the_server(
                 case.headers.pop("Idempotency-Key", None)
         if mode is GenerationMode.POSITIVE and case.headers:
             case.headers.pop("if-match", None)  # whether it is stale is not the document's to say either
-        response = case.call(base_url=background.address, headers=headers, timeout=20)
+        response = case.call(base_url=background.address, headers=headers, timeout=PATIENCE_S)
         case.validate_response(response, headers=headers, excluded_checks=[ignored_auth])
 
     fuzz()

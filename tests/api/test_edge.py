@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.support.program import running
+from tests.support.program import Running, running
 
 from codehub.app.web import listening
 
@@ -27,7 +27,7 @@ def test_the_api_behind_the_edge_knows_who_really_asks(
 ) -> None:
     with (
         running(tmp_path / "data", trusted_proxies=proxies) as server,
-        httpx.Client(base_url=server.address) as client,
+        httpx.Client(base_url=server.address, timeout=PATIENCE_S) as client,
     ):
         assert client.get("/metrics").status_code == 200
         for name in ("X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "X-Real-IP", "Via"):
@@ -41,7 +41,7 @@ def test_the_api_behind_the_edge_knows_who_really_asks(
 def test_events_arrive_at_once_through_the_edge_and_end_with_the_session(tmp_path: Path) -> None:
     with (
         running(tmp_path / "data", initial_admin_password=PASSWORD) as server,
-        httpx.Client(base_url=server.address) as admin,
+        httpx.Client(base_url=server.address, timeout=PATIENCE_S) as admin,
     ):
         assert login(admin, "admin") == 200
         with admin.stream("GET", f"{API}/events", timeout=PATIENCE_S) as stream:
@@ -72,23 +72,23 @@ def test_a_workspace_opens_to_its_owner_alone_until_they_sign_out(tmp_path: Path
         token = ann.post(f"{API}/tokens", json={"name": "ci", "scope": "write"}).json()
         bearer = {"Authorization": f"Bearer {token['token']}"}
         assert admin.get(inside).status_code == 403
-        assert httpx.get(server.address + inside).status_code == 401
-        assert httpx.get(server.address + inside, headers=bearer).status_code == 200
+        assert server.get(inside).status_code == 401
+        assert server.get(inside, **bearer).status_code == 200
         session = {"Cookie": f"codehub_session={ann.cookies['codehub_session']}"}
-        assert httpx.get(server.address + inside, headers=session).status_code == 200
+        assert server.get(inside, **session).status_code == 200
         assert ann.delete(f"{API}/tokens/{token['id']}").status_code == 204
-        refused(server.address + inside, bearer)
+        refused(server, inside, bearer)
         assert ann.post(f"{API}/logout").status_code == 204
-        refused(server.address + inside, session)
+        refused(server, inside, session)
 
 
-def refused(address: str, headers: dict[str, str]) -> None:
+def refused(server: Running, path: str, headers: dict[str, str]) -> None:
     """Wait until every process of the edge has heard that this opens nothing any more."""
-    limit = time.monotonic() + 5
+    limit = time.monotonic() + PATIENCE_S
     refusals = 0
     while refusals < 5:
         assert time.monotonic() < limit
-        refusals = refusals + 1 if httpx.get(address, headers=headers).status_code == 401 else 0
+        refusals = refusals + 1 if server.get(path, **headers).status_code == 401 else 0
 
 
 def test_a_client_that_vanished_is_found_out_though_nothing_is_sent() -> None:

@@ -60,9 +60,9 @@ async def test_a_change_of_a_name_is_told_too(site: Site) -> None:
     made = await create(ann, **RESTS)
     async with reading(ann) as reader:
         await ann.patch(f"{API}/workspaces/{made['id']}", json={"name": "new"})
-        assert (await reader.next()).data["name"] == "new"
+        await reader.until(lambda one: one.data["name"] == "new")
         await ann.post(f"{API}/workspaces/{made['id']}:keep_awake")
-        assert (await reader.next()).data["awake_until"] is not None
+        await reader.until(lambda one: one.data["awake_until"] is not None)
 
 
 async def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(site: Site) -> None:
@@ -91,7 +91,7 @@ async def test_a_reader_older_than_the_history_gets_everything_anew(site: Site) 
         resumable = got[-1].id
     await ann.patch(f"{API}/workspaces/{ids.pop()}", json={"memo": "x"})
     async with reading(ann, resumable) as reader:
-        assert (await reader.next()).data["memo"] == "x"
+        await reader.until(lambda one: one.data["memo"] == "x")
 
 
 @pytest.mark.parametrize("last_id", ["x", "-1", "1.5", "9" * 30])
@@ -264,6 +264,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_nothing_is_kept_for_it
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_module, "_BACKLOG_MAX", 8)
+    await nobody_listens(site)
     ann = await site.browser("ann")
     made = await create(ann, **RESTS)
     host, port = site.address.removeprefix("http://").split(":")
@@ -286,7 +287,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_nothing_is_kept_for_it
                 assert stream.waiting.qsize() <= 8
         async with reading(ann) as reader:
             await ann.patch(f"{API}/workspaces/{row.id}", json={"memo": "still"})
-            assert (await reader.next()).data["memo"] == "still"
+            await reader.until(lambda one: one.data["memo"] == "still")
     finally:
         lazy.close()
     assert "codehub_event_streams_cut_off_total 1.0" in (await ann.get("/metrics")).text
@@ -297,8 +298,13 @@ async def test_ended_streams_leave_nothing_behind(site: Site) -> None:
     for _ in range(10):
         async with reading(ann):
             pass
+    await nobody_listens(site)
+
+
+async def nobody_listens(site: Site) -> None:
+    """Wait until the server has noticed that whoever listened is gone."""
     async with asyncio.timeout(PATIENCE_S):
-        while site.web.feed._streams:  # noqa: ASYNC110  # the server notices a moment later
+        while site.web.feed._streams:  # noqa: ASYNC110  # it tells nobody
             await asyncio.sleep(0.01)
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import httpx
 import pytest
-from tests.support.program import Running, codehub, environment, running
+from tests.support.program import ANSWERS_S_MAX, Running, codehub, environment, running
 from tests.support.workspaces import NOW
 
 from codehub.cli.people import told
@@ -44,7 +44,7 @@ def user(data_dir: Path, *arguments: str, password: str = "") -> subprocess.Comp
 
 def login(server: Running, name: str, password: str) -> int:
     body = {"username": name, "password": password}
-    return httpx.post(f"{server.address}{API}/login", json=body).status_code
+    return httpx.post(f"{server.address}{API}/login", json=body, timeout=ANSWERS_S_MAX).status_code
 
 
 def test_the_first_start_makes_admin_with_the_given_password_and_does_not_show_it(server: Running) -> None:

@@ -50,8 +50,9 @@ async def woken_by_a_visit(page: Page, entry: str) -> None:
     await page.get_by_role("button", name="Put to sleep").click()
     await is_shown(page, "Asleep")
     visitor = await page.context.new_page()
-    await visitor.goto(f"{entry}api/contents/answer.txt")
-    await expect(visitor).to_have_title("thesis is waking up · codehub")
+    shown = await visitor.goto(f"{entry}api/contents/answer.txt", wait_until="commit")
+    assert shown is not None
+    assert shown.headers["x-codehub-page"] == "waking"
     await has_the_answer(visitor)
     await visitor.close()
     await is_shown(page, "Running")
@@ -82,6 +83,7 @@ async def deleted_and_taken_back(page: Page) -> None:
     await expect(page.locator(".row")).to_have_count(0, timeout=IDE_MS_MAX)
     await page.get_by_role("link", name="Trash").click()
     await page.get_by_role("button", name="Undo deletion").click()
+    await expect(page.get_by_role("heading", name="The trash is empty")).to_be_visible()
     await page.get_by_role("link", name="codehub").click()
     await expect(page.locator(".row .badge")).to_have_text("Archived", timeout=IDE_MS_MAX)
 

@@ -111,7 +111,7 @@ class World:
     async def harm_postgres(self) -> None:
         process = self.postgres.process
         process.send_signal(signal.SIGINT)
-        await asyncio.to_thread(process.wait, 20)
+        await asyncio.to_thread(process.wait, 60)
         await asyncio.sleep(self.dice.random())
         self.postgres.process = relaunched(process)
 
@@ -324,7 +324,7 @@ async def eventually_empty(world: World) -> list[str]:
     engine = world.daemon.engine
     assert engine is not None
     left: list[str] = []
-    for _ in range(100):
+    for _ in range(600):
         left = [each["Names"][0] for each in engine.ask("GET", "containers/json", all=1)]
         left += [
             each["Name"] for each in engine.ask("GET", "volumes")["Volumes"] if each["Name"].startswith("ws-")

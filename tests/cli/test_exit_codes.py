@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.support.boots import starts_held
 from tests.support.command import Command
 from tests.support.site import Site, create
 
@@ -103,11 +104,8 @@ async def test_a_server_that_is_no_codehub_is_named(tmp_path: Path, answer: byte
 async def test_when_time_is_up_the_code_says_so_and_it_goes_on(living_site: Site, command: Command) -> None:
     ann = await living_site.program("ann")
     made = await create(ann, "slow", desired_state="PENDING")
-    living_site.instances._boot_s = 3.0
-    try:
+    with starts_held(living_site.instances):
         told = await command("ws", "start", "slow", "--wait", "--timeout", "1s")
-    finally:
-        living_site.instances._boot_s = 0.0
     assert told.code == 9
     assert "It goes on by itself." in told.err
     await living_site.arrives(ann, made["id"], "RUNNING")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,10 +16,11 @@ import pytest
 from tests.conftest import Servers
 from tests.support.command import Command
 from tests.support.light_ide import light_code_server
-from tests.support.program import codehub, environment
+from tests.support.ports import free_port
+from tests.support.program import ENDS_S_MAX, codehub, environment
 
 PASSWORD = "correct horse"
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,8 @@ class Apart:
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-                process.wait(15)
+                process.wait(ENDS_S_MAX)
             process.stdout.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture

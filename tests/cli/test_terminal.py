@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 from tests.api.conftest import opened_site, site
+from tests.support.boots import starts_held
 from tests.support.command import Command
 from tests.support.program import environment, running
 from tests.support.site import PASSWORD, Site, create
@@ -43,14 +44,12 @@ async def shell(command: Command) -> AsyncIterator[Terminal]:
 
 
 async def test_steps_are_seen_as_they_are_done(living_site: Site, shell: Terminal) -> None:
-    living_site.instances._boot_s = 1.5
-    try:
+    with starts_held(living_site.instances) as let_go:
         shell.run("codehub ws create demo --wait")
-        await seen(shell, "[⠀-⣿] starting +0:00:0")
+        await seen(shell, r"[⠀-⣿] starting +0:00:\d\d")
+        let_go()
         screen = await seen(shell, "/w/")
-    finally:
-        living_site.instances._boot_s = 0.0
-    assert re.search(r"✓ started \(\d s\)\ndemo is RUNNING.\nhttp://", screen), screen
+    assert re.search(r"✓ started \(\d+ s\)\ndemo is RUNNING.\nhttp://", screen), screen
     shell.run("codehub ws list")
     await seen(shell, "^demo +RUNNING +jupyterlab +never +in \\d+ min *$")
     assert "\x1b[32mRUNNING" in shell.screen(coloured=True)
@@ -85,14 +84,11 @@ async def test_a_bar_shows_how_many_bytes_were_moved(site: Site, tmp_path: Path)
 
 
 async def test_who_no_longer_waits_stops_nothing(living_site: Site, shell: Terminal) -> None:
-    living_site.instances._boot_s = 3.0
-    try:
+    with starts_held(living_site.instances):
         shell.run("codehub ws create demo --wait; echo code $?")
         await seen(shell, "starting")
         shell.type("C-c")
         assert "It goes on by itself." in await seen(shell, "code 130")
-    finally:
-        living_site.instances._boot_s = 0.0
 
 
 async def test_a_password_is_asked_for_and_not_shown(living_site: Site, tmp_path: Path) -> None:

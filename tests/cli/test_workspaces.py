@@ -5,17 +5,24 @@ import json
 from uuid import UUID
 
 import pytest
-from tests.support.command import Command
+from tests.support.boots import starts_held
+from tests.support.command import ENDS_S_MAX, Command
 from tests.support.site import Site, create
 
 from codehub.core.access import Role
 from codehub.ports.backends import BackendUnreachable
 
 
-async def test_a_workspace_goes_round_by_the_command_line_alone(command: Command) -> None:
-    made = await command("ws", "create", "demo", "--wait", "--timeout", "30s")
-    assert (made.code, made.out.splitlines()[0]) == (0, "demo is RUNNING."), made.err
-    assert "demo: starting" in made.err
+async def test_a_workspace_goes_round_by_the_command_line_alone(living_site: Site, command: Command) -> None:
+    with starts_held(living_site.instances) as let_go:
+        made = await command.started("ws", "create", "demo", "--wait", "--timeout", "60s")
+        assert made.stderr is not None
+        async with asyncio.timeout(ENDS_S_MAX):
+            while b"demo: starting" not in (line := await made.stderr.readline()):
+                assert line, "it ended and never said that it starts"
+            let_go()
+            out, err = await made.communicate()
+    assert (made.returncode, out.splitlines()[0]) == (0, b"demo is RUNNING."), err
     for word, phase in (("stop", "STANDBY"), ("archive", "ARCHIVED"), ("start", "RUNNING")):
         told = await command("ws", word, "demo", "--wait")
         assert (told.code, told.out.splitlines()[0]) == (0, f"demo is {phase}."), told.err
@@ -142,7 +149,7 @@ async def test_logs_are_printed_and_followed(command: Command) -> None:
     assert (await command("ws", "logs", "demo", "--tail", "1")).out
     process = await command.started("ws", "logs", "demo", "--follow", "--json")
     assert process.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(ENDS_S_MAX):
         line = await process.stdout.readline()
     if process.returncode is None:
         process.terminate()
@@ -152,17 +159,15 @@ async def test_logs_are_printed_and_followed(command: Command) -> None:
 
 async def test_waiting_goes_on_when_the_stream_of_events_is_cut(living_site: Site, command: Command) -> None:
     made = (await command("ws", "create", "demo", "--no-start", "--json")).json
-    living_site.instances._boot_s = 2.0
-    try:
+    with starts_held(living_site.instances) as let_go:
         process = await command.started("ws", "start", "demo", "--wait", "--json")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(ENDS_S_MAX):
             while not living_site.web.feed._streams:  # noqa: ASYNC110  # nobody tells
                 await asyncio.sleep(0.02)
-        for stream in list(living_site.web.feed._streams):
-            stream.is_ended.set()
-        out, err = await process.communicate()
-    finally:
-        living_site.instances._boot_s = 0.0
+            for stream in list(living_site.web.feed._streams):
+                stream.is_ended.set()
+            let_go()
+            out, err = await process.communicate()
     assert (process.returncode, json.loads(out.splitlines()[-1])["phase"]) == (0, "RUNNING"), err
     assert made["phase"] == "PENDING"
 

@@ -17,7 +17,7 @@ from codehub.adapters.redis.hints import RedisHints
 from codehub.adapters.system.machine import SystemClock
 from codehub.ports.hints import Hints
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ async def terminate_listeners(world: PostgresWorld) -> None:
     terminated = await world.admin.fetch(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
     )
-    assert len(terminated) == 1
+    # One that an earlier test had may not have gone yet.
+    assert terminated
 
 
 async def test_what_is_sent_comes_out_of_every_listener(hints: Hints) -> None:

@@ -11,6 +11,7 @@ from tests.support.instances import (
     PATIENCE_S,
     InstanceWorld,
     MemoryWorld,
+    are_listed,
     become_healthy,
     eventually,
     local_world,
@@ -50,8 +51,7 @@ async def test_what_was_started_becomes_healthy_and_is_listed_as_it_is(platform:
     assert await platform.instances.status(spec.workspace_id) is None
     assert await platform.instances.list_all() == {}
     await running(platform, spec)
-    assert await platform.instances.status(spec.workspace_id) == HEALTHY
-    assert await platform.instances.list_all() == {spec.workspace_id: HEALTHY}
+    await are_listed(platform.instances, {spec.workspace_id: HEALTHY})
 
 
 async def test_a_second_start_finds_the_first_and_leaves_it_alone(platform: InstanceWorld) -> None:
@@ -90,7 +90,7 @@ async def test_a_refused_start_leaves_the_running_instance_alone(platform: Insta
     with pytest.raises(ActionFailed, match="no volume"):
         await platform.instances.start(spec, "not-this-one")
     assert await platform.identity(spec.workspace_id) == before
-    assert await platform.instances.status(spec.workspace_id) == HEALTHY
+    await become_healthy(platform.instances, spec.workspace_id)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_a_changed_spec_is_run_in_place_of_the_old_one(
     await platform.instances.start(changed, volume_id)
     await become_healthy(platform.instances, spec.workspace_id)
     assert await platform.identity(spec.workspace_id) != before
-    assert await platform.instances.list_all() == {spec.workspace_id: HEALTHY}
+    await are_listed(platform.instances, {spec.workspace_id: HEALTHY})
 
 
 async def test_illness_is_seen_and_a_start_replaces_the_ill(platform: InstanceWorld) -> None:
@@ -162,7 +162,7 @@ async def test_a_delete_concerns_one_workspace_alone(platform: InstanceWorld) ->
     one, other = new_spec(), new_spec()
     await asyncio.gather(running(platform, one), running(platform, other))
     await platform.instances.delete(one.workspace_id)
-    assert await platform.instances.list_all() == {other.workspace_id: HEALTHY}
+    await are_listed(platform.instances, {other.workspace_id: HEALTHY})
 
 
 async def test_only_what_runs_has_an_upstream(platform: InstanceWorld) -> None:

@@ -455,7 +455,7 @@ async def test_whoever_is_woken_by_a_hint_sees_what_it_is_about(world: World) ->
 
 async def test_a_look_that_changed_nothing_else_is_stored_and_hinted_to_nobody(world: World) -> None:
     row, other = await world.create(), await world.create()
-    async with asyncio.timeout(10), world.hints.listen() as listener:
+    async with asyncio.timeout(30), world.hints.listen() as listener:
         looked = replace(row.status, observed_at=await world.now())
         assert not await world.controller.persist([Change(row.id, looked, is_quiet=True)])
         assert not await world.controller.persist([Change(other.id, other.status)])

@@ -56,7 +56,7 @@ async def running(plane: Plane, cadence: Cadence, *names: str) -> AsyncIterator[
         await tasks.settle()
 
 
-async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
     async with asyncio.timeout(seconds):
         while not await is_so():  # noqa: ASYNC110  # what is waited for is seen from outside only
             await asyncio.sleep(0.005)

@@ -225,7 +225,7 @@ async def test_passes_over_the_same_rows_in_any_order_never_deadlock(postgres: P
 async def somebody_waits(world: PostgresWorld) -> None:
     """Return when a statement waits for a lock."""
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await world.admin.fetchval(waiting):  # noqa: ASYNC110  # a server sets no asyncio.Event
             await asyncio.sleep(0.01)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.command import Command
 from tests.support.docker import BASE, DOCKER, LIGHT, Docker
 from tests.support.instances import eventually
-from tests.support.registry import free_port
+from tests.support.ports import free_port
 from tests.support.standins import ROOT, make_codehub, make_standins
 
 COMPOSE = shutil.which("docker-compose")

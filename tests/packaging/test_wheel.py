@@ -7,9 +7,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-import httpx
 import pytest
-from tests.support.program import environment
+from tests.support.program import environment, until_ready
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
@@ -86,7 +85,7 @@ def test_from_a_fresh_environment_it_starts_until_it_is_ready(installed: Path, t
             if line == "ready\n":
                 break
         assert lines[-1:] == ["ready"], lines
-        assert httpx.get(f"{lines[0].removeprefix('address: ')}/readyz").status_code == 200
+        until_ready(lines[0].removeprefix("address: "))
     finally:
         process.terminate()
         assert process.wait(START_S_MAX) == 0

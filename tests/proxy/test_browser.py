@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.support.boots import starts_held
 from tests.support.docker import NO_CODE_SERVER
 from tests.support.edge import until
 from tests.support.hub import Hub, hub
@@ -29,7 +30,7 @@ def address_of(made: Hub) -> str:
 async def test_code_server_opens_from_a_sleeping_workspace_and_its_terminal_works(tmp_path: Path) -> None:
     async with (
         running_code_server(tmp_path) as (upstream, home),
-        hub(boot_s=1.0) as made,
+        hub() as made,
         browser() as context,
     ):
         made.instances.served_by = upstream
@@ -37,8 +38,9 @@ async def test_code_server_opens_from_a_sleeping_workspace_and_its_terminal_work
         row = await made.workspace(Phase.STANDBY)
         await context.add_cookies([{"name": "codehub_session", "value": "anns-session", "url": base}])
         page = await context.new_page()
-        await page.goto(f"{base}/w/{row.id}/")
-        assert "demo is waking up" in await page.title()
+        with starts_held(made.instances):
+            await page.goto(f"{base}/w/{row.id}/")
+            assert "demo is waking up" in await page.title()
         await page.wait_for_selector(".monaco-workbench", timeout=ENTERS_S_MAX * 1000)
         await page.wait_for_selector(".explorer-viewlet", timeout=ENTERS_S_MAX * 1000)
         await page.keyboard.press("Control+Backquote")

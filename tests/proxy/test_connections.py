@@ -3,7 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from tests.support.edge import PREFIX, Talk, answer_ok, get, server, until, world
+from tests.support.edge import PREFIX, WAIT_S_MAX, Talk, answer_ok, get, server, until, world
+from tests.support.patience import within
 
 from codehub.ports.instances import TcpUpstream
 from codehub.proxy.edge import DEFAULT_LIMITS
@@ -97,7 +98,7 @@ async def test_a_request_that_its_client_cancels_is_cancelled_at_the_workspace()
         await talk.send(get())
         await until(lambda: bool(made.workspace.received))
         talk.reset()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_S_MAX):
             await ended.wait()
 
 
@@ -114,7 +115,7 @@ async def test_a_client_that_hangs_up_politely_is_not_waited_for_long() -> None:
         await talk.send(get())
         await until(lambda: bool(made.workspace.received))
         await talk.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_S_MAX):
             await ended.wait()
 
 
@@ -159,7 +160,7 @@ async def test_a_revoked_target_ends_its_open_connections() -> None:
         await talk.send(get("/ws", "Connection: Upgrade", "Upgrade: websocket"))
         await talk.head()
         made.gate.workspace.alive = False
-        async with asyncio.timeout(2):
+        async with within(2):
             assert await talk.is_closed()
         await talk.close()
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, READS, WRITES, hub
+from tests.support.patience import within
 
 from codehub.service.workspaces import By
 
@@ -63,7 +64,7 @@ async def test_unknown_and_deleted_workspaces_are_not_there() -> None:
             status, _, body = await made.ask(path, COOKIE)
             assert (status, "WORKSPACE_NOT_FOUND" in body) == (404, True), path
         await made.service.delete(row.id, BY)
-        async with asyncio.timeout(2):
+        async with within(2):
             while (await made.ask(f"/w/{row.id}/", COOKIE))[0] != 404:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 

@@ -5,7 +5,7 @@ import ipaddress
 from dataclasses import replace
 
 import pytest
-from tests.support.edge import PREFIX, Talk, World, answer_ok, get, until, world
+from tests.support.edge import PREFIX, WAIT_S_MAX, Talk, World, answer_ok, get, until, world
 
 from codehub.proxy.edge import DEFAULT_LIMITS
 
@@ -284,7 +284,7 @@ async def test_a_head_in_drops_does_not_win_time() -> None:
 
 
 async def test_a_silent_connection_is_closed() -> None:
-    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=0.3, idle_s_max=0.3)) as made:
+    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=1.0, idle_s_max=1.0)) as made:
         silent, used = await made.connect(), await made.connect()
         await used.send(get())
         await used.head()
@@ -307,7 +307,7 @@ async def test_a_body_that_stops_coming_is_given_up_and_its_workspace_let_go() -
         await talk.send(get("/", "Content-Length: 10", method="POST") + b"abc")
         assert (await talk.rest()).startswith(b"HTTP/1.1 408 ")
         await talk.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_S_MAX):
             await ended.wait()
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from tests.support.edge import Talk, server, until
 from tests.support.hub import ANN, BOBS, COOKIE, ORIGIN, SESSION, WRITES, Hub, hub
+from tests.support.patience import within
 from tests.support.workspaces import OWNER_ID
 
 from codehub.core.operations import DesiredState, Phase
@@ -42,7 +43,7 @@ async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
         row = await made.workspace()
         talk = await tunnel(made, row)
         made.doorkeeper.turn_out(SESSION)
-        async with asyncio.timeout(2):
+        async with within(2):
             assert await talk.is_closed()
         await talk.close()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
@@ -62,7 +63,7 @@ async def test_a_hint_about_people_ends_what_they_have_open_before_the_next_roun
             await made.people_hints.send({OWNER_ID})
         else:
             made.people_hints.lose_connections()
-        async with asyncio.timeout(2):
+        async with within(2):
             assert await talk.is_closed()
         await talk.close()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
@@ -73,7 +74,7 @@ async def test_hints_however_many_put_no_round_off() -> None:
         row = await made.workspace()
         talk = await tunnel(made, row)
         made.doorkeeper.turn_out(SESSION)
-        async with asyncio.timeout(3):
+        async with within(3):
             while not talk.reader.at_eof():
                 await made.store._hints.send({row.id})
                 await asyncio.sleep(0.01)
@@ -89,7 +90,7 @@ async def test_a_stop_or_a_deletion_closes_open_connections_within_two_seconds(h
             await made.service.set_wish(row.id, DesiredState.STANDBY, BY)
         else:
             await made.service.delete(row.id, BY)
-        async with asyncio.timeout(2):
+        async with within(2):
             assert await talk.is_closed()
         await talk.close()
 
@@ -177,7 +178,7 @@ async def test_a_person_whose_rights_shrink_is_turned_out() -> None:
         token = Credential("session", b"anns-session")
         talk = await tunnel(made, row)
         made.doorkeeper.let_in(token, replace(ANN, may_write=False))
-        async with asyncio.timeout(2):
+        async with within(2):
             assert await talk.is_closed()
         await talk.close()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 403

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.support.edge import WAIT_S_MAX
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, hub
 
 from codehub.core.limits import Limits
@@ -22,7 +23,7 @@ async def test_a_navigation_wakes_and_the_page_leads_in() -> None:
         assert '<meta http-equiv="refresh"' in page
         assert "demo is waking up" in page
         await made.arrives(row.id, Phase.RUNNING)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_S_MAX):
             while (await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION))[0] != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
@@ -32,7 +33,7 @@ async def test_the_waking_page_is_told_when_it_may_enter() -> None:
         row = await made.workspace(Phase.STANDBY)
         await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
         version, moves, body = "", True, ""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_S_MAX):
             while moves:
                 status, _, body = await made.ask(f"/w/{row.id}/_codehub/progress?seen={version}", COOKIE)
                 assert status == 200

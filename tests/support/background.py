@@ -20,7 +20,7 @@ class Background:
 
     def __enter__(self) -> "Background":
         self._thread.start()
-        assert self._is_up.wait(30)
+        assert self._is_up.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 from tests.support.ides import CHROMIUM, FLAGS
 from tests.support.site import Site
 
 __all__ = ["CHROMIUM", "chromium_running", "serious", "sign_in", "until", "watched_page"]
 PATIENCE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
 # What the browser itself says of answers that are meant to be errors.
 _EXPECTED = ("the server responded with a status of 4", "net::ERR_", "htmx:sendError", "htmx:afterRequest")
 

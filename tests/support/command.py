@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.program import environment
 
-ENDS_S_MAX = 60.0
+ENDS_S_MAX = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ class Dockerd:
         assert self.engine is not None
         assert self.engine.process is not None
         self.engine.process.send_signal(number)
-        self.engine.process.wait(30)
+        self.engine.process.wait(90)
         self.engine.close()
 
     def stop(self) -> None:
@@ -282,7 +282,7 @@ def make_images(engine: TestEngine) -> None:
     engine.build(LIGHT, dockerfile, files)
     for variant, words in {
         "another": "LIGHT_NAME=another",
-        "slow": "LIGHT_DELAY_S=2",
+        "slow": "LIGHT_DELAY_S=6",
         "crashes": "LIGHT_CRASH=1",
         "hangs": "LIGHT_HANG=1",
     }.items():
@@ -311,7 +311,7 @@ def _output(command: Sequence[str | Path]) -> Iterator[Iterator[bytes]]:
         yield iter(lambda: read(1 << 20), b"")
 
 
-def _wait(question: Any, within_s: float = 30) -> None:
+def _wait(question: Any, within_s: float = 90) -> None:
     deadline = time.monotonic() + within_s
     while not question():
         if time.monotonic() > deadline:

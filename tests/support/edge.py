@@ -17,7 +17,7 @@ from codehub.proxy.targets import Answer, Target
 
 WORKSPACE = "019a8b00-0000-7000-8000-000000000001"
 PREFIX = f"/w/{WORKSPACE}"
-WAIT_S_MAX = 10.0
+WAIT_S_MAX = 30.0
 Handler = Callable[["Talk"], Awaitable[None]]
 
 

@@ -21,7 +21,7 @@ import structlog
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from codehub.adapters.system.machine import SystemClock, SystemTasks
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 # What a client may see when the server dies under it.
 LOST = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
@@ -162,7 +162,7 @@ async def main(arguments: argparse.Namespace) -> None:
         await server.start()
     except EmbeddedPostgresError as error:
         return say({"error": str(error)})
-    connection = await asyncpg.connect(**server.connect_args, timeout=5)
+    connection = await asyncpg.connect(**server.connect_args, timeout=DEADLINE_S)
     say({"started": int((await connection.fetchval("SELECT pg_read_file('postmaster.pid')")).split()[0])})
     await connection.close()
     committer = None

@@ -80,6 +80,8 @@ async def browser() -> AsyncIterator[BrowserContext]:
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         try:
-            yield await chromium.new_context()
+            context = await chromium.new_context()
+            context.set_default_timeout(START_S_MAX * 1000)
+            yield context
         finally:
             await chromium.close()

@@ -23,7 +23,7 @@ from codehub.service.workspaces import By, WorkspaceService
 from codehub.settings import Settings, load_settings
 
 BY = By("ann", "the test")
-ARRIVES_S_MAX = 60.0
+ARRIVES_S_MAX = 120.0
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Installation:
             "http://ide" if isinstance(upstream, UnixUpstream) else f"http://{upstream.host}:{upstream.port}"
         )
         transport = httpx.AsyncHTTPTransport(uds=uds)
-        async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+        async with httpx.AsyncClient(transport=transport, base_url=base, timeout=ARRIVES_S_MAX) as client:
             return (await client.get(path)).status_code
 
 

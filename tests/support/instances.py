@@ -12,15 +12,17 @@ from typing import Protocol
 from uuid import UUID
 
 from codehub.adapters.local.instances import LocalInstances
+from codehub.adapters.local.processes import Process
 from codehub.adapters.local.profiles import Profile, http_profile, python_installation
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
+from codehub.core.seen import Instance
 from codehub.core.workspace import Resources
 from codehub.ports.instances import InstanceController, InstanceSpec, UnixUpstream
 from codehub.ports.storage import Home
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 _PAUSE_S = 0.02
 _SERVER = Path(__file__).with_name("ide_server.py")
 _SYSTEM_PYTHON = Path("/usr/bin/python3")
@@ -70,6 +72,23 @@ async def become_healthy(instances: InstanceController, workspace_id: UUID) -> N
         return seen is not None and seen.running and seen.healthy
 
     await eventually(is_healthy)
+
+
+async def are_listed(instances: InstanceController, wanted: Mapping[UUID, Instance]) -> None:
+    """Wait until these are listed and no others: one that is asked while the machine stands still does not answer in time."""
+
+    async def is_so() -> bool:
+        return await instances.list_all() == wanted
+
+    await eventually(is_so)
+
+
+def command_of(process: Process) -> bytes:
+    """Return its command line; nothing if it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 class MemoryWorld:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import httpx
-from tests.support.registry import free_port
+from tests.support.ports import free_port
 
 _USER, _PASSWORD = "codehub-test", "secret-of-tests"
 _PATIENCE_S = 60

@@ -102,7 +102,7 @@ async def _start(programs: Path, directory: Path) -> TestServer:
     # Not in a thread: what is to end with its parent ends with the thread that started it.
     server = TestServer(directory, _launch(programs, directory))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not await _is_ready(server):  # noqa: ASYNC110  # a server sets no asyncio.Event
                 await asyncio.sleep(0.02)
     except BaseException:
@@ -134,6 +134,7 @@ def _launch(programs: Path, directory: Path) -> subprocess.Popen[bytes]:
     settings = (
         *("listen_addresses=", f"unix_socket_directories={directory}", "max_connections=100"),
         *("fsync=off", "synchronous_commit=off", "full_page_writes=off", "jit=off"),
+        "autovacuum=off",  # its transactions would hold back what a stream is told
     )
     options = [word for setting in settings for word in ("-c", setting)]
     with (directory / "log").open("wb") as log:
@@ -159,7 +160,7 @@ async def _is_ready(server: TestServer) -> bool:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     try:
-        process.wait(10)
+        process.wait(30)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGQUIT)
-        process.wait(10)
+        process.wait(30)

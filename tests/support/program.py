@@ -5,12 +5,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
 START_S_MAX = 60.0
+ANSWERS_S_MAX = 60.0
+ENDS_S_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,13 @@ class Running:
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(15)
+        return self.process.wait(ENDS_S_MAX)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return httpx.get(self.address + path, headers=headers, timeout=ANSWERS_S_MAX)
+
+    def until_ready(self) -> httpx.Response:
+        return until_ready(self.address)
 
 
 def environment(**settings: str) -> Mapping[str, str]:
@@ -64,7 +75,7 @@ def running(data_dir: Path, **settings: str) -> Iterator[Running]:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 try:
-                    process.wait(15)
+                    process.wait(ENDS_S_MAX)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
@@ -81,6 +92,15 @@ def _until_ready(process: subprocess.Popen[str], errors: Path) -> Running:
             address = next(line.removeprefix("address: ") for line in lines if line.startswith("address: "))
             return Running(process, address, tuple(lines))
     raise AssertionError(f"codehub ended before it was ready: {lines} {errors.read_text()}")
+
+
+def until_ready(address: str) -> httpx.Response:
+    """Ask until it is ready: a database that is asked while the machine stands still does not answer in time."""
+    deadline = time.monotonic() + ANSWERS_S_MAX
+    while (answer := httpx.get(f"{address}/readyz", timeout=ANSWERS_S_MAX)).status_code != 200:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.1)
+    return answer
 
 
 def processes_in(directory: Path) -> list[int]:

@@ -2,13 +2,13 @@
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.support.ports import free_port
 
 REGISTRY = pytest.mark.skipif(
     shutil.which("docker-registry") is None, reason="docker-registry is not installed"
@@ -23,12 +23,6 @@ http: {{addr: "127.0.0.1:{port}"}}
 """
 _TRICKLE_S = 0.25
 _AUTH = "auth: {{htpasswd: {{realm: test, path: {path}}}}}"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from tests.support.registry import free_port
+from tests.support.ports import free_port
 
 WEED = Path(sys.executable).with_name("weed")
 GIVEN = os.environ.get("CODEHUB_TEST_S3")

@@ -29,7 +29,7 @@ class Reader:
             return await anext(self._messages)
 
     async def until(self, is_it: Callable[[Message], bool]) -> list[Message]:
-        """Return messages up to the first that is it."""
+        """Return messages up to the first that is it. What was committed just before a stream began may be told in it as well."""
         got: list[Message] = []
         while True:
             got.append(await self.next())

@@ -69,8 +69,9 @@ async def sit_before_a_tab(
         await context.add_cookies([{"name": "codehub_session", "value": session, "url": server.address}])
         page = await context.new_page()
         refused = _refusals(page)
-        await page.goto(f"{server.address}/w/{workspace_id}/")
-        assert "demo is waking up" in await page.title()
+        shown = await page.goto(f"{server.address}/w/{workspace_id}/", wait_until="commit")
+        assert shown is not None
+        assert shown.headers["x-codehub-page"] == "waking", "a page that leads on by itself"
         await open_terminal(page)
         answer = home_of(UUID(workspace_id)) / "answer"
         await page.keyboard.type("echo $((6 * 7)) | tee answer\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 NO_TMUX = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux (scripts/engines)")
 PROMPT = "> "
 _ASKS = r"^> ?\s*\Z"

@@ -11,7 +11,8 @@ import pytest
 from tests.support.docker import DOCKER
 from tests.support.docker_world import DockerWorld
 from tests.support.instances import new_spec
-from tests.support.registry import REGISTRY, free_port, running_registry
+from tests.support.ports import free_port
+from tests.support.registry import REGISTRY, running_registry
 
 from codehub.adapters.docker.credentials import auth_header
 from codehub.core.errors import ErrorReason

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
-from tests.support.instances import become_healthy, new_spec
+from tests.support.instances import become_healthy, eventually, new_spec
 
 from codehub.adapters.docker.network import ensure_network
 from codehub.core.workspace import Resources
@@ -59,14 +59,19 @@ async def test_inside_it_is_an_ordinary_user_in_a_home_of_its_own(world: DockerW
 async def test_an_orphan_inside_is_reaped(world: DockerWorld) -> None:
     workspace_id = await world.run()
     await world.inside(workspace_id, "setsid sh -c 'sleep 0 & exec true' & wait")
-    defunct = await world.inside(workspace_id, "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z '")
-    assert defunct.strip() == "0"
+
+    async def no_zombies() -> bool:
+        defunct = await world.inside(workspace_id, "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z '")
+        return defunct.strip() == "0"
+
+    await eventually(no_zombies)
 
 
 async def test_more_processes_than_allowed_are_refused(world: DockerWorld) -> None:
     workspace_id = await world.run(new_spec(resources=Resources(memory_mb=256, cpus=1.0, pids=20)))
     told = await world.inside(
-        workspace_id, "for i in $(seq 40); do sleep 2 & done 2>&1; kill $(jobs -p) 2>/dev/null"
+        workspace_id,
+        "for i in $(seq 40); do sleep 60 >/dev/null 2>&1 & done 2>&1; kill $(jobs -p) 2>/dev/null",
     )
     assert "Cannot fork" in told or "Resource temporarily unavailable" in told
 

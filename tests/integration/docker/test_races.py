@@ -7,7 +7,7 @@ import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
 from tests.support.engine import ManualClock
-from tests.support.instances import become_healthy, eventually, new_spec
+from tests.support.instances import PATIENCE_S, become_healthy, eventually, new_spec
 
 from codehub.adapters.docker import instances
 from codehub.adapters.docker.engine import Engine
@@ -106,7 +106,7 @@ async def test_logs_can_be_followed_to_the_end(world: DockerWorld) -> None:
     logs = world.instances.logs(workspace_id, follow=True)
     assert await anext(logs) == b"the light server starts\n"
     await world.instances.delete(workspace_id)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         assert [words async for words in logs] == []
 
 

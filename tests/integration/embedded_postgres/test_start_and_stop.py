@@ -148,9 +148,11 @@ async def test_a_cancelled_start_leaves_nothing(cluster: Path, moment_s: float) 
     server = embedded(cluster)
     starting = asyncio.create_task(server.start())
     await asyncio.sleep(moment_s)
-    starting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await starting
+    if starting.cancel():
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+    else:  # on a quick machine
+        await server.stop()
     assert_nothing_runs(cluster)
     await server.start()
     await server.stop()

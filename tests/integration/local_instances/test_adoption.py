@@ -10,7 +10,15 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.instances import PATIENCE_S, LocalWorld, become_healthy, eventually, new_spec
+from tests.support.instances import (
+    PATIENCE_S,
+    LocalWorld,
+    are_listed,
+    become_healthy,
+    command_of,
+    eventually,
+    new_spec,
+)
 
 from codehub.adapters.local.processes import Process, marked
 from codehub.adapters.system.machine import SystemIdentity
@@ -64,12 +72,7 @@ def servers(world: LocalWorld, workspace_id: UUID) -> list[Process]:
     marks = frozenset(
         {f"CODEHUB_INSTALL={world.install_id}".encode(), f"CODEHUB_WORKSPACE={workspace_id}".encode()}
     )
-    found = marked(marks, owner=None)
-    return [
-        each
-        for each in found
-        if Path(f"/proc/{each.pid}/cmdline").read_bytes().startswith(b"/usr/bin/python3\0")
-    ]
+    return [each for each in marked(marks, owner=None) if command_of(each).startswith(b"/usr/bin/python3\0")]
 
 
 async def test_a_killed_controller_leaves_its_instance_running_and_the_next_adopts_it(
@@ -81,7 +84,7 @@ async def test_a_killed_controller_leaves_its_instance_running_and_the_next_adop
         await first.wait()
     before = servers(world, spec.workspace_id)
     assert len(before) == 1
-    assert await world.instances.list_all() == {spec.workspace_id: Instance(running=True, healthy=True)}
+    await are_listed(world.instances, {spec.workspace_id: Instance(running=True, healthy=True)})
     await world.instances.start(spec, f"volume of {spec.workspace_id}")
     assert servers(world, spec.workspace_id) == before
     assert await world.inside(spec.workspace_id, "echo still here") == "still here\n"
@@ -144,7 +147,7 @@ async def test_a_controller_that_ends_cleanly_leaves_them_too(world: LocalWorld)
     second = world.controller()
     await world.instances.close()
     await second.open()
-    assert await second.list_all() == {one: Instance(running=True, healthy=True)}
+    await are_listed(second, {one: Instance(running=True, healthy=True)})
     await second.stop_all(grace_s=0.5)
     assert await second.list_all() == {}
     await second.close()
@@ -158,7 +161,7 @@ async def test_a_killed_launcher_does_not_end_the_ide_nor_hide_it(sandboxed: Loc
     async with asyncio.timeout(PATIENCE_S), sandboxed.instances.events() as events:
         launcher.send(signal.SIGKILL)
         assert await anext(events) == one
-        assert await sandboxed.instances.status(one) == Instance(running=True, healthy=True)
+        await become_healthy(sandboxed.instances, one)
         await sandboxed.die(one)
         assert await anext(events) == one
     assert await sandboxed.instances.status(one) == Instance(running=False, healthy=False)

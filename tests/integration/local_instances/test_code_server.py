@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from tests.support.docker import NO_CODE_SERVER, code_server
-from tests.support.instances import become_healthy, local_world, new_spec
+from tests.support.instances import PATIENCE_S, become_healthy, local_world, new_spec
 
 from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.local.sandbox import find_bubblewrap
@@ -25,7 +25,7 @@ async def test_code_server_is_healthy_serves_its_page_and_ends_with_all_it_start
         assert isinstance(upstream, UnixUpstream)
         transport = httpx.AsyncHTTPTransport(uds=str(upstream.path))
         async with httpx.AsyncClient(
-            transport=transport, base_url="http://ide", follow_redirects=True
+            transport=transport, base_url="http://ide", follow_redirects=True, timeout=PATIENCE_S
         ) as client:
             page = await client.get("/")
             assert page.status_code == 200

@@ -1,10 +1,10 @@
 """When an instance ends, all of it ends: daemons, those that won't listen, and what its IDE left behind."""
 
 import asyncio
-from pathlib import Path
 from uuid import UUID
 
-from tests.support.instances import PATIENCE_S, LocalWorld, eventually, new_spec
+from tests.support.instances import PATIENCE_S, LocalWorld, are_listed, command_of, eventually, new_spec
+from tests.support.patience import within
 
 from codehub.adapters.local.processes import Process, marked
 from codehub.core.seen import Instance
@@ -19,10 +19,7 @@ async def daemon_in(world: LocalWorld, workspace_id: UUID) -> Process:
     uid = world.instances.uid_of(workspace_id)
 
     def found() -> list[Process]:
-        commands = (
-            (each, Path(f"/proc/{each.pid}/cmdline")) for each in marked(frozenset({b"no\0ne"}), owner=uid)
-        )
-        return [each for each, path in commands if b"trap" in path.read_bytes()]
+        return [each for each in marked(frozenset({b"no\0ne"}), owner=uid) if b"trap" in command_of(each)]
 
     async def there() -> bool:
         return bool(found())
@@ -77,7 +74,7 @@ async def test_all_are_stopped_together_within_ten_seconds_even_if_they_will_not
 ) -> None:
     ids = [await world.run() for _ in range(3)]
     daemons = [await daemon_in(world, each) for each in ids]
-    async with asyncio.timeout(10):
+    async with within(10):
         await world.instances.stop_all()
     assert await world.instances.list_all() == {}
     assert not any(daemon.alive() for daemon in daemons)
@@ -87,6 +84,6 @@ async def test_one_workspace_can_not_end_what_another_runs(world: LocalWorld) ->
     one, other = await world.run(), await world.run()
     await world.inside(one, f"(CODEHUB_WORKSPACE={other} setsid sleep 60 >/dev/null 2>&1 &)")
     await world.instances.delete(other)
-    assert await world.instances.list_all() == {one: Instance(running=True, healthy=True)}
+    await are_listed(world.instances, {one: Instance(running=True, healthy=True)})
     async with asyncio.timeout(PATIENCE_S):
         await world.instances.delete(one)

@@ -1,0 +1,35 @@
+"""Deadlines that count only time in which this process could run: a machine that stands still for a while breaks no promise of codehub's."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+_TICK_S = 0.05
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """As asyncio.timeout, for what is promised within so many seconds."""
+    async with asyncio.timeout(None) as limit:
+
+        async def count() -> None:
+            for _ in range(round(seconds / _TICK_S)):
+                await asyncio.sleep(_TICK_S)
+            limit.reschedule(asyncio.get_running_loop().time())
+
+        counting = asyncio.create_task(count())
+        try:
+            yield
+        finally:
+            counting.cancel()
+
+
+def ends_within(process: subprocess.Popen[Any], seconds: float) -> bool:
+    for _ in range(round(seconds / _TICK_S)):
+        if process.poll() is not None:
+            return True
+        time.sleep(_TICK_S)
+    return process.poll() is not None

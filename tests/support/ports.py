@@ -1,0 +1,28 @@
+"""Ports for servers that must be told theirs before they listen."""
+
+import random
+import socket
+from pathlib import Path
+
+_GIVEN: set[int] = set()
+_LOWEST = 20_000
+_DICE = random.SystemRandom()  # another test process may have been given the same seed
+
+
+def free_port() -> int:
+    """Return a port that nobody gets by chance meanwhile: it is below those that the system gives to whoever asks for any, or connects."""
+    first_of_the_system = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = _DICE.randrange(_LOWEST, max(first_of_the_system, _LOWEST + 1000))
+        if port not in _GIVEN and _is_free(port):
+            _GIVEN.add(port)
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
