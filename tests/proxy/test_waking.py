@@ -151,7 +151,10 @@ async def test_at_the_limit_the_page_lists_what_runs_and_stopping_one_leads_in()
         status, head, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
         assert status == 429
         assert "X-Codehub-Page: limit\r\n" in head
-        assert "You can run 1 at a time. Running now: other &lt;b&gt;. Put one to sleep, and this one starts" in page
+        assert (
+            "You can run 1 at a time. Running now: other &lt;b&gt;. Put one to sleep, and this one starts"
+            in page
+        )
         assert "Put other &lt;b&gt; to sleep" in page
         stop = f"/w/{other.id}/_codehub/stop?then={row.id}"
         assert f'action="{stop}"' in page
