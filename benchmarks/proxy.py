@@ -30,8 +30,8 @@ from benchmarks.proxy_peers import (
     upstream,
 )
 
-ROUNDS = 5
-SECONDS = 3
+ROUNDS = 9
+SECONDS = 2
 LOAD_S_MAX = 30
 CONNECTIONS = 32
 SOCKETS = 50
