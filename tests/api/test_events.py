@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 from tests.conftest import Servers
-from tests.support.site import API, PASSWORD, PATIENCE_S, Site, create, open_site
+from tests.support.site import API, PASSWORD, PATIENCE_S, RESTS, Site, create, open_site
 from tests.support.stores import PostgresWorld
 from tests.support.streams import Message, reading
 from tests.support.workspaces import READY, conditions, home, workspace
@@ -25,8 +25,6 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted
 from codehub.ports.store import Judgement
-
-RESTS = {"desired_state": "PENDING"}
 
 
 async def history(client: httpx.AsyncClient, workspace_id: str) -> list[int]:

@@ -6,14 +6,12 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from tests.support.postgres import TestServer, running_server
-from tests.support.site import API, PATIENCE_S, Site, create, open_site
+from tests.support.site import API, PATIENCE_S, RESTS, Site, create, open_site
 from tests.support.stores import PostgresWorld
 from tests.support.streams import reading
 
 from codehub.core.access import Role
 from codehub.ports.store import StoreUnavailable
-
-RESTS = {"desired_state": "PENDING"}
 
 
 @pytest.fixture

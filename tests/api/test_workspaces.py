@@ -1,26 +1,20 @@
 """Workspaces from outside: making, listing, changing, limits, validation, and every answer in its shape."""
 
 import asyncio
-import json
 import re
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-import pytest
-from tests.support.site import API, Site, create, open_site
-from tests.support.stores import memory_world
+from tests.support.site import API, RESTS, Site, create, placed
 from tests.support.workspaces import READY, conditions, error, home, workspace
 
 from codehub.api.shapes import WorkspaceShape
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.progress import Progress
-from codehub.core.workspace import Workspace
 
-RESTS = {"desired_state": "PENDING"}
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
-
 # wire.md, word by word.
 FIELDS = [
     "id",
@@ -58,16 +52,6 @@ FIELDS = [
     "deleted_at",
     "purge_at",
 ]
-
-
-async def placed(site: Site, row: Workspace, **spec: Any) -> Workspace:
-    """Store a workspace of ann's in this state."""
-    owner = await site.user("ann")
-    fields = {"owner_user_id": owner.id, "desired_state": row.spec.desired_state, **spec}
-    return await site.world.place(site.world.spec(**fields), row.status)
-
-
-# Making
 
 
 async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: Site) -> None:
@@ -134,119 +118,6 @@ async def test_the_same_key_and_body_give_the_same_workspace(site: Site) -> None
     assert len((await ann.get(f"{API}/workspaces")).json()["items"]) == 1
 
 
-# Validation: which field, and why
-
-WRONG: list[tuple[dict[str, Any], str]] = [
-    ({}, "name"),
-    ({"name": ""}, "name"),
-    ({"name": " "}, "name"),
-    ({"name": "x" * 256}, "name"),
-    ({"name": 5}, "name"),
-    ({"name": None}, "name"),
-    ({"name": "a\0b"}, "name"),
-    ({"name": "a\nb"}, "name"),
-    ({"name": "\ud800"}, "name"),
-    ({"name": "x", "memo": "a\0b"}, "memo"),
-    ({"name": "x", "memo": "\udfff"}, "memo"),
-    ({"name": "x", "description": "x" * 10_001}, "description"),
-    ({"name": "x", "image_ref": "has space"}, "image_ref"),
-    ({"name": "x", "image_ref": "-v"}, "image_ref"),
-    ({"name": "x", "ide": "emacs"}, "ide"),
-    ({"name": "x", "resources": {"memory_mb": 0}}, "resources.memory_mb"),
-    ({"name": "x", "resources": {"cpus": "2"}}, "resources.cpus"),
-    ({"name": "x", "resources": {"gpus": 1}}, "resources.gpus"),
-    ({"name": "x", "resources": []}, "resources"),
-    ({"name": "x", "instance_backend": "vm"}, "instance_backend"),
-    ({"name": "x", "instance_backend": "k8s"}, "instance_backend"),
-    ({"name": "x", "storage_backend": "docker-volume"}, "storage_backend"),
-    ({"name": "x", "standby_ttl_seconds": 9}, "standby_ttl_seconds"),
-    ({"name": "x", "standby_ttl_seconds": 10.5}, "standby_ttl_seconds"),
-    ({"name": "x", "standby_ttl_seconds": True}, "standby_ttl_seconds"),
-    ({"name": "x", "archive_ttl_seconds": -1}, "archive_ttl_seconds"),
-    ({"name": "x", "archive_ttl_seconds": 2**31}, "archive_ttl_seconds"),
-    ({"name": "x", "desired_state": "ERROR"}, "desired_state"),
-    ({"name": "x", "desired_state": "DELETED"}, "desired_state"),
-    ({"name": "x", "phase": "RUNNING"}, "phase"),
-    ({"name": "x", "owner_user_id": "00000000-0000-0000-0000-000000000000"}, "owner_user_id"),
-]
-
-
-@pytest.mark.parametrize(
-    ("body", "field"), WRONG, ids=lambda value: str(value)[:40].encode("ascii", "replace")
-)
-async def test_a_wrong_field_is_named_with_what_is_wrong(
-    site: Site, body: dict[str, Any], field: str
-) -> None:
-    ann = await site.browser("ann")
-    # Not json=body: the client would refuse half a character itself.
-    content, kind = json.dumps(body), {"Content-Type": "application/json"}
-    answer = await ann.post(f"{API}/workspaces", content=content, headers=kind)
-    assert answer.status_code == 422
-    told = answer.json()["error"]
-    assert told["code"] == "INVALID_REQUEST"
-    assert told["details"][0]["field"] == field
-    # Sentences of ours: the checker's own begin in capitals, and name its types.
-    assert all(detail["problem"].startswith(("it ", "there ", "with ", "k8s ")) for detail in told["details"])
-    assert (await ann.get(f"{API}/workspaces")).json()["items"] == []
-
-
-async def test_what_is_wrong_is_said_in_codehub_s_words(site: Site) -> None:
-    ann = await site.browser("ann")
-
-    async def problem(**request: Any) -> str:
-        answer = await ann.request(**{"method": "POST", "url": f"{API}/workspaces", **request})
-        return str(answer.json()["error"]["details"][0]["problem"])
-
-    assert await problem(json={}) == "it is missing"
-    assert await problem(json=[]) == "it must be an object"
-    assert await problem(json={"name": "x", "phase": "RUNNING"}) == "there is no such field"
-    assert await problem(json={"name": 7}) == "it must be text"
-    assert await problem(json={"name": "x", "standby_ttl_seconds": 9}) == "it must be at least 10"
-    assert (
-        await problem(json={"name": "x", "ide": "vi"}) == "it must be 'code-server', 'jupyterlab' or 'http'"
-    )
-    assert await problem(content="{", headers={"Content-Type": "application/json"}) == (
-        "it is no JSON from character 1 on"
-    )
-    assert await problem(method="GET", params={"limit": "many"}) == "it must be a whole number"
-    assert await problem(method="GET", params={"deleted": "perhaps"}) == "it must be true or false"
-
-
-async def test_an_ide_that_nothing_serves_here_is_refused_and_what_is_there_is_said() -> None:
-    async with open_site(memory_world(), ides=("jupyterlab",)) as site:
-        ann = await site.browser("ann")
-        refused = await ann.post(f"{API}/workspaces", json={"name": "x", "ide": "http", **RESTS})
-        assert (refused.status_code, refused.json()["error"]["details"]) == (
-            422,
-            [{"field": "ide", "problem": "http is not there; there is jupyterlab"}],
-        )
-        made = await create(ann, ide="jupyterlab", **RESTS)
-        path = f"{API}/workspaces/{made['id']}"
-        assert (await ann.patch(path, json={"ide": "code-server"})).status_code == 422
-        assert (await ann.patch(path, json={"ide": "jupyterlab"})).status_code == 200
-        form = {"name": "y", "ide": "http"}
-        own = {"Origin": site.parts.base_url}
-        assert (await ann.post("/new", data=form, headers=own)).status_code == 422
-        shown = await ann.post(
-            f"/workspaces/{made['id']}/settings", data={**form, "revision": "1"}, headers=own
-        )
-        assert shown.status_code == 422
-        await site.clients.aclose()
-
-
-async def test_a_patch_can_not_null_what_must_be(site: Site) -> None:
-    ann = await site.browser("ann")
-    path = f"{API}/workspaces/{(await create(ann, **RESTS))['id']}"
-    for field in ("name", "image_ref", "ide", "desired_state", "resources"):
-        answer = await ann.patch(path, json={field: None})
-        assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, field)
-    for field in ("instance_backend", "phase", "revision"):
-        assert (await ann.patch(path, json={field: "x"})).status_code == 422
-
-
-# Listing
-
-
 async def test_a_list_is_paged_without_gaps(site: Site) -> None:
     ann = await site.browser("ann")
     made = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(7)]
@@ -277,9 +148,6 @@ async def test_a_list_can_be_searched_and_filtered(site: Site) -> None:
         assert len(items) == count, query
     for wrong in ({"limit": 0}, {"limit": 201}, {"limit": "x"}, {"phase": "X"}, {"cursor": "x"}, {"q": "\0"}):
         assert (await ann.get(f"{API}/workspaces", params=wrong)).status_code == 422, wrong
-
-
-# Changing
 
 
 async def test_a_change_moves_the_revision_and_a_stale_one_is_refused(site: Site) -> None:
@@ -338,47 +206,6 @@ async def test_staying_awake_is_bounded_and_never_shortened(site: Site) -> None:
     assert (await ann.post(path)).json()["awake_until"] == longest
     for seconds in (0, 43_201, "60", 1.5, None):
         assert (await ann.post(path, json={"seconds": seconds})).status_code == 422
-
-
-# Limits
-
-
-async def test_at_the_limit_nothing_is_made_and_the_answer_says_what_runs(site: Site) -> None:
-    ann = await site.browser("ann")
-    running = [await create(ann, f"w{number}") for number in range(2)]
-    refused = await ann.post(f"{API}/workspaces", json={"name": "third"})
-    told = refused.json()["error"]
-    assert (refused.status_code, told["code"]) == (429, "LIMIT_EXCEEDED")
-    assert told["details"]["limit"] == "per_user"
-    assert told["details"]["max"] == 2
-    assert sorted(told["details"]["running"], key=lambda one: one["id"]) == sorted(
-        ({"id": one["id"], "name": one["name"]} for one in running), key=lambda one: one["id"]
-    )
-    assert "Stop one of them" in told["message"]
-    assert len((await ann.get(f"{API}/workspaces")).json()["items"]) == 2
-    assert (await ann.get(f"{API}/session")).json()["limits"] == {"running": {"used": 2, "max": 2}}
-    asleep = await create(ann, "asleep", **RESTS)
-    path = f"{API}/workspaces/{asleep['id']}"
-    assert (await ann.post(f"{path}:start")).status_code == 429
-    assert (await ann.patch(path, json={"desired_state": "RUNNING"})).status_code == 429
-
-
-async def test_a_hundred_parallel_starts_against_a_limit_of_two_give_exactly_two(site: Site) -> None:
-    ann = await site.program("ann")
-    ids = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(100)]
-    answers = await asyncio.gather(*(ann.post(f"{API}/workspaces/{one}:start") for one in ids))
-    assert sorted(answer.status_code for answer in answers) == [200] * 2 + [429] * 98
-
-
-async def test_recovery_counts_against_the_limit(site: Site) -> None:
-    ann = await site.browser("ann")
-    broken = await placed(site, workspace(Phase.ERROR, DesiredState.RUNNING, error_info=error()))
-    for number in range(2):
-        await create(ann, f"w{number}")
-    assert (await ann.post(f"{API}/workspaces/{broken.id}:recover")).status_code == 429
-
-
-# What is shown
 
 
 async def test_progress_and_errors_are_shown_and_every_row_fits_the_document(site: Site) -> None:
@@ -475,9 +302,6 @@ async def test_logs_are_plain_text(living_site: Site) -> None:
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     followed = await ann.get(f"{API}/workspaces/{made['id']}/logs", params={"follow": True})
     assert followed.text == "started\n"
-
-
-# A GET changes nothing (security 6)
 
 
 async def test_a_get_changes_nothing(site: Site) -> None:

@@ -15,6 +15,11 @@ from codehub.core.limits import Limits
 Pages = Callable[..., Awaitable[Page]]
 
 
+def row(made: dict[str, str]) -> str:
+    """Return where a workspace is in the list."""
+    return f"#ws-{made['id']}"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/browser/" in str(item.path):

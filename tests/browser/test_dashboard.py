@@ -3,23 +3,16 @@
 import asyncio
 import re
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 import pytest
-from playwright.async_api import Browser, Dialog, Page, Route, expect
-from tests.browser.conftest import Pages
+from playwright.async_api import Browser, Dialog, Route, expect
+from tests.browser.conftest import Pages, row
 from tests.support.chromium import serious, sign_in, until, watched_page
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
 from codehub.core.progress import Progress
-
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-
-
-def row(made: dict[str, str]) -> str:
-    return f"#ws-{made['id']}"
 
 
 async def test_a_workspace_is_made_and_watched_as_it_comes_up(
@@ -164,17 +157,6 @@ async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undo
     await expect(bob.get_by_role("button", name=button)).to_be_visible()
 
 
-async def test_every_group_of_the_health_page_has_a_head(site: Site, pages: Pages) -> None:
-    await site.user("ann", Role.ADMIN)
-    page = await pages()
-    await sign_in(page, site, "ann")
-    await page.goto(f"{site.address}/admin/health")
-    counts = page.get_by_role("region", name="All workspaces")
-    await expect(counts.get_by_role("heading", name="All workspaces", level=2)).to_be_visible()
-    await expect(counts.get_by_role("link")).to_have_count(5)
-    await expect(page.locator("main :is(ul.tiles, ul.seen):not(section:has(> h2) *)")).to_have_count(0)
-
-
 async def test_archive_shows_how_far_it_is(site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     api = await site.browser("ann")
     made = await create(api, "big", desired_state="STANDBY")
@@ -317,38 +299,6 @@ async def test_two_people_cannot_see_each_other(site: Site, pages: Pages) -> Non
     await expect(bobs.locator(".row")).to_have_count(0)
 
 
-async def test_everything_can_be_done_by_keyboard(site: Site, pages: Pages) -> None:
-    api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
-    page = await pages()
-    await sign_in(page, site, "ann")
-    await page.keyboard.press("Tab")
-    await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    await page.focus(f"#s-{made['id']}")
-    await page.keyboard.press("Enter")
-    await expect(page.locator(f"#m-{made['id']}")).to_have_attribute("open", "")
-    await page.keyboard.press("Escape")
-    await expect(page.locator(f"#s-{made['id']}")).to_be_focused()
-    await page.keyboard.press("Enter")
-    await page.keyboard.press("Tab")
-    await page.keyboard.press("Enter")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
-
-
-async def test_the_focus_stays_where_it_was_while_rows_change(site: Site, pages: Pages) -> None:
-    api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
-    page = await pages()
-    await sign_in(page, site, "ann")
-    await page.click(f"#s-{made['id']}")
-    await api.post(f"{API}/workspaces/{made['id']}:stop")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
-    await expect(page.locator(f"#m-{made['id']}")).to_have_attribute("open", "")
-    await expect(page.locator(f"#s-{made['id']}")).to_be_focused()
-
-
 async def test_search_finds_and_a_row_that_fits_no_more_leaves(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     for name in ("alpha", "beta", "beta-two"):
@@ -360,156 +310,6 @@ async def test_search_finds_and_a_row_that_fits_no_more_leaves(site: Site, pages
     await expect(page).to_have_url(re.compile("q=beta"))
     await page.get_by_label("State").select_option("RUNNING")
     await expect(page.get_by_role("heading", name="No matches")).to_be_visible()
-
-
-@pytest.mark.parametrize(
-    ("scheme", "options"), [("light", {}), ("dark", PHONE)], ids=["desk-light", "phone-dark"]
-)
-async def test_axe_finds_nothing_serious_anywhere(
-    site: Site, pages: Pages, scheme: str, options: dict[str, Any]
-) -> None:
-    await site.user("ann", Role.ADMIN)
-    api = await site.browser("ann", Role.ADMIN)
-    made = await create(api, "demo", description="Something to look at")
-    resting = await create(api, "resting", desired_state="STANDBY")
-    stored = await create(api, "stored", desired_state="ARCHIVED")
-    gone = await create(api, "gone", desired_state="PENDING")
-    await site.arrives(api, gone["id"], "PENDING")
-    await api.delete(f"{API}/workspaces/{gone['id']}")
-    await api.post(f"{API}/tokens", json={"name": "ci", "scope": "read"})
-    for one, phase in ((made, "RUNNING"), (resting, "STANDBY"), (stored, "ARCHIVED"), (gone, "DELETED")):
-        await site.arrives(api, one["id"], phase)
-    page = await pages(color_scheme=scheme, **options)
-    await page.goto(f"{site.address}/login")
-    assert await serious(page) == []
-    await sign_in(page, site, "ann")
-    own = f"/workspaces/{made['id']}"
-    for place in (
-        "/",
-        "/new",
-        own,
-        f"{own}/settings",
-        "/trash",
-        "/account",
-        "/admin/workspaces",
-        "/admin/users",
-        "/admin/health",
-        "/workspaces/x",
-    ):
-        await page.goto(f"{site.address}{place}")
-        assert await serious(page) == [], place
-        assert not await overflows(page), f"{place} is wider than the screen"
-    await page.goto(f"{site.address}/")
-    await page.click(f"#s-{made['id']}")
-    assert await serious(page) == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_the_edge_of_a_field_stands_out_from_what_is_around_it(
-    site: Site, pages: Pages, scheme: str
-) -> None:
-    """WCAG 1.4.11, which axe does not look at: at least 3 to 1 against the field and against what it stands on."""
-    await site.user("ann", Role.ADMIN)
-    page = await pages(color_scheme=scheme)
-    await page.goto(f"{site.address}/login")
-    faint = await faint_edges(page)
-    await sign_in(page, site, "ann")
-    for place in ("/", "/new", "/account", "/admin/users"):
-        await page.goto(f"{site.address}{place}")
-        faint += await faint_edges(page)
-    assert faint == []
-
-
-async def faint_edges(page: Page) -> list[str]:
-    found: list[str] = await page.evaluate(
-        """() => {
-          const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
-          const light = (color) => {
-            const [r, g, b] = numbers(color).map((one) => one / 255).map((one) => (one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-          };
-          const ratio = (one, other) => {
-            const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
-            return (high + 0.05) / (low + 0.05);
-          };
-          const ground = (element) => {
-            const color = getComputedStyle(element).backgroundColor;
-            return numbers(color)[3] === 0 ? ground(element.parentElement) : color;
-          };
-          const fields = [...document.querySelectorAll("main :is(input:not([type=hidden], [type=radio], [type=checkbox]), select, textarea):not(:focus)")];
-          if (!fields.length) return ["no field on " + location.pathname];
-          return fields.filter((field) => {
-            const edge = getComputedStyle(field).borderTopColor;
-            return [field, field.parentElement].some((one) => ratio(edge, ground(one)) < 3);
-          }).map((field) => location.pathname + " " + field.name);
-        }"""
-    )
-    return found
-
-
-@pytest.mark.parametrize("locale", ["en-US", "ko-KR"])
-@pytest.mark.parametrize("width", [320, 390, 700, 833])
-async def test_no_part_of_the_navigation_is_cut_off(
-    site: Site, pages: Pages, width: int, locale: str
-) -> None:
-    await site.user("ann", Role.ADMIN)
-    page = await pages(viewport={"width": width, "height": 844}, locale=locale)
-    await sign_in(page, site, "ann")
-    links = page.locator(".bar nav a")
-    await expect(links).to_have_count(5)
-    for link in await links.all():
-        await expect(link).to_be_in_viewport(ratio=1)
-    assert await page.evaluate(
-        "[document.querySelector('.bar nav'), document.documentElement].every((one) => one.scrollWidth <= one.clientWidth)"
-    )
-
-
-async def overflows(page: Page) -> bool:
-    wide: bool = await page.evaluate(
-        "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-    )
-    return wide
-
-
-async def test_on_a_phone_a_workspace_is_opened_and_stopped_with_a_thumb(site: Site, pages: Pages) -> None:
-    api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
-    page = await pages(**PHONE)
-    await sign_in(page, site, "ann")
-    button = await page.locator(f"#p-{made['id']}").bounding_box()
-    assert button is not None
-    assert button["height"] >= 36
-    await page.tap(f"#s-{made['id']}")
-    await expect(page.locator(f"#m-{made['id']} .drop")).to_be_visible()
-    menu = await page.locator(f"#m-{made['id']} .drop").bounding_box()
-    assert menu is not None
-    assert menu["x"] >= 0
-    assert menu["x"] + menu["width"] <= 390
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Put to sleep").tap()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
-
-
-async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:
-    api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
-    page = await pages(locale="ko-KR")
-    await sign_in(page, site, "ann")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("실행 중")
-    await expect(page.get_by_role("heading", name="워크스페이스")).to_be_visible()
-    await page.locator(row(made)).get_by_role("link", name="demo", exact=True).click()
-    await expect(page.locator("#explain-title")).to_have_text("지금 일어나는 일")
-    await page.get_by_role("button", name="재우기").first.click()
-    await expect(page.locator(".ws-head .badge")).to_have_text("잠듦")
-    assert await page.get_attribute("html", "lang") == "ko"
-
-
-async def test_the_dark_is_dark(site: Site, pages: Pages) -> None:
-    page = await pages(color_scheme="dark")
-    await sign_in(page, site, "ann")
-    background = await page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert background == "rgb(14, 15, 19)"
 
 
 async def test_signing_out_elsewhere_ends_the_page_too(site: Site, pages: Pages) -> None:

@@ -1,15 +1,13 @@
 """The store's contract, for every adapter: compare-and-swap, history in the same transaction, hints after it, what is due."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.stores import World
+from tests.support.stores import BEGUN, World, claim
 
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import Event, EventKind
@@ -30,27 +28,13 @@ from codehub.ports.store import (
 )
 from codehub.service.workspaces import By, WorkspaceService
 
-BEGUN = Event(
-    EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "One step up, to where it should be."
-)
 ARRIVED = Event(EventKind.PHASE, "PENDING", "STANDBY", "controller", "It is done: its effect was seen.")
 WISHED = Event(EventKind.WISH, "RUNNING", "STANDBY", "ann", "asked for", "req-1")
 NONSENSE = replace(BEGUN, kind="nonsense")  # type: ignore[arg-type]  # what a bug could send
 
 
-def claim(workspace: Workspace, now: datetime, op_id: UUID | None = None) -> Change:
-    """The write that begins PROVISIONING."""
-    begun = replace(
-        workspace.status, operation=Operation.PROVISIONING, op_id=op_id or uuid4(), op_started_at=now
-    )
-    return Change(workspace.id, begun, (BEGUN,))
-
-
 async def events_of(api: ApiStore, workspace_id: UUID) -> list[Event]:
     return [recorded.event for recorded in await api.history(workspace_id)]
-
-
-# Creating and reading
 
 
 async def test_a_new_workspace_has_what_was_asked_for_and_nothing_was_seen_of_it(world: World) -> None:
@@ -95,9 +79,6 @@ async def test_usernames_differ_by_more_than_case(world: World) -> None:
         )
 
 
-# Names
-
-
 async def test_a_name_is_taken_by_an_undeleted_workspace_of_the_same_owner(world: World) -> None:
     taken = await world.create(name="demo")
     with pytest.raises(NameTaken):
@@ -133,9 +114,6 @@ async def test_a_deleted_workspace_frees_its_name_and_may_not_take_it_back(world
     )
     ruled = await world.api.amend(first.id, lambda each, now: Judgement(rule_undeletion(each, now)))
     assert ruled.workspace.spec.deleted_at is None
-
-
-# Compare-and-swap
 
 
 async def test_a_pass_is_stored_and_adds_one_to_each_version(world: World) -> None:
@@ -238,9 +216,6 @@ async def test_a_wish_does_not_cost_the_controller_its_swap_nor_the_other_way_ro
     assert (after.spec.memo, after.spec.revision, after.status.version) == ("new", 2, 1)
 
 
-# One transaction
-
-
 CONTRADICTIONS: dict[str, dict[str, Any]] = {
     "an operation without an id": {"operation": Operation.STARTING, "op_id": None},
     "an operation without a clock": {"operation": Operation.STARTING, "op_id": uuid4()},
@@ -334,9 +309,6 @@ async def test_history_that_can_not_be_written_takes_the_change_with_it(world: W
     assert (await world.controller.load_due()).workspaces == [created]
 
 
-# Amending
-
-
 async def test_an_accepted_ruling_is_stored_with_its_history(world: World) -> None:
     created = await world.create()
     ruled_at: list[datetime] = []
@@ -392,9 +364,6 @@ async def test_requests_at_once_are_ruled_on_one_after_another(world: World) -> 
     assert (await world.api.get(created.id)).spec.revision == 21
 
 
-# History
-
-
 async def test_history_is_read_newest_first_and_page_by_page(world: World) -> None:
     created = await world.create()
     status = created.status
@@ -408,56 +377,3 @@ async def test_history_is_read_newest_first_and_page_by_page(world: World) -> No
     assert [recorded.event.reason for recorded in rest] == ["number 2", "number 1", "number 0"]
     times = [recorded.at for recorded in (*first, *rest)]
     assert times == sorted(times, reverse=True)
-
-
-# Hints
-
-
-@asynccontextmanager
-async def collected_hints(world: World) -> AsyncIterator[set[UUID]]:
-    """Collect the ids that are hinted at inside. A last hint of our own says that all before it have come."""
-    collected: set[UUID] = set()
-    async with world.hints.listen() as hints:
-        yield collected
-        last = uuid4()
-        await world.hints.send({last})
-        async for hint in hints:
-            collected |= hint
-            if last in hint:
-                break
-    collected.discard(last)
-
-
-async def test_hints_follow_what_was_written_and_nothing_else(world: World) -> None:
-    won, lost, amended, refused = [await world.create() for _ in range(4)]
-    now = await world.now()
-    await world.controller.persist([claim(lost, now)])
-    async with collected_hints(world) as hinted:
-        await world.controller.persist([claim(won, now), claim(lost, now)])
-        await world.api.amend(
-            amended.id, lambda each, _now: Judgement(Accepted(replace(each.spec, memo="new")))
-        )
-        await world.api.amend(refused.id, lambda _each, _now: Judgement(Unchanged()))
-        with pytest.raises(Contradiction):
-            await world.controller.persist([Change(refused.id, replace(refused.status, error_count=-1))])
-        created = await world.create()
-    assert hinted == {won.id, amended.id, created.id}
-
-
-async def test_whoever_is_woken_by_a_hint_sees_what_it_is_about(world: World) -> None:
-    created = await world.create()
-    async with world.hints.listen() as hints:
-        await world.controller.persist([claim(created, await world.now())])
-        async for _hint in hints:
-            assert (await world.api.get(created.id)).status.version == 1
-            break
-
-
-async def test_a_look_that_changed_nothing_else_is_stored_and_hinted_to_nobody(world: World) -> None:
-    row, other = await world.create(), await world.create()
-    async with asyncio.timeout(30), world.hints.listen() as listener:
-        looked = replace(row.status, observed_at=await world.now())
-        assert not await world.controller.persist([Change(row.id, looked, is_quiet=True)])
-        assert not await world.controller.persist([Change(other.id, other.status)])
-        assert await anext(listener) == {other.id}
-    assert (await world.api.get(row.id)).status.observed_at == looked.observed_at

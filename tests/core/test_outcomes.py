@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from tests.support.workspaces import (
     ABSENT,
     COMMITTED,
-    HALF_VOLUME,
     HEALTHY_INSTANCE,
     KEY,
     NEW_OP_ID,
@@ -32,7 +30,7 @@ from codehub.core.judge import judge
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, TakeOver, Wait, Why, plan
 from codehub.core.rules import DEFAULT_RULES
-from codehub.core.seen import Blind, Seen
+from codehub.core.seen import Blind
 from codehub.core.settle import Done, Failed, Outcome, Unreached, conclude, is_worth_writing, settle
 from codehub.core.workspace import ObservedStatus, Status, Workspace
 
@@ -54,9 +52,6 @@ def after(
     outcome: Outcome, status: Status = STARTING.status, act: Act = START, jitter: float = 0.0
 ) -> Status:
     return conclude(status, act, OP_ID, outcome, NOW, jitter=jitter)
-
-
-# Beginning
 
 
 def test_beginning_records_the_operation_under_a_new_id_and_does_no_more() -> None:
@@ -100,9 +95,6 @@ def test_what_only_waits_writes_nothing() -> None:
     )
 
 
-# Completing and abandoning
-
-
 def test_completion_forgets_failures_and_keeps_the_id() -> None:
     row = replace(
         STARTING,
@@ -139,9 +131,6 @@ def test_an_abandoned_operation_still_counts_its_failures() -> None:
     row = workspace(Phase.STANDBY, operation=Operation.ARCHIVING, error_count=2)
     status = settle(row.spec, row.status, Abandon(Operation.ARCHIVING), NOW, op_id=NEW_OP_ID)
     assert (status.operation, status.op_id, status.error_count) == (Operation.NONE, OP_ID, 2)
-
-
-# Outcomes of actuators
 
 
 def test_success_of_an_actuator_completes_nothing() -> None:
@@ -229,9 +218,6 @@ def test_nothing_is_done_before_the_back_off_is_over() -> None:
     assert planned == Wait(NOW + timedelta(seconds=1), Why.BACKING_OFF)
     later = NOW + timedelta(seconds=1)
     assert plan(row.spec, judge(row, look, later), look, later, is_mine=True) == START
-
-
-# Time
 
 
 def test_an_operation_fails_when_its_time_is_up() -> None:
@@ -322,104 +308,6 @@ def test_a_purge_holds_while_the_object_store_is_away() -> None:
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Hold(("storage.archive_ready",))
 
 
-# Contract 11: when a home is lost
-
-
-LOST = [
-    # dirty, archive_key, volume, archive, reason
-    (True, None, None, None, ErrorReason.DATA_LOST),
-    (True, KEY, None, COMMITTED, ErrorReason.DATA_LOST),
-    (True, None, HALF_VOLUME, None, ErrorReason.DATA_LOST),
-    (False, KEY, None, None, ErrorReason.DATA_LOST),
-    (False, KEY, None, COMMITTED, None),
-    (False, None, None, None, None),
-    (True, None, OUR_VOLUME, None, None),
-    (True, KEY, OUR_VOLUME, None, None),
-]
-
-
-@pytest.mark.parametrize(("dirty", "key", "volume", "archive", "reason"), LOST)
-def test_no_silent_loss(
-    dirty: bool, key: str | None, volume: object, archive: object, reason: ErrorReason | None
-) -> None:
-    row = workspace(Phase.STANDBY, home_ctx=home("v1", dirty=dirty), archive_key=key)
-    look = Seen(None, volume, archive)  # type: ignore[arg-type]  # a table of looks
-    found = judge(row, look, NOW).status.error_info
-    assert (found.reason if found else None) == reason
-
-
-def test_a_container_that_is_seen_makes_the_home_dirty() -> None:
-    row = workspace(Phase.RUNNING, home_ctx=home("v1"))
-    assert judge(row, seen(HEALTHY_INSTANCE, OUR_VOLUME), NOW).status.home_ctx.dirty
-    assert judge(row, seen(HEALTHY_INSTANCE, UNREACHABLE), NOW).status.home_ctx.dirty
-
-
-def test_recovery_alone_does_not_accept_a_loss() -> None:
-    lost = error(ErrorReason.DATA_LOST, at=ago(50))
-    row = workspace(
-        Phase.ERROR, spec={"recover_at": ago(1)}, error_info=lost, home_ctx=home("v1", dirty=True)
-    )
-    status = judge(row, seen(), NOW).status
-    assert status.phase is Phase.ERROR
-    assert status.error_info is not None
-    assert (status.error_info.reason, status.error_info.occurred_at) == (ErrorReason.DATA_LOST, NOW)
-
-
-ACCEPTED = [
-    # error, archive_key, archive, dirty and key afterwards, phase
-    (ErrorReason.DATA_LOST, None, None, None, Phase.PENDING),
-    (ErrorReason.DATA_LOST, KEY, COMMITTED, KEY, Phase.ARCHIVED),
-    (ErrorReason.DATA_LOST, KEY, None, None, Phase.PENDING),
-    (ErrorReason.ARCHIVE_CORRUPTED, KEY, COMMITTED, None, Phase.PENDING),
-]
-
-
-@pytest.mark.parametrize(("reason", "key", "archive", "key_after", "phase"), ACCEPTED)
-def test_accepting_a_loss_goes_on_with_what_is_left(
-    reason: ErrorReason, key: str | None, archive: object, key_after: str | None, phase: Phase
-) -> None:
-    row = workspace(
-        Phase.ERROR,
-        spec={"recover_at": ago(1), "recover_accepts_loss": True},
-        error_info=error(reason, at=ago(50)),
-        archive_key=key,
-        home_ctx=home("v1", dirty=True),
-        error_count=3,
-        restarts=(ago(60),),
-    )
-    status = judge(row, Seen(None, None, archive), NOW).status  # type: ignore[arg-type]  # a table of looks
-    assert (status.phase, status.archive_key, status.home_ctx.dirty) == (phase, key_after, False)
-    assert (status.error_info, status.error_count, status.restarts) == (None, 0, ())
-
-
-def test_accepting_a_loss_does_not_forget_that_a_volume_which_is_there_is_unsaved() -> None:
-    row = workspace(
-        Phase.ERROR,
-        spec={"recover_at": ago(1), "recover_accepts_loss": True},
-        error_info=error(ErrorReason.TIMEOUT, at=ago(50)),
-        home_ctx=home("v1", dirty=True),
-    )
-    status = judge(row, seen(None, OUR_VOLUME), NOW).status
-    assert (status.phase, status.home_ctx.dirty) == (Phase.STANDBY, True)
-
-
-def test_recovery_from_a_container_without_volume_begins_with_stopping() -> None:
-    row = workspace(
-        Phase.ERROR,
-        spec={"recover_at": ago(1), "recover_accepts_loss": True},
-        error_info=error(ErrorReason.CONTAINER_WITHOUT_VOLUME, at=ago(50)),
-        home_ctx=home("v1", dirty=True),
-    )
-    look = seen(HEALTHY_INSTANCE, None)
-    verdict = judge(row, look, NOW)
-    planned = plan(row.spec, verdict, look, NOW, is_mine=True)
-    assert planned == Begin(Operation.STOPPING, Why.STRAY_CONTAINER)
-    stopping = replace(row, status=settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID))
-    assert plan(row.spec, judge(stopping, look, NOW), look, NOW, is_mine=True) == Act(
-        Operation.STOPPING, Step.DELETE_INSTANCE
-    )
-
-
 def test_nothing_is_started_on_a_condemned_volume() -> None:
     row = workspace(Phase.STANDBY, archive_key=KEY, home_ctx=home("v1"))
     look = seen(None, OUR_VOLUME, COMMITTED)
@@ -446,49 +334,6 @@ def test_a_deletion_clears_an_older_error_and_what_is_there_steps_down() -> None
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Begin(
         Operation.ARCHIVING, Why.DELETION_STEPS_DOWN
     )
-
-
-# Contract 15: crash loops
-
-
-def crashed(restarts: tuple[int, ...], **changes: Any) -> Status:
-    row = workspace(
-        Phase.RUNNING,
-        home_ctx=home("v1", dirty=True),
-        conditions=conditions(READY, ABSENT, READY),
-        restarts=tuple(ago(seconds) for seconds in restarts),
-        **changes,
-    )
-    return judge(row, seen(None, OUR_VOLUME), NOW).status
-
-
-def test_a_lost_instance_is_counted_and_started_again() -> None:
-    status = crashed((700, 30))
-    assert (status.phase, status.restarts) == (Phase.STANDBY, (ago(30), NOW))
-
-
-def test_the_sixth_loss_in_ten_minutes_is_a_crash_loop() -> None:
-    assert crashed((50, 40, 30, 20)).phase is Phase.STANDBY
-    status = crashed((50, 40, 30, 20, 10))
-    assert status.phase is Phase.ERROR
-    assert status.error_info is not None
-    assert status.error_info.reason is ErrorReason.CRASH_LOOP
-    assert "5 restarts in 10 minutes" in status.error_info.message
-
-
-def test_losses_that_somebody_wished_for_are_no_crashes() -> None:
-    assert crashed((), wish=DesiredState.STANDBY).restarts == ()
-    assert crashed((), operation=Operation.STOPPING).restarts == ()
-
-
-def test_losses_found_at_start_up_are_no_crashes() -> None:
-    row = workspace(
-        Phase.RUNNING, home_ctx=home("v1", dirty=True), conditions=conditions(READY, ABSENT, READY)
-    )
-    assert judge(row, seen(None, OUR_VOLUME), NOW, starting_up=True).status.restarts == ()
-
-
-# Contract 14: what has converged is not written again
 
 
 def test_a_look_that_changes_nothing_is_not_written() -> None:

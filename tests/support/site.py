@@ -26,7 +26,7 @@ from codehub.app.web import listening, serving
 from codehub.core.access import Role, Scope, User
 from codehub.core.limits import Limits
 from codehub.core.operations import Operation
-from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.dashboard.app import add_dashboard
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
@@ -38,6 +38,7 @@ from codehub.service.workspaces import WorkspaceService
 from codehub.web.parts import Defaults, Parts
 
 PASSWORD = "correct horse"
+RESTS = {"desired_state": "PENDING"}
 PATIENCE_S = 20.0
 API = "/api/v1"
 _NUMBERS = itertools.count()
@@ -196,3 +197,10 @@ def _people_hints(world: World) -> Hints:
 
 def known(workspace_id: str) -> UUID:
     return UUID(workspace_id)
+
+
+async def placed(site: Site, row: Workspace, **spec: Any) -> Workspace:
+    """Store a workspace of ann's in this state."""
+    owner = await site.user("ann")
+    fields = {"owner_user_id": owner.id, "desired_state": row.spec.desired_state, **spec}
+    return await site.world.place(site.world.spec(**fields), row.status)

@@ -21,12 +21,17 @@ from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
+from codehub.core.history import Event, EventKind
+from codehub.core.operations import Operation
 from codehub.core.workspace import Spec, Status, Workspace
 from codehub.ports.access import AccessStore
 from codehub.ports.hints import Hints
 from codehub.ports.store import ApiStore, Change, ControllerStore
 
 PASSWORD_HASH = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA"
+BEGUN = Event(
+    EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "One step up, to where it should be."
+)
 # Who refers comes before who is referred to.
 _TABLES = (
     *("workspace_progress", "idempotency_keys", "workspace_events", "workspaces"),
@@ -116,3 +121,11 @@ class PostgresWorld(World):
         # Not TRUNCATE: for a handful of rows, new files for every index cost ten times as much.
         await self.admin.execute("".join(f"DELETE FROM {table};" for table in _TABLES))
         await self.add_user()
+
+
+def claim(workspace: Workspace, now: datetime, op_id: UUID | None = None) -> Change:
+    """The write that begins PROVISIONING."""
+    begun = replace(
+        workspace.status, operation=Operation.PROVISIONING, op_id=op_id or uuid4(), op_started_at=now
+    )
+    return Change(workspace.id, begun, (BEGUN,))

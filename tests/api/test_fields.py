@@ -1,0 +1,115 @@
+"""A workspace's fields over HTTP: what is wrong is named, and why."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.support.site import API, RESTS, Site, create, open_site
+from tests.support.stores import memory_world
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "name"),
+    ({"name": ""}, "name"),
+    ({"name": " "}, "name"),
+    ({"name": "x" * 256}, "name"),
+    ({"name": 5}, "name"),
+    ({"name": None}, "name"),
+    ({"name": "a\0b"}, "name"),
+    ({"name": "a\nb"}, "name"),
+    ({"name": "\ud800"}, "name"),
+    ({"name": "x", "memo": "a\0b"}, "memo"),
+    ({"name": "x", "memo": "\udfff"}, "memo"),
+    ({"name": "x", "description": "x" * 10_001}, "description"),
+    ({"name": "x", "image_ref": "has space"}, "image_ref"),
+    ({"name": "x", "image_ref": "-v"}, "image_ref"),
+    ({"name": "x", "ide": "emacs"}, "ide"),
+    ({"name": "x", "resources": {"memory_mb": 0}}, "resources.memory_mb"),
+    ({"name": "x", "resources": {"cpus": "2"}}, "resources.cpus"),
+    ({"name": "x", "resources": {"gpus": 1}}, "resources.gpus"),
+    ({"name": "x", "resources": []}, "resources"),
+    ({"name": "x", "instance_backend": "vm"}, "instance_backend"),
+    ({"name": "x", "instance_backend": "k8s"}, "instance_backend"),
+    ({"name": "x", "storage_backend": "docker-volume"}, "storage_backend"),
+    ({"name": "x", "standby_ttl_seconds": 9}, "standby_ttl_seconds"),
+    ({"name": "x", "standby_ttl_seconds": 10.5}, "standby_ttl_seconds"),
+    ({"name": "x", "standby_ttl_seconds": True}, "standby_ttl_seconds"),
+    ({"name": "x", "archive_ttl_seconds": -1}, "archive_ttl_seconds"),
+    ({"name": "x", "archive_ttl_seconds": 2**31}, "archive_ttl_seconds"),
+    ({"name": "x", "desired_state": "ERROR"}, "desired_state"),
+    ({"name": "x", "desired_state": "DELETED"}, "desired_state"),
+    ({"name": "x", "phase": "RUNNING"}, "phase"),
+    ({"name": "x", "owner_user_id": "00000000-0000-0000-0000-000000000000"}, "owner_user_id"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"), WRONG, ids=lambda value: str(value)[:40].encode("ascii", "replace")
+)
+async def test_a_wrong_field_is_named_with_what_is_wrong(
+    site: Site, body: dict[str, Any], field: str
+) -> None:
+    ann = await site.browser("ann")
+    # Not json=body: the client would refuse half a character itself.
+    content, kind = json.dumps(body), {"Content-Type": "application/json"}
+    answer = await ann.post(f"{API}/workspaces", content=content, headers=kind)
+    assert answer.status_code == 422
+    told = answer.json()["error"]
+    assert told["code"] == "INVALID_REQUEST"
+    assert told["details"][0]["field"] == field
+    # Sentences of ours: the checker's own begin in capitals, and name its types.
+    assert all(detail["problem"].startswith(("it ", "there ", "with ", "k8s ")) for detail in told["details"])
+    assert (await ann.get(f"{API}/workspaces")).json()["items"] == []
+
+
+async def test_what_is_wrong_is_said_in_codehub_s_words(site: Site) -> None:
+    ann = await site.browser("ann")
+
+    async def problem(**request: Any) -> str:
+        answer = await ann.request(**{"method": "POST", "url": f"{API}/workspaces", **request})
+        return str(answer.json()["error"]["details"][0]["problem"])
+
+    assert await problem(json={}) == "it is missing"
+    assert await problem(json=[]) == "it must be an object"
+    assert await problem(json={"name": "x", "phase": "RUNNING"}) == "there is no such field"
+    assert await problem(json={"name": 7}) == "it must be text"
+    assert await problem(json={"name": "x", "standby_ttl_seconds": 9}) == "it must be at least 10"
+    assert (
+        await problem(json={"name": "x", "ide": "vi"}) == "it must be 'code-server', 'jupyterlab' or 'http'"
+    )
+    assert await problem(content="{", headers={"Content-Type": "application/json"}) == (
+        "it is no JSON from character 1 on"
+    )
+    assert await problem(method="GET", params={"limit": "many"}) == "it must be a whole number"
+    assert await problem(method="GET", params={"deleted": "perhaps"}) == "it must be true or false"
+
+
+async def test_an_ide_that_nothing_serves_here_is_refused_and_what_is_there_is_said() -> None:
+    async with open_site(memory_world(), ides=("jupyterlab",)) as site:
+        ann = await site.browser("ann")
+        refused = await ann.post(f"{API}/workspaces", json={"name": "x", "ide": "http", **RESTS})
+        assert (refused.status_code, refused.json()["error"]["details"]) == (
+            422,
+            [{"field": "ide", "problem": "http is not there; there is jupyterlab"}],
+        )
+        made = await create(ann, ide="jupyterlab", **RESTS)
+        path = f"{API}/workspaces/{made['id']}"
+        assert (await ann.patch(path, json={"ide": "code-server"})).status_code == 422
+        assert (await ann.patch(path, json={"ide": "jupyterlab"})).status_code == 200
+        form = {"name": "y", "ide": "http"}
+        own = {"Origin": site.parts.base_url}
+        assert (await ann.post("/new", data=form, headers=own)).status_code == 422
+        shown = await ann.post(
+            f"/workspaces/{made['id']}/settings", data={**form, "revision": "1"}, headers=own
+        )
+        assert shown.status_code == 422
+        await site.clients.aclose()
+
+
+async def test_a_patch_can_not_null_what_must_be(site: Site) -> None:
+    ann = await site.browser("ann")
+    path = f"{API}/workspaces/{(await create(ann, **RESTS))['id']}"
+    for field in ("name", "image_ref", "ide", "desired_state", "resources"):
+        answer = await ann.patch(path, json={field: None})
+        assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, field)
+    for field in ("instance_backend", "phase", "revision"):
+        assert (await ann.patch(path, json={field: "x"})).status_code == 422
