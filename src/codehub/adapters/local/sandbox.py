@@ -15,7 +15,7 @@ RUNTIME = "/run/codehub"
 BEGUN = "begun"
 LOCK_FD = 3
 INFO_FD = 4
-_PROBE_S = 10.0
+_PROBE_S = 60.0  # a machine that stands still for a while is no reason to go without a sandbox
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 # Single files and directories of /etc that programs fail or misbehave without. Not passwd and group: those are made up.

@@ -99,7 +99,7 @@ class Server:
             process.send(signal.SIGKILL)
         if hurried is not None:
             raise hurried
-        if self.alive() or not await all_ended(left, clock=clock, within_s=1.0):
+        if self.alive() or not await all_ended(left, clock=clock, within_s=10.0):
             raise EmbeddedPostgresError(
                 f"postgres (pid {self.pid}) does not end, not even by kill -9: the disk may hang"
             )
