@@ -4,6 +4,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 from tests.browser.conftest import Pages
+from tests.support.chromium import until
 from tests.support.program import running
 
 PASSWORD = "correct horse battery"
@@ -106,5 +107,9 @@ async def test_from_the_first_sign_in_to_undo(tmp_path: Path, pages: Pages) -> N
         await woken_by_a_visit(page, entry)
         await archived_and_restored_by_a_visit(page, entry)
         await deleted_and_taken_back(page)
-        await page.goto(f"{server.address}/admin/health")
-        await expect(page.get_by_text("Everything answers")).to_be_visible()
+
+        async def everything_answers() -> bool:
+            await page.goto(f"{server.address}/admin/health")
+            return await page.get_by_text("Everything answers").is_visible()
+
+        await until(everything_answers)
