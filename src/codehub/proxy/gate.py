@@ -302,10 +302,14 @@ class WorkspaceGate:
         return redirect(303, f"/w/{then}/")
 
     async def _has_left(self, place: Place) -> None:
-        """Wait until a workspace that was told to stop has made room, but not for ever."""
+        """Wait until a workspace that is to stop has made room, but not for ever."""
         until = self._clock.monotonic() + _LEAVING_S_MAX
-        while counts_as_running(place.workspace) and (left := until - self._clock.monotonic()) > 0:
+        while _is_leaving(place.workspace) and (left := until - self._clock.monotonic()) > 0:
             await self._changed(place, left)
+
+
+def _is_leaving(row: Workspace) -> bool:
+    return counts_as_running(row) and row.spec.desired_state is not DesiredState.RUNNING
 
 
 def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Visit) -> Answer:
