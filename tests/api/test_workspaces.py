@@ -54,6 +54,9 @@ FIELDS = [
 ]
 
 
+# Making
+
+
 async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: Site) -> None:
     ann = await site.browser("ann")
     answer = await ann.post(f"{API}/workspaces", json={"name": "demo"})
@@ -118,6 +121,9 @@ async def test_the_same_key_and_body_give_the_same_workspace(site: Site) -> None
     assert len((await ann.get(f"{API}/workspaces")).json()["items"]) == 1
 
 
+# Listing
+
+
 async def test_a_list_is_paged_without_gaps(site: Site) -> None:
     ann = await site.browser("ann")
     made = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(7)]
@@ -148,6 +154,9 @@ async def test_a_list_can_be_searched_and_filtered(site: Site) -> None:
         assert len(items) == count, query
     for wrong in ({"limit": 0}, {"limit": 201}, {"limit": "x"}, {"phase": "X"}, {"cursor": "x"}, {"q": "\0"}):
         assert (await ann.get(f"{API}/workspaces", params=wrong)).status_code == 422, wrong
+
+
+# Changing
 
 
 async def test_a_change_moves_the_revision_and_a_stale_one_is_refused(site: Site) -> None:
@@ -206,6 +215,9 @@ async def test_staying_awake_is_bounded_and_never_shortened(site: Site) -> None:
     assert (await ann.post(path)).json()["awake_until"] == longest
     for seconds in (0, 43_201, "60", 1.5, None):
         assert (await ann.post(path, json={"seconds": seconds})).status_code == 422
+
+
+# What is shown
 
 
 async def test_progress_and_errors_are_shown_and_every_row_fits_the_document(site: Site) -> None:
@@ -302,6 +314,9 @@ async def test_logs_are_plain_text(living_site: Site) -> None:
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     followed = await ann.get(f"{API}/workspaces/{made['id']}/logs", params={"follow": True})
     assert followed.text == "started\n"
+
+
+# A GET changes nothing (security 6)
 
 
 async def test_a_get_changes_nothing(site: Site) -> None:

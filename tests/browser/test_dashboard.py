@@ -6,13 +6,25 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from playwright.async_api import Browser, Dialog, Route, expect
+from playwright.async_api import Browser, Dialog, Page, Route, expect
 from tests.browser.conftest import Pages, row
 from tests.support.chromium import serious, sign_in, until, watched_page
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
 from codehub.core.progress import Progress
+
+
+def answer_dialog(page: Page, *, yes: bool) -> list[str]:
+    """Answer the next question, and return what will have been asked."""
+    asked: list[str] = []
+
+    async def answer(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        await (dialog.accept() if yes else dialog.dismiss())
+
+    page.once("dialog", answer)
+    return asked
 
 
 async def test_a_workspace_is_made_and_watched_as_it_comes_up(
@@ -102,20 +114,11 @@ async def test_purge_asks_first(site: Site, pages: Pages) -> None:
     await page.goto(f"{site.address}/trash")
     heads = page.get_by_role("columnheader")
     assert (await heads.all_inner_texts())[:3] == ["Name", "Deleted", "Gone for good"]
-    asked: list[str] = []
-
-    async def refuse(dialog: Dialog) -> None:
-        asked.append(dialog.message)
-        await dialog.dismiss()
-
-    async def agree(dialog: Dialog) -> None:
-        await dialog.accept()
-
-    page.once("dialog", refuse)
+    asked = answer_dialog(page, yes=False)
     await page.get_by_role("button", name="Delete for good").click()
     assert "Nothing is kept" in asked[0]
     await expect(page.locator(".row")).to_have_count(1)
-    page.once("dialog", agree)
+    answer_dialog(page, yes=True)
     await page.get_by_role("button", name="Delete for good").click()
     await expect(page.locator(".row")).to_have_count(0)
 
@@ -136,22 +139,13 @@ async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undo
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/admin/users")
     bob = page.get_by_role("row").filter(has_text="bob")
-    asked: list[str] = []
-
-    async def refuse(dialog: Dialog) -> None:
-        asked.append(dialog.message)
-        await dialog.dismiss()
-
-    async def agree(dialog: Dialog) -> None:
-        await dialog.accept()
-
-    page.once("dialog", refuse)
+    asked = answer_dialog(page, yes=False)
     await bob.get_by_role("button", name=button).click()
     assert "bob" in asked[0]
     assert said in asked[0]
     assert f"An admin can undo this with “{fact}”." in asked[0]
     await expect(bob.get_by_role("button", name=button)).to_be_enabled()
-    page.once("dialog", agree)
+    answer_dialog(page, yes=True)
     await bob.get_by_role("button", name=button).click()
     await bob.get_by_role("button", name=fact).click()
     await expect(bob.get_by_role("button", name=button)).to_be_visible()

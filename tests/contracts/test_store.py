@@ -37,6 +37,9 @@ async def events_of(api: ApiStore, workspace_id: UUID) -> list[Event]:
     return [recorded.event for recorded in await api.history(workspace_id)]
 
 
+# Creating and reading
+
+
 async def test_a_new_workspace_has_what_was_asked_for_and_nothing_was_seen_of_it(world: World) -> None:
     spec, workspace_id = world.spec(), uuid4()
     before = await world.now()
@@ -79,6 +82,9 @@ async def test_usernames_differ_by_more_than_case(world: World) -> None:
         )
 
 
+# Names
+
+
 async def test_a_name_is_taken_by_an_undeleted_workspace_of_the_same_owner(world: World) -> None:
     taken = await world.create(name="demo")
     with pytest.raises(NameTaken):
@@ -114,6 +120,9 @@ async def test_a_deleted_workspace_frees_its_name_and_may_not_take_it_back(world
     )
     ruled = await world.api.amend(first.id, lambda each, now: Judgement(rule_undeletion(each, now)))
     assert ruled.workspace.spec.deleted_at is None
+
+
+# Compare-and-swap
 
 
 async def test_a_pass_is_stored_and_adds_one_to_each_version(world: World) -> None:
@@ -216,6 +225,8 @@ async def test_a_wish_does_not_cost_the_controller_its_swap_nor_the_other_way_ro
     assert (after.spec.memo, after.spec.revision, after.status.version) == ("new", 2, 1)
 
 
+# One transaction
+
 CONTRADICTIONS: dict[str, dict[str, Any]] = {
     "an operation without an id": {"operation": Operation.STARTING, "op_id": None},
     "an operation without a clock": {"operation": Operation.STARTING, "op_id": uuid4()},
@@ -309,6 +320,9 @@ async def test_history_that_can_not_be_written_takes_the_change_with_it(world: W
     assert (await world.controller.load_due()).workspaces == [created]
 
 
+# Amending
+
+
 async def test_an_accepted_ruling_is_stored_with_its_history(world: World) -> None:
     created = await world.create()
     ruled_at: list[datetime] = []
@@ -362,6 +376,9 @@ async def test_requests_at_once_are_ruled_on_one_after_another(world: World) -> 
 
     await asyncio.gather(*(world.api.amend(created.id, count) for _ in range(20)))
     assert (await world.api.get(created.id)).spec.revision == 21
+
+
+# History
 
 
 async def test_history_is_read_newest_first_and_page_by_page(world: World) -> None:

@@ -31,6 +31,8 @@ from codehub.core.seen import Seen
 from codehub.core.settle import settle
 from codehub.core.workspace import Status
 
+# Contract 11: when a home is lost
+
 LOST = [
     # dirty, archive_key, volume, archive, reason
     (True, None, None, None, ErrorReason.DATA_LOST),
@@ -124,6 +126,9 @@ def test_recovery_from_a_container_without_volume_begins_with_stopping() -> None
     assert plan(row.spec, judge(stopping, look, NOW), look, NOW, is_mine=True) == Act(
         Operation.STOPPING, Step.DELETE_INSTANCE
     )
+
+
+# Contract 15: crash loops
 
 
 def crashed(restarts: tuple[int, ...], **changes: Any) -> Status:

@@ -54,6 +54,9 @@ def after(
     return conclude(status, act, OP_ID, outcome, NOW, jitter=jitter)
 
 
+# Beginning
+
+
 def test_beginning_records_the_operation_under_a_new_id_and_does_no_more() -> None:
     row = workspace(Phase.PENDING)
     assert begin(row, Operation.PROVISIONING) == replace(
@@ -95,6 +98,9 @@ def test_what_only_waits_writes_nothing() -> None:
     )
 
 
+# Completing and abandoning
+
+
 def test_completion_forgets_failures_and_keeps_the_id() -> None:
     row = replace(
         STARTING,
@@ -131,6 +137,9 @@ def test_an_abandoned_operation_still_counts_its_failures() -> None:
     row = workspace(Phase.STANDBY, operation=Operation.ARCHIVING, error_count=2)
     status = settle(row.spec, row.status, Abandon(Operation.ARCHIVING), NOW, op_id=NEW_OP_ID)
     assert (status.operation, status.op_id, status.error_count) == (Operation.NONE, OP_ID, 2)
+
+
+# Outcomes of actuators
 
 
 def test_success_of_an_actuator_completes_nothing() -> None:
@@ -218,6 +227,9 @@ def test_nothing_is_done_before_the_back_off_is_over() -> None:
     assert planned == Wait(NOW + timedelta(seconds=1), Why.BACKING_OFF)
     later = NOW + timedelta(seconds=1)
     assert plan(row.spec, judge(row, look, later), look, later, is_mine=True) == START
+
+
+# Time
 
 
 def test_an_operation_fails_when_its_time_is_up() -> None:
@@ -308,6 +320,9 @@ def test_a_purge_holds_while_the_object_store_is_away() -> None:
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Hold(("storage.archive_ready",))
 
 
+# Condemned volumes, and errors that were answered
+
+
 def test_nothing_is_started_on_a_condemned_volume() -> None:
     row = workspace(Phase.STANDBY, archive_key=KEY, home_ctx=home("v1"))
     look = seen(None, OUR_VOLUME, COMMITTED)
@@ -334,6 +349,9 @@ def test_a_deletion_clears_an_older_error_and_what_is_there_steps_down() -> None
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Begin(
         Operation.ARCHIVING, Why.DELETION_STEPS_DOWN
     )
+
+
+# Contract 14: what has converged is not written again
 
 
 def test_a_look_that_changes_nothing_is_not_written() -> None:

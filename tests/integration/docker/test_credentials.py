@@ -132,7 +132,13 @@ def test_a_helper_that_fails_is_told_of_without_what_it_said_as_a_secret(
     assert "hush" not in str(lines)
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{", '{"auths": null}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", "[]", "7", "{", '{"auths": null}', '{"auths": ["docker.io"]}'),
+        *('{"auths": {"docker.io": "text"}}', '{"credHelpers": 7}'),
+    ],
+)
 def test_a_config_that_is_none_shows_nothing(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "config.json"
     if text is not None:

@@ -34,7 +34,7 @@ def auth_header(image: str, path: Path) -> dict[str, str]:
     names = _HUB if registry == "docker.io" else (registry, f"https://{registry}", f"http://{registry}")
     helper = _entry(config.get("credHelpers"), names) or config.get("credsStore")
     told = _asked(str(helper), names[0]) if helper else None
-    if told is None and (entry := _entry(config.get("auths"), names)):
+    if told is None and isinstance(entry := _entry(config.get("auths"), names), dict):
         told = _read(entry, names[0])
     if told is None:
         return {}
@@ -51,9 +51,11 @@ def _config(path: Path) -> Mapping[str, Any]:
         return {}
 
 
-def _entry(section: Mapping[str, Any] | None, names: Iterable[str]) -> Any:
+def _entry(section: object, names: Iterable[str]) -> Any:
     """Return what a section says of a registry, whichever of its names it is under."""
-    found = (section.get(name) or section.get(f"{name}/") for name in names) if section else ()
+    if not isinstance(section, dict):
+        return None
+    found = (section.get(name) or section.get(f"{name}/") for name in names)
     return next((entry for entry in found if entry), None)
 
 
