@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from benchmarks.proxy_peers import SESSION, WORKSPACE
 
@@ -23,9 +22,12 @@ ASK = (
     f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nCookie: codehub_session={SESSION}\r\n\r\n"
 ).encode()
 END = b"\r\n\r\n"
+HEAD_BYTES_MAX = 65_536
 READ_BYTES = 448
 """More than a frame and less than what Python asks the system for anew each time."""
 POLL_S = 0.05
+ONCE = select.EPOLLIN | select.EPOLLET
+"""Told once for what has come: a frame is read whole, and asking again whether there is more costs."""
 
 
 class Ends:
@@ -34,6 +36,7 @@ class Ends:
         self._polled = select.epoll()
         self._polled.register(self._listener, select.EPOLLIN)
         self._upgrading: dict[int, bytes] = {}
+        self._echoing: set[int] = set()
         self._left: dict[int, int] = {}
         self.messages = 0
 
@@ -41,42 +44,44 @@ class Ends:
         """Send one frame at a time on each of these, and the next when it has come back."""
         for made in opened:
             self._left[made.fileno()] = len(MESSAGE)
-            self._polled.register(made, select.EPOLLIN)
+            self._polled.register(made, ONCE)
             made.sendall(MESSAGE)
 
     def serve(self, is_over: Callable[[], bool]) -> None:
-        left = self._left
+        left, echoing, read, write, size = self._left, self._echoing, os.read, os.write, len(MESSAGE)
         while not is_over():
             for number, _ in self._polled.poll(POLL_S):
-                if number not in left:
-                    self._echo(number)
-                    continue
-                missing = left[number] - len(os.read(number, READ_BYTES))
-                left[number] = missing or len(MESSAGE)
-                if not missing:
-                    self.messages += 1
-                    os.write(number, MESSAGE)
+                if number in echoing:
+                    try:
+                        data = read(number, READ_BYTES)
+                    except ConnectionError:
+                        data = b""
+                    if data:
+                        write(number, data)
+                    else:
+                        echoing.remove(number)
+                        os.close(number)
+                elif number in left:
+                    missing = left[number] - len(read(number, READ_BYTES))
+                    left[number] = missing or size
+                    if not missing:
+                        self.messages += 1
+                        write(number, MESSAGE)
+                else:
+                    self._greet(number)
 
-    def _echo(self, number: int) -> None:
+    def _greet(self, number: int) -> None:
+        """Accept a connection, or answer its handshake once all of it has come."""
         if number == self._listener.fileno():
             accepted = self._listener.accept()[0].detach()
             self._upgrading[accepted] = b""
-            self._polled.register(accepted, select.EPOLLIN)
+            self._polled.register(accepted, ONCE)
             return
-        with suppress(ConnectionError):
-            if data := os.read(number, READ_BYTES):
-                os.write(number, data if number not in self._upgrading else self._upgraded(number, data))
-                return
-        self._upgrading.pop(number, None)
-        os.close(number)
-
-    def _upgraded(self, number: int, data: bytes) -> bytes:
-        """Return what to answer to a handshake, as far as it has come."""
-        self._upgrading[number] += data
-        if not self._upgrading[number].endswith(END):
-            return b""
-        del self._upgrading[number]
-        return UPGRADED
+        self._upgrading[number] += os.read(number, HEAD_BYTES_MAX)
+        if self._upgrading[number].endswith(END):
+            del self._upgrading[number]
+            self._echoing.add(number)
+            os.write(number, UPGRADED)
 
 
 def connect(port: int, count: int, opened: list[socket.socket]) -> None:

@@ -31,7 +31,8 @@ async def said(running: Job) -> bytes:
 async def test_a_helpers_output_does_not_pass_through_the_engine(storage: OnDocker) -> None:
     home = await a_home(storage)
     async with job(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipes=storage.pipes) as running:
-        assert (await said(running)).startswith(TARGET.encode())  # its name may be gone by then: "… (deleted)"
+        # Its name may be gone by then: "… (deleted)".
+        assert (await said(running)).startswith(TARGET.encode())
         assert await running.exit_code() == 0
     assert list(storage.pipes.iterdir()) == []
 
