@@ -21,7 +21,7 @@ from codehub.core.workspace import Workspace
 from codehub.ports.store import Recorded
 from codehub.service.workspaces import By
 
-PASSES = 1_400
+PASSES = 1_650
 _STORM_S_MAX = 5_400.0
 _CALM_S = 900.0
 # Long enough for two rounds of garbage collection.
