@@ -7,7 +7,7 @@ RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
 .PHONY: help up code-server test test-core test-store test-sim test-local test-docker test-s3 test-minio test-circle test-chaos test-api test-up \
-	test-proxy test-browser test-cli test-package test-compose screens simulate mutants chaos fuzz check format bench docs lock engines clean
+	test-proxy test-browser test-cli test-package test-compose screens simulate mutants chaos fuzz check format bench docs lock built engines clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,10 +37,10 @@ CIRCLE := tests/integration/docker/test_up.py tests/integration/docker/test_circ
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
 	@scripts/suite test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
 
-test-local: $(DEV) engines ## this machine as a platform: sandboxed processes, homes, archives, the whole circle with a real IDE
+test-local: $(DEV) built ## this machine as a platform: sandboxed processes, homes, archives, the whole circle with a real IDE
 	@scripts/suite test-local 120 $(PYTEST) -n 2 --dist loadfile -m "not docker" $(LOCAL)
 
-test-docker: $(DEV) engines ## Docker: containers, volumes, isolation, images, on a dockerd of its own
+test-docker: $(DEV) built ## Docker: containers, volumes, isolation, images, on a dockerd of its own
 	@scripts/suite test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) $(CIRCLE:%=--ignore %)
 
 test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
@@ -49,13 +49,13 @@ test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throt
 test-minio: $(DEV) ## the same against MinIO, built as a Go module (not in `make test`: building it takes minutes, and a Go toolchain)
 	@scripts/suite test-minio 120 $(BIN)/python -m tests.support.minio $(PYTEST) tests/integration/s3
 
-test-circle: $(DEV) engines ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
+test-circle: $(DEV) built ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
 	@scripts/suite test-circle 200 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 --dist worksteal $(CIRCLE)
 
-test-chaos: $(DEV) engines ## five rounds of chaos
+test-chaos: $(DEV) built ## five rounds of chaos
 	@scripts/suite test-chaos 120 $(PYTEST) tests/chaos
 
-chaos: $(DEV) engines ## kill and restart everything while workspaces go up and down: 30 rounds
+chaos: $(DEV) built ## kill and restart everything while workspaces go up and down: 30 rounds
 	CODEHUB_TEST_CHAOS_ROUNDS=$${ROUNDS:-30} CODEHUB_TEST_CHAOS_STOPPED_S=60 $(PYTEST) -s tests/chaos
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, a crash at every boundary, 200 seeds of faults, every mutant
@@ -82,7 +82,7 @@ fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mod
 	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) -n 2 tests/api/test_document.py
 	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) tests/fuzz
 
-test-proxy: $(DEV) engines ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
+test-proxy: $(DEV) built ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
 	@scripts/suite test-proxy 150 $(PYTEST) -n 2 --dist worksteal tests/proxy $(EDGE)
 
 test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
@@ -101,10 +101,13 @@ test-compose: $(DEV) ## compose.yaml, run with images of the same names that are
 	@scripts/engines docker-compose:docker-compose
 	@scripts/suite test-compose 300 $(PYTEST) tests/packaging/test_compose.py
 
+built: $(DEV) engines ## make once, in the cache, what takes the suites minutes: code-server and the Docker images
+	@$(BIN)/python -m tests.support.built
+
 engines: ## install what the suites need beside Python (as root; else says what is missing)
 	@scripts/engines
 
-check: $(DEV) ## lint, types and architecture: exactly what CI runs
+check: $(DEV) ## lint, types and architecture: what CI runs first
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

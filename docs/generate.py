@@ -59,7 +59,7 @@ def lifecycle() -> str:
         )
     lines += [
         "",
-        "A purge begins DELETING from any phase; STOPPING also clears away a container that has no business there.",
+        "A purge begins DELETING from any phase, and only a purge does its last step; STOPPING also clears away a container that has no business there.",
         "",
         "## The next operation",
         "",

@@ -163,10 +163,13 @@ def code_server() -> Path:
     return Path(done.stdout.strip())
 
 
-NO_CODE_SERVER = pytest.mark.skipif(
-    any(shutil.which(name) is None for name in ("g++", "make", "pkg-config", "rg")),
-    reason="code-server can't be built here: g++, make, pkg-config and ripgrep are needed (scripts/engines)",
-)
+def _why_no_code_server() -> str | None:
+    missing = [name for name in ("g++", "make", "pkg-config", "rg") if shutil.which(name) is None]
+    return f"code-server can't be built here: {', '.join(missing)} (scripts/engines)" if missing else None
+
+
+WHY_NO_CODE_SERVER = _why_no_code_server()
+NO_CODE_SERVER = pytest.mark.skipif(WHY_NO_CODE_SERVER is not None, reason=str(WHY_NO_CODE_SERVER))
 
 
 # Lends the engine of this test process.
