@@ -200,9 +200,12 @@ class OnDocker(Storage):
         write_files(self.path(home), files)
 
     def files(self, home: Home) -> Files | None:
-        if self.engine.find(f"volumes/{seal_name(home.workspace_id)}") is None:
+        found = self.engine.find(f"volumes/{home_name(home.workspace_id)}")
+        if found is None:
             return None
-        return read_files(self.path(home))
+        volume_id = (found["Labels"] or {}).get(VOLUME, "")
+        is_sealed = self.engine.find(f"volumes/{seal_name(home.workspace_id, volume_id)}") is not None
+        return read_files(self.path(home)) if is_sealed else None
 
     def leave_half_a_volume(self, home: Home) -> None:
         labels = self.connection.labels(home.workspace_id, "home") | {VOLUME: str(uuid4())}

@@ -18,7 +18,7 @@ from tests.support.storages import OnDocker, OnThisMachine, docker_storage, gran
 from tests.support.tars import store
 from tests.support.trees import Node, Picture, picture, plant, trees
 
-from codehub.adapters.docker.job import Task, job, job_name, run_job
+from codehub.adapters.docker.job import Task, job, job_name
 from codehub.adapters.docker.volumes import home_name, seal_name
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Volume
@@ -171,7 +171,8 @@ async def test_a_newer_job_takes_the_place_of_the_older_one(storage: OnDocker) -
     await storage.provider.provision(home)
     waits = Task("cat", ())
     async with job(storage.connection, BASE, home.workspace_id, waits) as older:
-        await run_job(storage.connection, BASE, home.workspace_id, Task("true", ()))
+        async with job(storage.connection, BASE, home.workspace_id, Task("true", ())) as newer:
+            assert await newer.exit_code() == 0
         with pytest.raises(ActionFailed, match="newer job"):
             await older.exit_code()
 
@@ -214,11 +215,12 @@ async def test_a_seal_whose_home_is_gone_counts_for_nothing(storage: OnDocker) -
     assert await storage.provider.list_volumes() == {}
     storage.leave_half_a_volume(home)
     assert await storage.provider.list_volumes() == {home.workspace_id: Volume(None)}
-    assert await storage.provider.provision(home) != first
+    second = await storage.provider.provision(home)
+    assert second != first
     storage.engine.ask("DELETE", f"volumes/{home_name(home.workspace_id)}")
-    assert await storage.provider.list_leftovers() == [f"seal {home.workspace_id}"]
+    assert await storage.provider.list_leftovers() == [seal_name(home.workspace_id, second)]
     assert await storage.provider.remove_leftovers(datetime.now(UTC) + timedelta(hours=2)) == 1
-    assert storage.engine.find(f"volumes/{seal_name(home.workspace_id)}") is None
+    assert await storage.provider.list_leftovers() == []
 
 
 async def test_a_home_in_use_is_neither_deleted_nor_replaced(storage: OnDocker) -> None:

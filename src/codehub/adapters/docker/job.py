@@ -1,8 +1,8 @@
 """One helper container per workspace: a script and a home go in, the script's streams come out. A new one removes the old first."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -28,6 +28,9 @@ PLACE = "/home"
 _MEMORY = 1 << 30
 _PIDS = 64
 _TRIES_MAX = 4
+
+# Refuses, if the helper must not run after all.
+Check = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,14 @@ class Job:
                 self.streams.hang_up()  # so that the thread which waits for its output ends
             await settled(following)
 
+    async def said(self) -> bytes:
+        """Return all of its output, once it has ended. If the engine hangs up first, how it ended has still to be asked."""
+        said = b""
+        with suppress(OSError):
+            while part := await in_thread(self.streams.read):
+                said += part
+        return said
+
     async def write(self, part: memoryview) -> None:
         """Give it input. Raises OSError if it has ended."""
         try:
@@ -89,15 +100,24 @@ class Job:
 
 @asynccontextmanager
 async def job(
-    engine: Engine, image: str, workspace_id: UUID, task: Task, *, pipes: Path | None = None
+    engine: Engine,
+    image: str,
+    workspace_id: UUID,
+    task: Task,
+    *,
+    pipes: Path | None = None,
+    check: Check | None = None,
 ) -> AsyncIterator[Job]:
     """Run a helper on this workspace's home. When the block is left it is gone, killed if need be.
 
-    With `pipes`, a directory, its output comes by a pipe there if it can.
+    With `pipes`, a directory, its output comes by a pipe there if it can. `check` may refuse while nothing has run: the container that
+    was made keeps the volume that it will see from being replaced.
     """
     with _opened(pipes, workspace_id) as pipe:
         container_id = await _created(engine, image, workspace_id, task, pipe)
         try:
+            if check is not None:
+                await check()
             streams = await in_thread(Attached, engine.url, container_id)
             try:
                 try:
@@ -129,11 +149,10 @@ def _opened(directory: Path | None, workspace_id: UUID) -> Iterator[Pipe | None]
             pipe.close()
 
 
-async def run_job(engine: Engine, image: str, workspace_id: UUID, task: Task) -> None:
+async def run_job(engine: Engine, image: str, workspace_id: UUID, task: Task, *, check: Check) -> None:
     """Run a helper to its end. Refuses to call done what it says has failed."""
-    async with job(engine, image, workspace_id, task) as running:
-        while await in_thread(running.streams.read):
-            pass
+    async with job(engine, image, workspace_id, task, check=check) as running:
+        await running.said()
         if code := await running.exit_code():
             told = running.told.decode(errors="replace").strip()
             raise ActionFailed(f"the helper for the home ended with {code}: {told}")

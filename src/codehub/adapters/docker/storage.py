@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -13,12 +14,12 @@ import structlog
 from codehub.adapters.archived import ArchivedHomes, require
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.engine import ROLE, Engine
-from codehub.adapters.docker.job import HELPER, PLACE, Task, end_job, job, run_job
+from codehub.adapters.docker.job import HELPER, PLACE, Check, Task, end_job, job, run_job
 from codehub.adapters.docker.profiles import UID
 from codehub.adapters.docker.turns import Turns
-from codehub.adapters.docker.volumes import Volumes, home_name, trial_name
+from codehub.adapters.docker.volumes import Found, Volumes, home_name, trial_name
 from codehub.adapters.gnutar import CAPABILITIES, PACK, UNPACK, not_written, unreadable
-from codehub.adapters.threads import in_thread
+from codehub.core.errors import ErrorReason
 from codehub.core.seen import Volume
 from codehub.ports.archives import Archives, archive_key
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -37,7 +38,9 @@ _PACK = Task(
     ("DAC_OVERRIDE",),
     read_only=True,
 )
-_UNPACK = Task(f"{_OWN} && {shlex.join(UNPACK)} && sync -f {PLACE}", CAPABILITIES)
+_DONE = b"done"
+# tar takes an input that ends between two members for a whole one. That all of it came is told over the connection that it came by.
+_UNPACK = Task(f"{_OWN} && {shlex.join(UNPACK)} && sync -f {PLACE} && printf {_DONE.decode()}", CAPABILITIES)
 _TRY = replace(_UNPACK, volume_name=trial_name)
 _SIZE_BYTES_MAX = 32
 
@@ -76,8 +79,9 @@ class DockerStorage(ArchivedHomes):
             found = await self._volumes.look(home.workspace_id)
             if found.volume_id is not None:
                 return found.volume_id
-            volume_id = await self._make_anew(home)
-            await run_job(self._engine, self._image, home.workspace_id, _EMPTY)
+            volume_id = await self._make_anew(home, found)
+            check = partial(self._volumes.require_unsealed, home.workspace_id, volume_id)
+            await run_job(self._engine, self._image, home.workspace_id, _EMPTY, check=check)
             await self._volumes.seal(home.workspace_id, volume_id)
             return volume_id
 
@@ -92,8 +96,9 @@ class DockerStorage(ArchivedHomes):
                 await self._try(home, archive_key)
             async with aclosing(self._archives.read(archive_key, report)) as parts:
                 first = await anext(parts, memoryview(b""))  # what is not there at all takes nothing's place
-                volume_id = await self._make_anew(home)
-                await self._unpack(home, _UNPACK, first, parts)
+                volume_id = await self._make_anew(home, found)
+                check = partial(self._volumes.require_unsealed, home.workspace_id, volume_id)
+                await self._unpack(home, _UNPACK, first, parts, check=check)
             await self._volumes.seal(home.workspace_id, volume_id)
             return Restored(volume_id, archive_key)
 
@@ -119,17 +124,18 @@ class DockerStorage(ArchivedHomes):
             if found.exists and found.volume_id != volume_id:
                 raise ActionFailed(f"the volume that is there is not {volume_id}")
             await end_job(self._engine, home.workspace_id)
-            await self._volumes.remove(home.workspace_id)
+            await self._volumes.remove(home.workspace_id, found)
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         found = await self._volumes.list_all()
         return {key: each.volume for key, each in found.items() if each.volume is not None}
 
     async def list_leftovers(self) -> Sequence[str]:
-        """Return what work that died has left: helpers, seals of homes that are gone, unfinished uploads."""
+        """Return what work that died has left: helpers, seals of homes that are gone, trials, unfinished uploads."""
+        found = await self._volumes.list_all()
         return [
             *(f"helper {workspace_id}" for workspace_id, _ in await self._helpers()),
-            *(f"seal {workspace_id}" for workspace_id, _ in await self._seals()),
+            *(name for workspace_id, each in found.items() for name, _ in each.leftovers(workspace_id)),
             *await self._archives.list_leftovers(),
         ]
 
@@ -139,18 +145,19 @@ class DockerStorage(ArchivedHomes):
             if made_at < older_than:
                 await end_job(self._engine, workspace_id)
                 removed += 1
-        for workspace_id, made_at in await self._seals():
-            if made_at < older_than:
-                async with self._turns.of(workspace_id):
-                    if not (await self._volumes.look(workspace_id)).exists:
-                        await self._volumes.drop_seal(workspace_id)
+        for workspace_id in await self._volumes.list_all():
+            async with self._turns.of(workspace_id):
+                found = await self._volumes.look(workspace_id)
+                for name, made_at in found.leftovers(workspace_id):
+                    if made_at < older_than:
+                        await self._volumes.drop_leftover(name)
                         removed += 1
         return removed
 
-    async def _make_anew(self, home: Home) -> str:
-        """Make a new volume in place of whatever is there. Refuses if that is in use."""
+    async def _make_anew(self, home: Home, found: Found) -> str:
+        """Make a new volume in place of what was found there. Refuses if that is in use, or something else by now."""
         await end_job(self._engine, home.workspace_id)
-        await self._volumes.remove(home.workspace_id)
+        await self._volumes.remove(home.workspace_id, found)
         return await self._volumes.make(home.workspace_id)
 
     async def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
@@ -174,23 +181,35 @@ class DockerStorage(ArchivedHomes):
             await self._unpack(home, _TRY, first, parts)
 
     async def _unpack(
-        self, home: Home, task: Task, first: memoryview, parts: AsyncIterator[memoryview]
+        self,
+        home: Home,
+        task: Task,
+        first: memoryview,
+        parts: AsyncIterator[memoryview],
+        *,
+        check: Check | None = None,
     ) -> None:
         """Unpack the stream into a new volume. What the stream raises comes before what tar says."""
-        async with job(self._engine, self._image, home.workspace_id, task) as unpacking:
-            with suppress(OSError):
+        async with job(self._engine, self._image, home.workspace_id, task, check=check) as unpacking:
+            is_cut = False
+            try:
                 await unpacking.write(first)
                 async for part in parts:
                     await unpacking.write(part)
-            # tar may stop reading first, having failed; whether the archive is to blame, its other parts tell.
-            async for _ in parts:
-                pass
-            with suppress(OSError):
                 unpacking.streams.end_input()
-                while await in_thread(unpacking.streams.read):
+            except OSError:
+                is_cut = True
+                # tar may stop reading first, having failed; whether the archive is to blame, its other parts tell.
+                async for _ in parts:
                     pass
-            if code := await unpacking.exit_code():
-                raise not_written(code, unpacking.told)
+            said, code = await unpacking.said(), await unpacking.exit_code()
+            if said == _DONE and code == 0 and not is_cut:
+                return
+            failure = not_written(code, unpacking.told)
+            misses_input = is_cut and failure.reason is ErrorReason.ARCHIVE_CORRUPTED
+            if code == 0 or not unpacking.told or misses_input:
+                raise BackendUnreachable("Docker's stream broke off before all of the archive was unpacked")
+            raise failure
 
     async def _helpers(self) -> list[tuple[UUID, datetime]]:
         """Return helpers that have ended, or were never started: whoever made them is gone."""
@@ -199,14 +218,6 @@ class DockerStorage(ArchivedHomes):
             (UUID(each["Labels"]["codehub.workspace"]), datetime.fromtimestamp(each["Created"], UTC))
             for each in listed
             if each["State"] != "running"
-        ]
-
-    async def _seals(self) -> list[tuple[UUID, datetime]]:
-        found = await self._volumes.list_all()
-        return [
-            (workspace_id, each.sealed_at)
-            for workspace_id, each in found.items()
-            if each.sealed_at is not None and not each.exists
         ]
 
 

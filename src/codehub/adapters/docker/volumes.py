@@ -3,12 +3,13 @@
 codehub-{installation}   the mark: an engine without it is another one, or has lost its disk; an outage, not an empty list
 ws-{id}-home             the home; its label says which volume it is, from the moment it is made
 ws-{id}-trial            where an archive is tried that is to replace a whole home; counts for nobody
-ws-{id}-seal             an empty volume whose label names a home's volume_id: that one is complete. Made last, removed last
+ws-{id}-seal-{volume}    an empty volume whose label names a home's volume_id: that one is complete. Made last, removed last; each
+                         home has its own, so that nobody ever breaks another's
 """
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -27,23 +28,31 @@ _HOME, _SEAL, _TRIAL, _MARK = "home", "helper", "helper", "mark"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is of one workspace: the home's identity, and what the seal says."""
+    """What there is of one workspace: the home's identity, and when what else there is was made."""
 
     home: str | None = None
     """None with `exists`: a volume that Docker made of itself, and that was never ours."""
     exists: bool = False
-    sealed: str | None = None
-    sealed_at: datetime | None = None
+    seals: Mapping[str, datetime] = field(default_factory=dict)
+    trial_made_at: datetime | None = None
 
     @property
     def volume(self) -> Volume | None:
         if not self.exists:
             return None
-        return Volume(self.home if self.home is not None and self.home == self.sealed else None)
+        return Volume(self.home if self.home in self.seals else None)
 
     @property
     def volume_id(self) -> str | None:
         return None if self.volume is None else self.volume.volume_id
+
+    def leftovers(self, workspace_id: UUID) -> Iterator[tuple[str, datetime]]:
+        """Yield what counts for nobody: seals of homes that are gone, and a trial, by their names."""
+        for volume_id, made_at in self.seals.items():
+            if volume_id != self.home:
+                yield seal_name(workspace_id, volume_id), made_at
+        if self.trial_made_at is not None:
+            yield trial_name(workspace_id), self.trial_made_at
 
 
 class Volumes:
@@ -91,29 +100,36 @@ class Volumes:
             raise ActionFailed(f"a volume {home_name(workspace_id)} is there that was not made just now")
         return volume_id
 
+    async def require_unsealed(self, workspace_id: UUID, volume_id: str) -> None:
+        """Refuse unless this very volume is there and still to be filled: by its name alone it might be somebody's home by now."""
+        found = await self.look(workspace_id)
+        if found.home != volume_id or found.volume_id is not None:
+            raise ActionFailed(f"another volume took the place of {volume_id}")
+
     async def seal(self, workspace_id: UUID, volume_id: str) -> None:
         """Say that the volume is complete, once what it holds is on the disk. From here on it counts."""
-        await self._drop(seal_name(workspace_id), _SEAL)
         labels = self._engine.labels(workspace_id, _SEAL) | {VOLUME: volume_id}
-        await self._make(seal_name(workspace_id), labels)
+        await self._make(seal_name(workspace_id, volume_id), labels)
         await self.require(workspace_id, volume_id)
 
-    async def remove(self, workspace_id: UUID) -> None:
-        """Remove the home, then its seal: a whole volume never looks like half of one."""
-        await self._drop(home_name(workspace_id), _HOME)
+    async def remove(self, workspace_id: UUID, found: Found) -> None:
+        """Remove the home that was found, then its seal: a whole volume never looks like half of one."""
+        await self._drop(home_name(workspace_id), _HOME, volume_id=found.home)
         # Whoever sees that the home is gone may call the rest off; it is done all the same.
-        await ended(asyncio.ensure_future(self._drop_rest(workspace_id)))
+        await ended(asyncio.ensure_future(self._drop_rest(workspace_id, found)))
 
-    async def _drop_rest(self, workspace_id: UUID) -> None:
-        await self._drop(seal_name(workspace_id), _SEAL)
-        await self._drop(trial_name(workspace_id), _TRIAL)
+    async def _drop_rest(self, workspace_id: UUID, found: Found) -> None:
+        for volume_id in found.seals:
+            await self.drop_leftover(seal_name(workspace_id, volume_id))
+        await self.drop_leftover(trial_name(workspace_id))
 
     async def make_trial(self, workspace_id: UUID) -> None:
-        await self._drop(trial_name(workspace_id), _TRIAL)
+        await self.drop_leftover(trial_name(workspace_id))
         await self._make(trial_name(workspace_id), self._engine.labels(workspace_id, _TRIAL))
 
-    async def drop_seal(self, workspace_id: UUID) -> None:
-        await self._drop(seal_name(workspace_id), _SEAL)
+    async def drop_leftover(self, name: str) -> None:
+        """Remove a seal or a trial."""
+        await self._drop(name, _SEAL)
 
     @property
     def _mark(self) -> str:
@@ -127,12 +143,16 @@ class Volumes:
             raise refusal(error) from None
         return made
 
-    async def _drop(self, name: str, role: str) -> None:
+    async def _drop(self, name: str, role: str, *, volume_id: str | None = None) -> None:
+        """Remove it. A home: only if it is still this one."""
         said = await self._engine.find(f"volumes/{name}")
         if said is None:
             return
-        if not self._engine.owns(said.get("Labels"), role):
+        labels = said.get("Labels") or {}
+        if not self._engine.owns(labels, role):
             raise ActionFailed(f"the volume {name} is not this installation's: it is not touched")
+        if role == _HOME and labels.get(VOLUME) != volume_id:
+            raise ActionFailed(f"the volume {name} is another one by now: it is not touched")
         try:
             await self._engine.ask("DELETE", f"volumes/{name}")
         except DockerError as error:
@@ -150,8 +170,8 @@ def trial_name(workspace_id: UUID) -> str:
     return f"ws-{workspace_id}-trial"
 
 
-def seal_name(workspace_id: UUID) -> str:
-    return f"ws-{workspace_id}-seal"
+def seal_name(workspace_id: UUID, volume_id: str) -> str:
+    return f"ws-{workspace_id}-seal-{volume_id}"
 
 
 def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
@@ -162,12 +182,12 @@ def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
             workspace_id = UUID(labels.get(WORKSPACE, ""))
         except ValueError:
             continue
-        part = parts.setdefault(workspace_id, {})
-        if each["Name"] == home_name(workspace_id) and labels.get(ROLE) == _HOME:
-            part |= {"exists": True, "home": labels.get(VOLUME)}
-        elif each["Name"] == seal_name(workspace_id) and labels.get(ROLE) == _SEAL:
-            part |= {
-                "sealed": labels.get(VOLUME),
-                "sealed_at": datetime.fromisoformat(each["CreatedAt"]),
-            }
+        part = parts.setdefault(workspace_id, {"seals": {}})
+        name, role, volume_id = each["Name"], labels.get(ROLE), labels.get(VOLUME)
+        if name == home_name(workspace_id) and role == _HOME:
+            part |= {"exists": True, "home": volume_id}
+        elif role == _SEAL and volume_id is not None and name == seal_name(workspace_id, volume_id):
+            part["seals"][volume_id] = datetime.fromisoformat(each["CreatedAt"])
+        elif name == trial_name(workspace_id) and role == _TRIAL:
+            part["trial_made_at"] = datetime.fromisoformat(each["CreatedAt"])
     return {workspace_id: Found(**part) for workspace_id, part in parts.items()}
