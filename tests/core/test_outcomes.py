@@ -277,6 +277,13 @@ def test_the_clock_stands_still_while_nobody_can_look(
     assert status.observed_at == NOW
 
 
+def test_the_clock_stands_still_while_a_step_waits_for_its_turn_and_that_is_no_news() -> None:
+    row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(60), observed_at=ago(4)))
+    status = judge(row, seen(None, OUR_VOLUME), NOW, is_queued=True).status
+    assert status.op_started_at == ago(56)
+    assert not is_worth_writing(row.status, replace(row.status, op_started_at=ago(56)))
+
+
 def test_an_operation_that_was_never_looked_at_keeps_its_clock() -> None:
     row = replace(STARTING, status=replace(STARTING.status, observed_at=None))
     assert judge(row, seen(None, OUR_VOLUME), NOW).status.op_started_at == STARTING.status.op_started_at

@@ -16,7 +16,7 @@ from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
 from codehub.engine.system import Cadence, System
-from codehub.ports.backends import BackendUnreachable
+from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import StoreUnavailable
 
 QUICK = Cadence(idle_s=0.05, active_s=0.02, probe_s_min=0.005)
@@ -166,13 +166,20 @@ async def test_a_store_that_is_away_for_a_while_stops_nothing_for_good() -> None
         await arrives(plane, workspace_id, Phase.RUNNING)
 
 
-async def test_an_outage_of_the_instances_freezes_what_needs_them_and_nothing_fails() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [BackendUnreachable("away"), ActionFailed("a corrupt container"), OSError("no space left")],
+    ids=["an outage", "a refusal", "a mistake"],
+)
+async def test_a_look_at_the_instances_that_fails_freezes_what_needs_them_and_no_more(
+    error: Exception,
+) -> None:
     plane = real_plane()
     is_away = True
 
     async def hook(point: str) -> None:
         if is_away and point.startswith("instances."):
-            raise BackendUnreachable("away")
+            raise error
 
     plane.hook = hook
     async with running(plane, QUICK):

@@ -48,6 +48,10 @@ class TestRedis:
             await process.wait()
             self.socket.unlink(missing_ok=True)
 
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
     async def lose_connections(self) -> None:
         """End the connections of whoever listens."""
         async with Redis.from_url(self.url) as client:

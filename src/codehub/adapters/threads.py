@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+from codehub.ports.backends import BackendUnreachable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,6 +22,30 @@ def begin(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Fu
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Do `work` in a thread. A caller that is cancelled hears of it when the work has ended, and not before."""
     return await ended(begin(work, *args, **kwargs))
+
+
+class Looking:
+    """Questions to a disk that may never answer. Whoever gives up leaves the thread behind, and until that has ended all others are refused."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._hung: asyncio.Future[Any] | None = None
+
+    async def ask(self, work: Callable[[], T]) -> T:
+        if self._hung is not None and not self._hung.done():
+            raise BackendUnreachable(f"{self._what} does not answer")
+        asked = begin(work)
+        try:
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            asked.add_done_callback(_looked_at)
+            self._hung = asked
+            raise
+
+
+def _looked_at(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled():
+        done.exception()  # nobody else will
 
 
 async def ended(working: asyncio.Future[T]) -> T:
@@ -39,7 +65,6 @@ async def settled(working: asyncio.Future[T]) -> None:
             await asyncio.wait([working])
         except asyncio.CancelledError as error:
             cancelled = error
-    if not working.cancelled():
-        working.exception()  # looked at: nobody else will
+    _looked_at(working)
     if cancelled is not None:
         raise cancelled

@@ -26,6 +26,7 @@ from codehub.web.parts import Check
 _CHECK_S_MAX = 2.0
 SERVING_CONNECTIONS = 8
 _ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is told 503, and to come back
+_PASS_ANSWER_S_MAX = 60.0  # nor a pass, which may ask for every row: one that hung would be the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ async def stores(
             answer_s_max=_ANSWER_S_MAX,
         )
         stack.callback(api_pool.terminate)
-        pool = await open_pool(connect_args, Role.CONTROLLER)
+        pool = await open_pool(connect_args, Role.CONTROLLER, answer_s_max=_PASS_ANSWER_S_MAX)
         stack.callback(pool.terminate)
         by_database = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
         hints: Hints = by_database

@@ -40,16 +40,20 @@ def judge(
     now: datetime,
     *,
     starting_up: bool = False,
+    is_queued: bool = False,
     rules: Rules = DEFAULT_RULES,
 ) -> Verdict:
-    """Return what the workspace is, given what was seen. Losses found at start-up are no crashes."""
+    """Return what the workspace is, given what was seen. Losses found at start-up are no crashes.
+
+    `is_queued`: its step has no place to be done in yet, so that its operation's clock stands still.
+    """
     spec, stored = workspace.spec, workspace.status
     conditions = conditions_seen(stored, seen, now, rules)
     if spec.forgotten_at is not None and stored.phase is not Phase.DELETED:
         return Verdict(_forget(_mark_dirty(replace(stored, conditions=conditions)), now), is_let_go=True)
     if unknown := unknown_conditions(conditions, stored.operation):
         return Verdict(_mark_dirty(replace(stored, conditions=conditions)), unknown)
-    started_at = _moved_clock(stored, now, rules)
+    started_at = _moved_clock(stored, now, rules, is_queued=is_queued)
     status = _mark_dirty(replace(stored, conditions=conditions, observed_at=now, op_started_at=started_at))
     if (error := stored.error_info) is not None and error.is_terminal and is_answered(spec, error):
         status = _answer(spec, status, error)
@@ -146,12 +150,12 @@ def _mark_dirty(status: Status) -> Status:
     return status
 
 
-def _moved_clock(stored: Status, now: datetime, rules: Rules) -> datetime | None:
-    """Return the operation's start, moved on by the time in which nobody could look (contract 12)."""
+def _moved_clock(stored: Status, now: datetime, rules: Rules, *, is_queued: bool) -> datetime | None:
+    """Return the operation's start, moved on by the time in which nobody could look (contract 12), or it was not its turn."""
     if stored.op_started_at is None or stored.observed_at is None:
         return stored.op_started_at
     gap = now - stored.observed_at
-    if not unknown_conditions(stored.conditions, stored.operation):
+    if not is_queued and not unknown_conditions(stored.conditions, stored.operation):
         gap -= rules.look_gap_max
     return stored.op_started_at + max(gap, timedelta(0))
 

@@ -108,13 +108,14 @@ class Status:
     previous_status: ObservedStatus | None = None
 
 
+# An operation that begins has another op_id too: its start alone moves only where its clock stood still.
 _substance = attrgetter(
-    *(each.name for each in fields(Status) if each.name not in ("observed_at", "version"))
+    *(each.name for each in fields(Status) if each.name not in ("observed_at", "op_started_at", "version"))
 )
 
 
 def says_the_same(one: Status, other: Status) -> bool:
-    """Whether they differ in nothing but when it was looked, and how often it was written."""
+    """Whether they differ in nothing but when it was looked, for how long it was at work, and how often it was written."""
     return bool(_substance(one) == _substance(other))
 
 

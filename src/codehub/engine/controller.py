@@ -252,7 +252,14 @@ class Controller:
         self._alarm.ring(())
 
     def _decide(self, row: Workspace, seen: Seen, now: datetime) -> Decision:
-        verdict = judge(row, seen, now, starting_up=self._is_starting_up, rules=self._rules)
+        verdict = judge(
+            row,
+            seen,
+            now,
+            starting_up=self._is_starting_up,
+            is_queued=self._crew.is_queued(row),
+            rules=self._rules,
+        )
         is_mine = self._issued.get(row.id) == row.status.op_id
         planned = plan(row.spec, verdict, seen, now, is_mine=is_mine, rules=self._rules)
         if isinstance(planned, Act) and (flight := self._crew.landed(row, planned)) is not None:

@@ -73,6 +73,11 @@ class Crew:
             return None
         return flight
 
+    def is_queued(self, row: Workspace) -> bool:
+        """Whether its step waits for others to be done first."""
+        flight = self._flights.get(row.id)
+        return flight is not None and flight.is_queued and flight.op_id == row.status.op_id
+
     def send(self, row: Workspace, act: Act, seen: Seen, now: datetime) -> None:
         """Begin the step, unless it is under way, or was done so lately that its effect may not be seen yet."""
         op_id = row.status.op_id

@@ -24,6 +24,8 @@ class Flight:
     op_id: UUID
     task: Task | None = None
     outcome: Outcome | None = None
+    is_queued: bool = True
+    """Whether it still waits for a place in its lane."""
 
     def is_of(self, act: Act, op_id: UUID | None) -> bool:
         return self.act == act and self.op_id == op_id
@@ -74,6 +76,7 @@ class Flights:
         name = "long" if flight.act.step in LONG_STEPS else "short"
         try:
             async with self._long if name == "long" else self._short:
+                flight.is_queued = False
                 self._count(name, 1)
                 try:
                     flight.outcome = await work()

@@ -13,7 +13,7 @@ from codehub.core.operations import Operation
 from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms, distinct
-from codehub.ports.backends import BackendUnreachable
+from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import StorageProvider
 from codehub.ports.system import Clock
 
@@ -181,9 +181,11 @@ async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
     try:
         async with asyncio.timeout(_LOOK_S_MAX):
             return await ask()
-    except (BackendUnreachable, TimeoutError) as error:
+    except (BackendUnreachable, ActionFailed, TimeoutError) as error:
         log.warning("look_failed", what=what, reason=str(error) or "no answer in time")
-        return Blind.UNREACHABLE
+    except Exception:  # an adapter's mistake blinds us to its backend, not to the others
+        log.exception("look_failed_unexpectedly", what=what)
+    return Blind.UNREACHABLE
 
 
 async def _side_by_side(looks: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:

@@ -17,7 +17,7 @@ from tests.support.trees import picture
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects, WrongStore
 from codehub.core.seen import Archive
-from codehub.ports.backends import BackendUnreachable
+from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home
 
 pytestmark = S3
@@ -161,6 +161,15 @@ async def test_an_outage_is_an_outage_and_over_when_it_is_over(
             assert not isinstance(failed.value, WrongStore)
         is_away = False
         assert await machine.provider.head_archive(key) == Archive(committed=True)
+
+
+@pytest.mark.parametrize("said", ["<Code>XMinioStorageFull</Code>", "507 Insufficient Storage"])
+def test_a_full_server_is_a_failure_that_somebody_has_to_hear_of(said: str) -> None:
+    with (
+        pytest.raises(ActionFailed, match="no space left"),
+        Objects("s3://bucket", installation="i")._explaining(),
+    ):
+        raise OSError(said)
 
 
 @pytest.mark.parametrize(

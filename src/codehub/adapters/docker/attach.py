@@ -26,6 +26,9 @@ class Attached:
         try:
             self._file = self._socket.makefile("rb", buffering=PART_BYTES)
             self._ask(container_id)
+        except OSError as error:
+            self._socket.close()
+            raise BackendUnreachable(f"Docker hung up on a container's streams: {error}") from None
         except BaseException:
             self._socket.close()
             raise

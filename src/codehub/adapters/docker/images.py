@@ -38,6 +38,7 @@ _AWAY = (
         "Service Unavailable",
     ),
     *("Temporary failure in name resolution", "deadline exceeded", "Bad Gateway", "Gateway Timeout"),
+    *("toomanyrequests", "Too Many Requests", "unexpected HTTP status: 5"),
 )
 
 

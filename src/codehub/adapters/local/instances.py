@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -249,7 +249,8 @@ class LocalInstances:
         status = await answer_status(UnixUpstream(self._reachable(found.paths.socket)), target)
         is_healthy = status is not None and status < profile.healthy_below
         if is_healthy and found.paths.record.exists():
-            found.paths.was_healthy.touch()
+            with suppress(OSError):  # a full disk is no illness
+                found.paths.was_healthy.touch()
         return is_healthy
 
     def _look(self, workspace_id: UUID) -> Found | None:

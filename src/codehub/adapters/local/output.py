@@ -39,8 +39,10 @@ async def lines(path: Path, *, tail: int, follow: bool, clock: Clock) -> AsyncIt
 
 
 def shorten(path: Path) -> None:
-    """Keep the newest part of a file that has grown too long. Its writers append, so they go on at its new end."""
-    with suppress(FileNotFoundError):
+    """Keep the newest part of a file that has grown too long. Its writers append, so they go on at its new end.
+
+    If that can't be done now, the next look will."""
+    with suppress(OSError):
         if path.stat().st_size <= SIZE_MAX:
             return
         with path.open("r+b") as file:

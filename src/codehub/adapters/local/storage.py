@@ -12,7 +12,7 @@ import structlog
 from codehub.adapters.archived import ArchivedHomes, require
 from codehub.adapters.local.homes import Homes, OwnerOf
 from codehub.adapters.local.tar import Unpacking, pack, remove_tree, write_out
-from codehub.adapters.threads import in_thread
+from codehub.adapters.threads import Looking, in_thread
 from codehub.core.seen import Volume
 from codehub.ports.archives import Archives, archive_key
 from codehub.ports.backends import ActionFailed
@@ -41,6 +41,7 @@ class LocalStorage(ArchivedHomes):
         self._homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
         self._is_in_use = is_in_use
         self._unpacking = Unpacking()
+        self._looking = Looking(str(root))
 
     async def prepare(self) -> None:
         """Mark the root as this installation's. For the first start alone: afterwards a missing mark is an outage."""
@@ -96,7 +97,7 @@ class LocalStorage(ArchivedHomes):
         await in_thread(self._homes.forget_empty, home)
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
-        return await in_thread(self._homes.list_all)
+        return await self._looking.ask(self._homes.list_all)
 
     async def list_leftovers(self) -> Sequence[str]:
         """Return what work that died has left, homes' and archives'. It counts for nobody."""
@@ -108,10 +109,13 @@ class LocalStorage(ArchivedHomes):
         removed = await self._archives.remove_leftovers(older_than)
         for path, modified_at in await in_thread(self._homes.leftovers):
             if modified_at < older_than:
-                trash = await in_thread(self._homes.discard_leftover, path)
-                if trash is not None:
-                    await remove_tree(trash)
-                    removed += 1
+                try:
+                    trash = await in_thread(self._homes.discard_leftover, path)
+                    if trash is not None:
+                        await remove_tree(trash)
+                        removed += 1
+                except (ActionFailed, OSError) as error:
+                    log.warning("leftover_not_removed", path=str(path), reason=str(error))
         return removed
 
     async def _refuse_in_use(self, home: Home, done: str) -> None:

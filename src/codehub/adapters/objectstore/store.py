@@ -39,7 +39,14 @@ _RETRIES: "RetryConfig" = {
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
 _REFUSED = ("403 Forbidden", "401 Unauthorized", "InvalidAccessKeyId", "SignatureDoesNotMatch")
-_FULL = ("os error 28", "os error 122", "No space left", "quota exceeded")
+_FULL = (
+    "os error 28",
+    "os error 122",
+    "No space left",
+    "quota exceeded",
+    "XMinioStorageFull",
+    "507 Insufficient",
+)
 
 
 class WrongStore(BackendUnreachable):

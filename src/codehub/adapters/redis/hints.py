@@ -105,16 +105,17 @@ class _Listener:
 
     async def _next(self, channel: PubSub) -> frozenset[UUID] | None:
         """Return the next hint and all that are there with it. A peer that vanished without a word shows by not answering."""
-        message = await channel.get_message(ignore_subscribe_messages=True, timeout=_HEARTBEAT_S)
+        message = await channel.get_message(timeout=_HEARTBEAT_S)
         if message is None:
             async with asyncio.timeout(_ANSWER_S):
                 await channel.ping()
-            return None
+                while message is None:
+                    message = await channel.get_message(timeout=_ANSWER_S)
         payloads = []
         while message is not None:
             if message["type"] == "message":
                 payloads.append(message["data"].decode(errors="replace"))
-            message = await channel.get_message(ignore_subscribe_messages=True, timeout=0)
+            message = await channel.get_message(timeout=0)
         return _ids(payloads) if payloads else None
 
     async def _reconnect(self) -> None:
