@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from codehub.core.access import origin_of, written_origin
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.problems import in_words
 
@@ -169,16 +170,10 @@ class Settings(BaseSettings):
     @field_validator("public_base_url")
     @classmethod
     def _http_origin(cls, value: str) -> str:
-        url = urlsplit(value)
-        if (
-            url.scheme not in ("http", "https")
-            or not url.netloc
-            or url.path.strip("/")
-            or url.query
-            or url.fragment
-        ):
+        origin, url = origin_of(value), urlsplit(value)
+        if origin is None or url.path.strip("/") or url.query or url.fragment:
             raise ValueError("it must be http://host or https://host, without a path")
-        return value.rstrip("/")
+        return origin
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -222,8 +217,7 @@ class Settings(BaseSettings):
 
     @property
     def base_url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.public_base_url or f"http://{host}:{self.port}"
+        return self.public_base_url or written_origin("http", self.host, self.port)
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:

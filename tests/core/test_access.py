@@ -66,7 +66,7 @@ BASE = "https://code.example.org"
 def test_another_site_s_request_is_foreign(
     origin: str | None, fetch_site: str | None, is_refused: bool
 ) -> None:
-    assert is_foreign(origin, fetch_site, BASE) is is_refused
+    assert is_foreign(origin, fetch_site, {BASE}) is is_refused
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from codehub.core.visit import (
     after_wake,
     decide,
     intent,
-    is_foreign,
+    is_forged,
     wants_page,
 )
 from codehub.core.wishes import Accepted, Refusal, Refused, Ruling, Unchanged
@@ -95,7 +95,7 @@ def test_browsers_get_pages_and_others_json(visit: Visit, html: bool) -> None:
     ],
 )
 def test_another_site_may_not_make_a_browser_change_something(visit: Visit, foreign: bool) -> None:
-    assert is_foreign(visit, ORIGINS) is foreign
+    assert is_forged(visit, ORIGINS) is foreign
 
 
 @pytest.mark.parametrize(

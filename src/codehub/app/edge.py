@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from codehub.adapters.system.machine import SystemTasks
+from codehub.core.access import written_origin
 from codehub.core.activity import profile_of
 from codehub.core.progress import Progress
 from codehub.core.workspace import InstanceBackend, Workspace
@@ -25,7 +26,7 @@ from codehub.proxy.targets import Target
 from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings
 
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class StoredPlaces:
@@ -118,5 +119,4 @@ def own_origins(settings: Settings, port: int) -> frozenset[str]:
     """Return the origins that are ours: the public one, or, where none is set, this port under this machine's own names."""
     if settings.public_base_url is not None:
         return frozenset({settings.public_base_url})
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return frozenset(f"http://{name}:{port}" for name in (host, *_LOOPBACK))
+    return frozenset(written_origin("http", host, port) for host in (settings.host, *_LOOPBACK))

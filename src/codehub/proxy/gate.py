@@ -28,7 +28,7 @@ from codehub.core.visit import (
     after_wake,
     decide,
     intent,
-    is_foreign,
+    is_forged,
     refuse_entry,
     wants_page,
 )
@@ -127,7 +127,7 @@ class WorkspaceGate:
         if rest is None:
             return redirect(308, f"/w/{workspace_id}/{query.decode('ascii')}")
         visit = visit_of(head)
-        if is_foreign(visit, self._rules.own_origins):
+        if is_forged(visit, self._rules.own_origins):
             return error(403, "This was asked for by a page of another site.")
         if not self._directory.is_current:
             return unavailable()
