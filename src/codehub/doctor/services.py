@@ -28,13 +28,14 @@ def examine_docker(settings: Settings) -> Finding:
         return Finding("docker", need, wrong, "correct DOCKER_HOST")
     try:
         told = json.loads(_asked(_Engine(host), "/version"))
-        version, api = str(told["Version"]), str(told["ApiVersion"])
+        version = str(told["Version"])
+        api = tuple(int(part) for part in str(told["ApiVersion"]).split("."))
     except (OSError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or error
         return Finding("docker", need, f"{host} does not answer ({why})", do)
     except (ValueError, KeyError, TypeError):
         return Finding("docker", need, f"{host} answers, but not as Docker does", do)
-    if tuple(int(part) for part in api.split(".")) < _DOCKER_API_MIN:
+    if api < _DOCKER_API_MIN:
         return Finding("docker", need, f"Docker {version} at {host} is too old", "use Docker 20.10 or later")
     return Finding("docker", Verdict.OK, f"Docker {version} at {host}")
 
