@@ -80,11 +80,11 @@ class Settings(BaseSettings):
     )
     instance_backend: InstanceBackend = Field(
         InstanceBackend.LOCAL_PROCESS,
-        description="What runs workspaces: `local-process`, `local-docker` or `k8s`.",
+        description="What runs workspaces: `local-process` or `local-docker`; `k8s` is not there yet.",
     )
     storage_backend: StorageBackend | None = Field(
         None,
-        description="What holds homes: `local-dir`, `docker-volume`, `k8s-pvc` or `object-store`. Default: what fits the instance backend.",
+        description="What holds homes: `local-dir`, `docker-volume` or `object-store`; `k8s-pvc` is not there yet. Default: what fits the instance backend.",
     )
     ide: Ide | None = Field(
         None,
