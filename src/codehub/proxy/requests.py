@@ -33,7 +33,6 @@ _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE PATCH OPTIONS PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
 )
 _FOREIGN_METHODS = frozenset({b"CONNECT", b"TRACE", b"PRI"})
-_SAFE_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _REPEATABLE_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
 
 # Read here and made anew, or ended here: hop-by-hop (RFC 9110, 7.6.1), and whatever says who asks and through whom.
@@ -118,7 +117,6 @@ class HeaderBlock:
     __slots__ = (
         "_lines",
         "_repeated",
-        "_to_workspace",
         "chunked",
         "credential",
         "fields",
@@ -138,7 +136,6 @@ class HeaderBlock:
     def __init__(self, raw: bytes, *, is_http_1_0: bool) -> None:
         """Read a whole head, from its first byte to the empty line that ends it. Raises Refused."""
         self._lines: list[bytes] = []
-        self._to_workspace: list[bytes] = []
         self._repeated: bytes | None = None
         self.fields: dict[bytes, bytes] = {}
         self.visits: dict[bytes, Visit] = {}
@@ -336,11 +333,6 @@ class RequestHead:
     def field(self, name: bytes) -> bytes:
         """Return a header that is read here, by its name in lower case; empty if there is none."""
         return self.block.fields.get(name, b"")
-
-    @property
-    def is_safe(self) -> bool:
-        """Whether its method changes nothing."""
-        return self.method in _SAFE_METHODS
 
     @property
     def is_repeatable(self) -> bool:
