@@ -7,6 +7,7 @@ import os
 import socket
 from urllib.parse import urlsplit
 
+from codehub.adapters.docker.wire import DEFAULT_URL
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.findings import Finding, Verdict
 from codehub.settings import Settings
@@ -21,7 +22,7 @@ def examine_docker(settings: Settings) -> Finding:
     do = "install and start Docker, or set DOCKER_HOST"
     if need is Verdict.OPTIONAL:
         do += "; needed only with CODEHUB_INSTANCE_BACKEND=local-docker"
-    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    host = os.environ.get("DOCKER_HOST") or DEFAULT_URL
     url = urlsplit(host)
     if url.scheme != "unix" and url.hostname is None:
         wrong = f"DOCKER_HOST {host!r} is no unix:// or tcp:// address"
