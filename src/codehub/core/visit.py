@@ -164,6 +164,20 @@ def decide(
     return _by_state(visit, workspace, wake_archived=wake_archived)
 
 
+def is_open(workspace: Workspace) -> bool:
+    """Whether its owner would be let in as it is."""
+    return isinstance(_for_its_owner(workspace), Connect)
+
+
+def is_on_its_way(workspace: Workspace) -> bool:
+    """Whether something is under way that leads its owner in."""
+    return isinstance(_for_its_owner(workspace), Follow)
+
+
+def _for_its_owner(workspace: Workspace) -> Decision:
+    return decide(Visit(), Visitor(workspace.spec.owner_user_id, ""), workspace)
+
+
 def _by_state(visit: Visit, workspace: Workspace, *, wake_archived: bool) -> Decision:
     spec, status = workspace.spec, workspace.status
     # What runs on a condemned volume may lose it any moment: nobody is led there.

@@ -25,6 +25,8 @@ _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
 _PLAIN_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _LINE = re.compile(rb"([A-Z]{3,16}) (/[!-\"$-\[\]-~]*) HTTP/1\.1\r\n")
 _TARGET = re.compile(rb"/[!-\"$-\[\]-~]*")
+ID_START, ID_END = 3, 39
+"""Where a workspace's id stands in a path: /w/{id}/…"""
 _BLOCKS_MAX = 512
 _BLOCK_BYTES_MAX = 4096
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
