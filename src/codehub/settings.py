@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codehub.core.access import origin_of, written_origin
+from codehub.core.access import PASSWORD_LENGTH_MIN, origin_of, written_origin
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.problems import in_words
 
 PREFIX = "CODEHUB_"
-PASSWORD_LENGTH_MIN = 8
 # Variables with the prefix that are no settings of the server.
 _OTHERS = frozenset({"URL", "TOKEN", "CACHE"})
 _OTHER_PREFIXES = ("TEST_", "KILL_")

@@ -1,5 +1,6 @@
 """Who may do what: people, keys and requests in, yes or no out. Nothing is looked up here."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,6 +8,8 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 from uuid import UUID
 
+PASSWORD_LENGTH_MIN = 8
+USERNAME = "[A-Za-z0-9][A-Za-z0-9._@-]{0,63}"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 SESSION_LASTS = timedelta(days=14)
 """From its last use."""
@@ -51,6 +54,11 @@ class Person:
     @property
     def is_admin(self) -> bool:
         return self.user.role is Role.ADMIN
+
+
+def is_username(text: str) -> bool:
+    """Whether somebody may be called so. `me` and `all` have a meaning of their own wherever an owner is named."""
+    return re.fullmatch(USERNAME, text) is not None and text.lower() not in ("me", "all")
 
 
 def may_manage(person: Person, owner_id: UUID) -> bool:
