@@ -26,6 +26,8 @@ from codehub.core.visit import (
     decide,
     intent,
     is_forged,
+    is_on_its_way,
+    is_open,
     wants_page,
 )
 from codehub.core.wishes import Accepted, Refusal, Refused, Ruling, Unchanged
@@ -123,6 +125,8 @@ def test_each_phase_has_its_answer(
     phase: Phase, wish: str, operation: str, navigation: Decision, program: Decision, background: Decision
 ) -> None:
     row = workspace(phase, DesiredState(wish), operation=Operation(operation))
+    assert is_open(row) is isinstance(program, Connect)
+    assert is_on_its_way(row) is isinstance(program, Follow)
     for visit, decision in ((NAVIGATION, navigation), (PROGRAM, program)):
         assert decide(visit, OWNER, row) == decision
     for visit in (BACKGROUND, SOCKET):
