@@ -8,7 +8,7 @@ from typer.main import get_command
 
 import codehub.__main__
 from codehub.api.app import openapi
-from codehub.api.document import MEANING
+from codehub.api.document import EXAMPLE_MESSAGES
 from codehub.api.errors import STATUS, Code
 from codehub.cli.failures import Exit
 from codehub.cli.main import SECTIONS
@@ -165,7 +165,7 @@ def api() -> str:
     ]
     for code in Code:
         status = "400, 422" if code is Code.INVALID_REQUEST else STATUS[code]
-        lines.append(f"| {code} | {status} | {MEANING[code]} |")
+        lines.append(f"| {code} | {status} | {EXAMPLE_MESSAGES[code]} |")
     lines += [
         "",
         "## Events",

@@ -1,7 +1,6 @@
 """The command `codehub`: the client's commands, and those that run a server, whose code is imported only when they run."""
 
 import os
-import re
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import typer
@@ -9,8 +8,6 @@ import typer
 from codehub.cli.main import cli
 
 T = TypeVar("T")
-_USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_PASSWORD_LENGTH_MIN = 8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -131,9 +128,9 @@ def add_user(
     """Add a user."""
     from codehub.app import access
     from codehub.cli.people import told_one
-    from codehub.core.access import Role
+    from codehub.core.access import Role, is_username
 
-    if not _USERNAME.fullmatch(username) or username.lower() in ("me", "all"):
+    if not is_username(username):
         _fail(
             f"{username!r} can't be a name: letters, digits and . _ @ - only, at most 64, and not `me` or `all`",
             2,
@@ -209,14 +206,16 @@ def _to_json(value: object) -> str:
 def _password(*, from_stdin: bool) -> str:
     import sys
 
+    from codehub.core.access import PASSWORD_LENGTH_MIN
+
     if from_stdin:
         password = sys.stdin.readline().rstrip("\n")
     elif sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
         _fail("give the password on stdin, with --password-stdin", 2)
-    if len(password) < _PASSWORD_LENGTH_MIN:
-        _fail(f"a password has at least {_PASSWORD_LENGTH_MIN} characters", 2)
+    if len(password) < PASSWORD_LENGTH_MIN:
+        _fail(f"a password has at least {PASSWORD_LENGTH_MIN} characters", 2)
     return password
 
 

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from codehub.core.access import PASSWORD_LENGTH_MIN, origin_of, written_origin
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.problems import in_words
 
 PREFIX = "CODEHUB_"
-PASSWORD_LENGTH_MIN = 8
 # Variables with the prefix that are no settings of the server.
 _OTHERS = frozenset({"URL", "TOKEN", "CACHE"})
 _OTHER_PREFIXES = ("TEST_", "KILL_")
@@ -79,11 +79,11 @@ class Settings(BaseSettings):
     )
     instance_backend: InstanceBackend = Field(
         InstanceBackend.LOCAL_PROCESS,
-        description="What runs workspaces: `local-process`, `local-docker` or `k8s`.",
+        description="What runs workspaces: `local-process` or `local-docker`; `k8s` is not there yet.",
     )
     storage_backend: StorageBackend | None = Field(
         None,
-        description="What holds homes: `local-dir`, `docker-volume`, `k8s-pvc` or `object-store`. Default: what fits the instance backend.",
+        description="What holds homes: `local-dir`, `docker-volume` or `object-store`; `k8s-pvc` is not there yet. Default: what fits the instance backend.",
     )
     ide: Ide | None = Field(
         None,
@@ -169,16 +169,10 @@ class Settings(BaseSettings):
     @field_validator("public_base_url")
     @classmethod
     def _http_origin(cls, value: str) -> str:
-        url = urlsplit(value)
-        if (
-            url.scheme not in ("http", "https")
-            or not url.netloc
-            or url.path.strip("/")
-            or url.query
-            or url.fragment
-        ):
+        origin, url = origin_of(value), urlsplit(value)
+        if origin is None or url.path.strip("/") or url.query or url.fragment:
             raise ValueError("it must be http://host or https://host, without a path")
-        return value.rstrip("/")
+        return origin
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -222,8 +216,7 @@ class Settings(BaseSettings):
 
     @property
     def base_url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.public_base_url or f"http://{host}:{self.port}"
+        return self.public_base_url or written_origin("http", self.host, self.port)
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -48,7 +48,7 @@ async def test_a_role_that_dies_is_started_again_later_each_time_and_the_log_say
 
     await supervised("mortal", mortal, system(clock))
     assert lives == 10
-    assert clock.slept == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0]
+    assert clock.slept == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     told = capsys.readouterr().out
     assert told.count("role_died") == 9
     assert "mortal" in told
@@ -67,7 +67,7 @@ async def test_a_role_that_lived_for_long_begins_with_a_short_pause_again() -> N
             raise RuntimeError("dead")
 
     await supervised("mortal", mortal, system(clock))
-    assert clock.slept == [1.0, 2.0, 0.5]
+    assert clock.slept == [0.5, 1.0, 0.5]
 
 
 async def test_a_cancelled_role_stays_dead() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.program import codehub
 
+from codehub.app.edge import own_origins
 from codehub.core.workspace import StorageBackend
 from codehub.settings import Settings, WrongSetting, load_settings, unknown_settings
 
@@ -52,7 +53,43 @@ def test_an_ipv6_address_gets_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch, HOST="::1").base_url == "http://[::1]:8000"
 
 
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ("https://code.example.org", "https://code.example.org"),
+        ("https://code.example.org/", "https://code.example.org"),
+        ("https://code.example.org:443", "https://code.example.org"),
+        ("https://Code.Example.org", "https://code.example.org"),
+        ("https://code.example.org:8443", "https://code.example.org:8443"),
+        ("http://code.example.org:443", "http://code.example.org:443"),
+        ("http://[::1]:80", "http://[::1]"),
+    ],
+)
+def test_api_and_proxy_know_the_public_address_as_browsers_write_it(
+    monkeypatch: pytest.MonkeyPatch, given: str, origin: str
+) -> None:
+    settings = load(monkeypatch, PUBLIC_BASE_URL=given)
+    assert settings.base_url == origin
+    assert own_origins(settings, 8000) == {origin}
+
+
+@pytest.mark.parametrize(
+    ("values", "port", "address", "also"),
+    [
+        ({"PORT": "80"}, 80, "http://127.0.0.1", {"http://localhost", "http://[::1]"}),
+        ({"HOST": "Box", "PORT": "81"}, 81, "http://box:81", {"http://127.0.0.1:81", "http://localhost:81"}),
+    ],
+)
+def test_so_it_is_without_one(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], port: int, address: str, also: set[str]
+) -> None:
+    settings = load(monkeypatch, **values)
+    assert settings.base_url == address
+    assert {address, *also} <= own_origins(settings, port)
+
+
 WRONG = [
+    ({"PUBLIC_BASE_URL": "https://a:x"}, "it must be http://host or https://host"),
     ({"PORT": "eight"}, "CODEHUB_PORT: 'eight' won't do: it must be a whole number."),
     ({"PORT": "70000"}, "CODEHUB_PORT: '70000' won't do: it must be at most 65535."),
     ({"PUBLIC_BASE_URL": "code.example.org"}, "CODEHUB_PUBLIC_BASE_URL: 'code.example.org' won't do"),

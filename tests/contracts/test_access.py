@@ -12,8 +12,6 @@ from tests.support.stores import PASSWORD_HASH, PostgresWorld, World
 
 from codehub.adapters.memory.access import MemoryAccess
 from codehub.core.access import Person, Role, Scope, Throttle
-from codehub.core.operations import DesiredState, Phase
-from codehub.core.workspace import Status
 from codehub.ports.access import AccessStore, Amendment, LastAdmin, UnknownToken, UnknownUser, UsernameTaken
 
 LASTS = timedelta(days=1)
@@ -241,21 +239,6 @@ async def test_whatever_the_key_it_is_counted(access: AccessStore, aged: Aged, k
     assert await access.count_try(throttles) == 0.0
     await aged(A_MINUTE_LESS)
     assert await access.count_try(throttles) > 0
-
-
-# Who owns what
-
-
-async def test_a_workspace_has_its_owner_until_it_is_deleted(world: World) -> None:
-    live = await world.create(desired_state=DesiredState.PENDING)
-    now = await world.now()
-    gone = await world.place(
-        world.spec(desired_state=DesiredState.PENDING, deleted_at=now, purge_at=now),
-        Status(phase=Phase.DELETED),
-    )
-    assert await world.access.owner_of(live.id) == world.user_id
-    assert await world.access.owner_of(gone.id) is None
-    assert await world.access.owner_of(uuid4()) is None
 
 
 @pytest.fixture

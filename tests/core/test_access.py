@@ -17,6 +17,7 @@ from codehub.core.access import (
     Throttle,
     User,
     is_foreign,
+    is_username,
     login_throttles,
     may_enter,
     may_manage,
@@ -35,6 +36,27 @@ ADMIN = replace(STRANGER, user=replace(STRANGER.user, role=Role.ADMIN))
 def test_admins_manage_but_only_the_owner_enters(person: Person, manages: bool, enters: bool) -> None:
     assert may_manage(person, OWNER_ID) is manages
     assert may_enter(person.id, OWNER_ID) is enters
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("ann", True),
+        ("Ann.B-c_d@example.org", True),
+        ("0", True),
+        ("a" * 64, True),
+        ("a" * 65, False),
+        ("", False),
+        ("-ann", False),
+        ("ann\n", False),
+        ("an n", False),
+        ("änn", False),
+        ("me", False),
+        ("ALL", False),
+    ],
+)
+def test_names_that_somebody_may_have(text: str, is_one: bool) -> None:
+    assert is_username(text) is is_one
 
 
 BASE = "https://code.example.org"
@@ -66,7 +88,7 @@ BASE = "https://code.example.org"
 def test_another_site_s_request_is_foreign(
     origin: str | None, fetch_site: str | None, is_refused: bool
 ) -> None:
-    assert is_foreign(origin, fetch_site, BASE) is is_refused
+    assert is_foreign(origin, fetch_site, {BASE}) is is_refused
 
 
 @pytest.mark.parametrize(

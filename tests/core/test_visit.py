@@ -25,7 +25,9 @@ from codehub.core.visit import (
     after_wake,
     decide,
     intent,
-    is_foreign,
+    is_forged,
+    is_on_its_way,
+    is_open,
     wants_page,
 )
 from codehub.core.wishes import Accepted, Refusal, Refused, Ruling, Unchanged
@@ -95,7 +97,7 @@ def test_browsers_get_pages_and_others_json(visit: Visit, html: bool) -> None:
     ],
 )
 def test_another_site_may_not_make_a_browser_change_something(visit: Visit, foreign: bool) -> None:
-    assert is_foreign(visit, ORIGINS) is foreign
+    assert is_forged(visit, ORIGINS) is foreign
 
 
 @pytest.mark.parametrize(
@@ -123,6 +125,8 @@ def test_each_phase_has_its_answer(
     phase: Phase, wish: str, operation: str, navigation: Decision, program: Decision, background: Decision
 ) -> None:
     row = workspace(phase, DesiredState(wish), operation=Operation(operation))
+    assert is_open(row) is isinstance(program, Connect)
+    assert is_on_its_way(row) is isinstance(program, Follow)
     for visit, decision in ((NAVIGATION, navigation), (PROGRAM, program)):
         assert decide(visit, OWNER, row) == decision
     for visit in (BACKGROUND, SOCKET):

@@ -13,7 +13,7 @@ import httpx
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.control import control, make_service
 from codehub.app.database import Stores, database, stores
-from codehub.app.local import local_platform
+from codehub.app.platform import platform
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
 from codehub.engine.platforms import Platforms
@@ -77,6 +77,6 @@ async def installed(data_dir: Path, **changes: Any) -> AsyncIterator[Installatio
     async with AsyncExitStack() as stack:
         connect_args = await stack.enter_async_context(database(settings, system))
         stored = await stack.enter_async_context(stores(connect_args, system, settings.redis_url))
-        local = await stack.enter_async_context(local_platform(settings, stored, system, stops=True))
-        await stack.enter_async_context(control(settings, stored, local.platforms, system))
-        yield Installation(settings, stored, local.platforms, make_service(settings, stored))
+        found = await stack.enter_async_context(platform(settings, stored, system, stops=True))
+        await stack.enter_async_context(control(settings, stored, found.backends, system))
+        yield Installation(settings, stored, found.backends, make_service(settings, stored))

@@ -12,10 +12,10 @@ from typing import Protocol
 from uuid import UUID
 
 from codehub.adapters.local.instances import LocalInstances
-from codehub.adapters.local.processes import Process
 from codehub.adapters.local.profiles import Profile, http_profile, python_installation
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
+from codehub.adapters.processes import Process
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.seen import Instance
 from codehub.core.workspace import Resources

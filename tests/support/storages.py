@@ -1,5 +1,6 @@
 """Storages for tests: a provider, and ways to look into its homes and to break them, in memory or on this machine."""
 
+import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
@@ -10,6 +11,7 @@ from typing import ClassVar
 from uuid import UUID, uuid4
 
 from tests.support.docker import BASE, Docker, TestEngine
+from tests.support.trees import Picture, picture
 
 from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import Engine
@@ -222,6 +224,23 @@ class OnDocker(Storage):
     def lose_archive(self, key: str) -> None:
         (self.store / f"{key}{self.META}").unlink()
         (self.store / key).unlink()
+
+
+async def there_and_back(
+    storage: OnThisMachine | OnDocker, home: Home, volume_id: str
+) -> tuple[Picture, Picture]:
+    """Archive a home, restore it as another one, remove both, and return pictures of them."""
+    path = os.fsencode(storage.path(home))
+    before = picture(path)
+    key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    # Not over the old one: ext4 takes ten times as long to make files where many were removed just now.
+    other = new_home()
+    restored = await storage.provider.restore(other, key, unheard)
+    after = picture(os.fsencode(storage.path(other)))
+    assert picture(path) == before
+    await storage.provider.delete_volume(other, restored.volume_id)
+    await storage.provider.delete_volume(home, volume_id)
+    return before, after
 
 
 def write_files(place: Path, files: Files) -> None:

@@ -11,7 +11,7 @@ import asyncpg
 from tests.support.postgres import TestServer
 from tests.support.workspaces import SPEC
 
-from codehub.adapters.memory.access import MemoryAccess, People
+from codehub.adapters.memory.access import MemoryAccess, Users
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.store import MemoryStore
@@ -72,13 +72,13 @@ class World:
 
 def memory_world(faults: Faults = no_faults) -> World:
     hints = MemoryHints(faults=faults)
-    people = People()
+    users: Users = {}
 
     def now() -> datetime:
         return datetime.now(UTC)
 
-    store = MemoryStore(now=now, hints=hints, faults=faults, people=people)
-    return World(store, store, hints, MemoryAccess(people, now=now))
+    store = MemoryStore(now=now, hints=hints, faults=faults, users=users)
+    return World(store, store, hints, MemoryAccess(users, now=now))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from codehub.api.errors import STATUS, Code, error_body
 from codehub.api.shapes import ErrorShape
 
-MEANING: dict[Code, str] = {
+EXAMPLE_MESSAGES: dict[Code, str] = {
     Code.INVALID_REQUEST: "name: it must have a length of at least 1",
     Code.UNAUTHORIZED: "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`.",
     Code.FORBIDDEN: "This is somebody else's workspace.",
@@ -56,7 +56,7 @@ def answers(*codes: Code, body: bool = False) -> dict[int | str, dict[str, Any]]
                 },
             )
             entry["description"] = " or ".join(filter(None, (entry["description"], code.value)))
-            example = {"value": error_body(code, MEANING[code], _DETAILS.get(code))}
+            example = {"value": error_body(code, EXAMPLE_MESSAGES[code], _DETAILS.get(code))}
             entry["content"]["application/json"]["examples"][code.value] = example
     for status, header in ((429, "Retry-After"), (503, "Retry-After")):
         if status in found and (status != STATUS[Code.LIMIT_EXCEEDED] or Code.TOO_MANY_REQUESTS in codes):

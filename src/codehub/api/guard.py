@@ -3,10 +3,9 @@
 from starlette.requests import Request
 
 from codehub.api.errors import ApiError, Code
-from codehub.core.access import Person, Scope, is_foreign
+from codehub.core.access import SAFE_METHODS, Person, Scope, is_foreign
 from codehub.service.access import SESSION_COOKIE, AccessService
 
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOBODY = "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
 
 
@@ -23,7 +22,7 @@ class Guard:
         person = await self._access.authenticate(request.cookies.get(SESSION_COOKIE), bearer)
         if person is None:
             raise ApiError(Code.UNAUTHORIZED, _NOBODY, headers={"WWW-Authenticate": "Bearer"})
-        if request.method not in _SAFE:
+        if request.method not in SAFE_METHODS:
             if bearer is None:
                 self.refuse_foreign(request)
             if person.scope is not Scope.WRITE:
@@ -39,7 +38,7 @@ class Guard:
     def refuse_foreign(self, request: Request) -> None:
         """Refuse a change that a page of another site asks for (security 3)."""
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-        if is_foreign(origin, site, self._base_url):
+        if is_foreign(origin, site, {self._base_url}):
             raise ApiError(
                 Code.FORBIDDEN, f"This request comes from another site. Open codehub at {self._base_url}."
             )

@@ -3,24 +3,22 @@
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 
 from codehub.adapters.prometheus.meters import PrometheusMeters
-from codehub.app.access import ADMIN, first_admin, make_access
-from codehub.app.control import control, garbage_collector, make_service
+from codehub.app.access import ADMIN
+from codehub.app.control import control, garbage_collector
 from codehub.app.database import database, database_beside, stores
-from codehub.app.edge import StoredPlaces, edge
-from codehub.app.face import make_web
+from codehub.app.edge import public_edge
+from codehub.app.face import serving_faces
 from codehub.app.greeting import next_steps
-from codehub.app.local import local_platform
 from codehub.app.neighbours import known_at, refuse_second
+from codehub.app.platform import platform
 from codehub.app.process import make_system, run_once, run_until_signalled, say, warn
-from codehub.app.roles import supervised
-from codehub.app.web import inner_socket, serving
-from codehub.app.workers import edge_workers, shared_port
+from codehub.app.web import inner_socket
+from codehub.app.workers import shared_port
 from codehub.engine.gc import Collected
 from codehub.logs import configure_logs
-from codehub.ports.instances import UnixUpstream
 from codehub.settings import Settings
 
 
@@ -38,49 +36,22 @@ def run_gc(settings: Settings, tell: Callable[[Collected], None], *, dry_run: bo
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Start everything, say so, and run until cancelled. Whatever was started is stopped again, in reverse."""
     system, meters = make_system(), PrometheusMeters()
-    workers = settings.proxy_workers
     refuse_second(settings)
-    with shared_port(settings, workers) as listeners, inner_socket() as (inner, inner_path):
+    with shared_port(settings) as listeners, inner_socket() as (inner, inner_path):
         settings = settings.model_copy(update={"port": listeners[0].getsockname()[1]})
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
             connect_args = await enter(database(settings, system))
             stored = await enter(stores(connect_args, system, settings.redis_url, is_serving=True))
-            local = await enter(local_platform(settings, stored, system, stops=True))
-            is_controlled = await enter(control(settings, stored, local.platforms, system, meters))
-            access = make_access(stored, system)
-            password = await first_admin(settings, access, system)
-            web = make_web(
-                settings,
-                stored,
-                local.platforms,
-                access,
-                system,
-                meters,
-                ide=local.ide,
-                ides=local.ides,
-                checks={"database": stored.check, "controller": is_controlled},
+            found = await enter(platform(settings, stored, system, stops=True))
+            is_controlled = await enter(control(settings, stored, found.backends, system, meters))
+            checks = {"database": stored.check, "controller": is_controlled}
+            password = await enter(serving_faces(settings, inner, stored, found, system, meters, checks))
+            api_url = f"unix://{inner_path}"
+            await enter(
+                public_edge(settings, listeners, api_url, connect_args, stored, found.backends, system)
             )
-            feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
-            stack.callback(feed.cancel)
-            await enter(serving(web.app, inner, system))
-            at_the_edge: AbstractAsyncContextManager[object] = (
-                edge_workers(listeners, connect_args, f"unix://{inner_path}", system)
-                if workers
-                else edge(
-                    settings,
-                    listeners[0],
-                    UnixUpstream(inner_path),
-                    places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
-                    doorkeeper=stored.doorkeeper,
-                    service=make_service(settings, stored),
-                    hints=stored.hints,
-                    people_hints=stored.people_hints,
-                    system=system,
-                )
-            )
-            await enter(at_the_edge)
-            for warning in local.warnings:
+            for warning in found.warnings:
                 warn(warning)
             announce(f"address: {settings.base_url}")
             announce(f"user: {ADMIN}")
@@ -88,7 +59,7 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
                 announce(f"password: {password}")
             announce(f"data: {settings.data_dir}")
             announce(f"backend: {settings.instance_backend}")
-            announce(f"ide: {local.ide}")
+            announce(f"ide: {found.ide}")
             announce("ready")
             if sys.stdout.isatty():
                 announce(next_steps(settings, sys.argv[0], is_new=password is not None))
@@ -103,7 +74,7 @@ async def collect(
     async with (
         database_beside(settings, system) as connect_args,
         stores(connect_args, system, settings.redis_url) as stored,
-        local_platform(settings, stored, system, stops=False) as local,
+        platform(settings, stored, system, stops=False) as found,
     ):
-        collector = garbage_collector(settings, stored, local.platforms)
+        collector = garbage_collector(settings, stored, found.backends)
         tell(await collector.collect(dry_run=dry_run, orphans=orphans))

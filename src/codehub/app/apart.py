@@ -2,21 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from codehub.adapters.postgres.migrate import migrate
 from codehub.adapters.prometheus.meters import PrometheusMeters
-from codehub.app.access import ADMIN, first_admin, make_access
-from codehub.app.control import control, make_service
+from codehub.app.access import ADMIN
+from codehub.app.control import control
 from codehub.app.database import Stores, database, database_beside, stores
-from codehub.app.edge import StoredPlaces, edge, upstream_of
+from codehub.app.edge import public_edge
 from codehub.app.errors import CannotStart
-from codehub.app.face import make_web
-from codehub.app.local import LocalPlatform, local_platform
+from codehub.app.face import serving_faces
+from codehub.app.platform import Platform, platform
 from codehub.app.process import make_system, say, warn
-from codehub.app.roles import supervised
-from codehub.app.web import bound, serving
-from codehub.app.workers import edge_workers, shared_port
+from codehub.app.web import bound
+from codehub.app.workers import shared_port
 from codehub.engine.system import System
 from codehub.settings import Settings
 
@@ -30,24 +29,12 @@ async def api(settings: Settings) -> None:
             stack,
             _connect_args,
             stored,
-            local,
+            found,
         ):
-            access = make_access(stored, system)
-            password = await first_admin(settings, access, system)
-            web = make_web(
-                settings,
-                stored,
-                local.platforms,
-                access,
-                system,
-                PrometheusMeters(),
-                ide=local.ide,
-                ides=local.ides,
-                checks={"database": stored.check},
+            faces = serving_faces(
+                settings, listener, stored, found, system, PrometheusMeters(), {"database": stored.check}
             )
-            feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
-            stack.callback(feed.cancel)
-            await stack.enter_async_context(serving(web.app, listener, system))
+            password = await stack.enter_async_context(faces)
             host, port = listener.getsockname()[:2]
             say(f"listens: {host}:{port}")
             say(f"address: {settings.base_url}")
@@ -61,25 +48,14 @@ async def proxy(settings: Settings) -> None:
     """Serve the public port until cancelled: workspaces from here, all else from the API at CODEHUB_API_URL."""
     _require(settings, "proxy", "database_url", "public_base_url", "api_url")
     assert settings.api_url is not None
-    system, workers = make_system(), settings.proxy_workers
-    with shared_port(settings, workers) as listeners:
-        async with _grounds(settings, system, stops=False) as (stack, connect_args, stored, local):
-            at_the_edge: AbstractAsyncContextManager[object] = (
-                edge_workers(listeners, connect_args, settings.api_url, system)
-                if workers
-                else edge(
-                    settings,
-                    listeners[0],
-                    upstream_of(settings.api_url),
-                    places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
-                    doorkeeper=stored.doorkeeper,
-                    service=make_service(settings, stored),
-                    hints=stored.hints,
-                    people_hints=stored.people_hints,
-                    system=system,
+    system = make_system()
+    with shared_port(settings) as listeners:
+        async with _grounds(settings, system, stops=False) as (stack, connect_args, stored, found):
+            await stack.enter_async_context(
+                public_edge(
+                    settings, listeners, settings.api_url, connect_args, stored, found.backends, system
                 )
             )
-            await stack.enter_async_context(at_the_edge)
             host, port = listeners[0].getsockname()[:2]
             say(f"listens: {host}:{port}")
             say(f"address: {settings.base_url}")
@@ -90,13 +66,13 @@ async def controller(settings: Settings) -> None:
     """Make wishes come true until cancelled."""
     _require(settings, "controller", "database_url")
     system = make_system()
-    async with _grounds(settings, system, stops=True) as (stack, _connect_args, stored, local):
-        await stack.enter_async_context(control(settings, stored, local.platforms, system))
-        for warning in local.warnings:
+    async with _grounds(settings, system, stops=True) as (stack, _connect_args, stored, found):
+        await stack.enter_async_context(control(settings, stored, found.backends, system))
+        for warning in found.warnings:
             warn(warning)
         say(f"data: {settings.data_dir}")
         say(f"backend: {settings.instance_backend}")
-        say(f"ide: {local.ide}")
+        say(f"ide: {found.ide}")
         await _ready()
 
 
@@ -107,7 +83,7 @@ async def migrated(settings: Settings, system: System) -> list[str]:
     return [f"{one.number:04} {one.name}" for one in applied]
 
 
-_Grounds = tuple[AsyncExitStack, dict[str, object], Stores, LocalPlatform]
+_Grounds = tuple[AsyncExitStack, dict[str, object], Stores, Platform]
 
 
 @asynccontextmanager
@@ -120,8 +96,8 @@ async def _grounds(
         stored = await stack.enter_async_context(
             stores(connect_args, system, settings.redis_url, is_serving=is_serving)
         )
-        local = await stack.enter_async_context(local_platform(settings, stored, system, stops=stops))
-        yield stack, connect_args, stored, local
+        found = await stack.enter_async_context(platform(settings, stored, system, stops=stops))
+        yield stack, connect_args, stored, found
 
 
 def _require(settings: Settings, role: str, *names: str) -> None:

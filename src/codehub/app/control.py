@@ -48,72 +48,77 @@ async def control(
     system = replace(system, tasks=SystemTasks())
     service = make_service(settings, stores)
     collector = garbage_collector(settings, stores, platforms)
-    cadence = Cadence(idle_s=settings.idle_period_seconds, active_s=settings.active_period_seconds)
-    name = f"controller-{system.identity.new_id()}"
-    host = socket.gethostname()
-
-    def make() -> tuple[Controller, SystemTasks]:
-        tasks = SystemTasks()
-        own = replace(system, tasks=tasks)
-        made = Controller(
-            name,
-            stores.controller,
-            platforms,
-            stores.controller_hints,
-            own,
-            host=host,
-            cadence=cadence,
-            meters=meters,
-        )
-        return made, tasks
-
-    current = make()
-    fresh = [current]
-
-    async def control_role() -> None:
-        nonlocal current
-        current = controller, tasks = fresh.pop() if fresh else make()
-        try:
-            await controller.run()
-        finally:
-            await tasks.settle()
-
-    async def check() -> None:
-        silent_s = system.clock.monotonic() - current[0].passed_at
-        if silent_s > _SILENCE_S_MAX + settings.idle_period_seconds:
-            raise ControllerStopped(f"the controller has not looked for {silent_s:.0f} s")
-
-    async def sleep_round() -> None:
-        await put_to_sleep(stores.controller, service)
-
-    async def collect_round() -> None:
-        await collector.collect()
-
-    await _join(current[0], platforms, host)
+    role = _ControllerRole(settings, stores, platforms, system, meters)
+    await role.join()
     try:
-        await current[0].run_pass(Woken(frozenset(), everyone=True))
-        for role, work in (
-            ("controller", control_role),
-            ("ttl", lambda: every(_TTL_PERIOD_S, sleep_round, system)),
-            ("gc", lambda: every(_GC_PERIOD_S, collect_round, system)),
+        await role.controller.run_pass(Woken(frozenset(), everyone=True))
+        for name, work in (
+            ("controller", role.run),
+            ("ttl", lambda: every(_TTL_PERIOD_S, lambda: put_to_sleep(stores.controller, service), system)),
+            ("gc", lambda: every(_GC_PERIOD_S, collector.collect, system)),
         ):
-            system.tasks.spawn(supervised(role, work, system), name=role)
-        yield check
+            system.tasks.spawn(supervised(name, work, system), name=name)
+        yield role.check
     finally:
         await system.tasks.settle()
         with suppress(StoreUnavailable):
-            await current[0].leave()
+            await role.controller.leave()
 
 
-async def _join(controller: Controller, platforms: Platforms, host: str) -> None:
-    """Become a member. Refuses a backend that belongs to another machine."""
-    await controller.members.beat()
-    for backend in platforms.instances:
-        if (machine := machine_of(backend, controller.members.others, host=host)) is not None:
-            await controller.members.leave()
-            raise CannotStart(
-                f"{backend} belongs to one machine, and {machine} has it: stop codehub there, or set CODEHUB_INSTANCE_BACKEND"
-            )
+class _ControllerRole:
+    """Controllers of one name, one after another: what one that died had in mind dies with it."""
+
+    def __init__(
+        self, settings: Settings, stores: Stores, platforms: Platforms, system: System, meters: Meters | None
+    ) -> None:
+        self._stores = stores
+        self._platforms = platforms
+        self._system = system
+        self._meters = meters
+        self._cadence = Cadence(idle_s=settings.idle_period_seconds, active_s=settings.active_period_seconds)
+        self._name = f"controller-{system.identity.new_id()}"
+        self._host = socket.gethostname()
+        self._has_run = False
+        self._renew()
+
+    def _renew(self) -> None:
+        self._tasks = SystemTasks()
+        self.controller = Controller(
+            self._name,
+            self._stores.controller,
+            self._platforms,
+            self._stores.controller_hints,
+            replace(self._system, tasks=self._tasks),
+            host=self._host,
+            cadence=self._cadence,
+            meters=self._meters,
+        )
+
+    async def join(self) -> None:
+        """Become a member. Refuses a backend that belongs to another machine."""
+        members = self.controller.members
+        await members.beat()
+        for backend in self._platforms.instances:
+            if (machine := machine_of(backend, members.others, host=self._host)) is not None:
+                await members.leave()
+                raise CannotStart(
+                    f"{backend} belongs to one machine, and {machine} has it: stop codehub there, or set CODEHUB_INSTANCE_BACKEND"
+                )
+
+    async def run(self) -> None:
+        """Run until cancelled, or until it dies: the next run is another controller's."""
+        if self._has_run:
+            self._renew()
+        self._has_run = True
+        try:
+            await self.controller.run()
+        finally:
+            await self._tasks.settle()
+
+    async def check(self) -> None:
+        silent_s = self._system.clock.monotonic() - self.controller.passed_at
+        if silent_s > _SILENCE_S_MAX + self._cadence.idle_s:
+            raise ControllerStopped(f"the controller has not looked for {silent_s:.0f} s")
 
 
 def make_service(settings: Settings, stores: Stores) -> WorkspaceService:
@@ -128,7 +133,7 @@ def garbage_collector(settings: Settings, stores: Stores, platforms: Platforms) 
     return GarbageCollector(stores.controller, platforms, grace=timedelta(seconds=settings.gc_grace_seconds))
 
 
-async def every(seconds: float, work: Callable[[], Awaitable[None]], system: System) -> None:
+async def every(seconds: float, work: Callable[[], Awaitable[object]], system: System) -> None:
     """Do the work again and again. Whatever it raises is logged; the next round comes all the same."""
     while True:
         await system.clock.sleep(seconds)

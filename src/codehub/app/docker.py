@@ -6,15 +6,17 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from codehub.adapters.docker.containers import Mount
-from codehub.adapters.docker.engine import DEFAULT_URL, Engine
+from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.profiles import PROFILES, UID
 from codehub.adapters.docker.storage import DockerStorage
+from codehub.adapters.docker.wire import DEFAULT_URL
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.app.archives import Unmarked, archive_store
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
+from codehub.app.platform import Platform
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
@@ -23,14 +25,12 @@ from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 from codehub.settings import Settings
 
-IDES = tuple(PROFILES)
-
 
 @asynccontextmanager
 async def docker_platform(
     settings: Settings, stores: Stores, system: System, marks: Unmarked
-) -> AsyncIterator[tuple[Platforms, str]]:
-    """Yield the platform and its default IDE. `marks` says what may be marked as ours.
+) -> AsyncIterator[Platform]:
+    """Yield it. `marks` says what may be marked as ours.
 
     Containers outlive codehub: the next start finds them again.
     """
@@ -74,10 +74,10 @@ async def docker_platform(
             await instances.open()
         except ActionFailed as error:
             raise CannotStart(str(error)) from None
-        platforms = Platforms(
+        backends = Platforms(
             {InstanceBackend.LOCAL_DOCKER: instances},
             {**homes, **({StorageBackend.LOCAL_DIR: directories} if in_directories else {})},
         )
-        yield platforms, settings.ide or next(iter(PROFILES))
+        yield Platform(backends, settings.ide or next(iter(PROFILES)), tuple(PROFILES))
     finally:
         await engine.close()

@@ -1,20 +1,24 @@
-"""The edge in `codehub up`: the proxy on the public port, with what it asks wired to the stores and the platforms."""
+"""The edge: the proxy on the public port, in this process or in workers, with what it asks wired to the stores and the platform."""
 
 import socket
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from codehub.adapters.system.machine import SystemTasks
+from codehub.app.control import make_service
+from codehub.app.database import Stores
+from codehub.app.workers import edge_workers
+from codehub.core.access import written_origin
 from codehub.core.activity import profile_of
 from codehub.core.progress import Progress
 from codehub.core.workspace import InstanceBackend, Workspace
+from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
-from codehub.ports.doors import Doorkeeper
-from codehub.ports.hints import Hints
 from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.store import ApiStore, ControllerStore, Loaded
 from codehub.proxy.activity import Activity
@@ -22,10 +26,10 @@ from codehub.proxy.directory import Directory
 from codehub.proxy.edge import Edge
 from codehub.proxy.gate import GateRules, WorkspaceGate
 from codehub.proxy.targets import Target
-from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings
 
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_UNIX = "unix://"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class StoredPlaces:
@@ -52,28 +56,41 @@ class StoredPlaces:
         return (await self._api.progress([workspace_id])).get(workspace_id)
 
 
+def public_edge(
+    settings: Settings,
+    listeners: Sequence[socket.socket],
+    api_url: str,
+    connect_args: Mapping[str, Any],
+    stored: Stores,
+    backends: Platforms,
+    system: System,
+) -> AbstractAsyncContextManager[object]:
+    """Serve the public port: in workers, one on each listener, if the settings ask for them, else here."""
+    if settings.proxy_workers:
+        return edge_workers(listeners, connect_args, api_url, system)
+    return edge(settings, listeners[0], upstream_of(api_url), stored, backends, system)
+
+
 @asynccontextmanager
 async def edge(
     settings: Settings,
     listener: socket.socket,
     api: Upstream,
-    *,
-    places: StoredPlaces,
-    doorkeeper: Doorkeeper,
-    service: WorkspaceService,
-    hints: Hints,
-    people_hints: Hints,
+    stored: Stores,
+    backends: Platforms,
     system: System,
 ) -> AsyncIterator[Edge]:
     """Serve the public port until the end; then what was used is recorded, and every connection is closed."""
     system = replace(system, tasks=SystemTasks())
     clock, tasks = system.clock, system.tasks
-    activity = Activity(service, doorkeeper, clock=clock, flush_s=settings.activity_flush_seconds)
+    places = StoredPlaces(stored.controller, stored.api, backends.instances)
+    service = make_service(settings, stored)
+    activity = Activity(service, stored.doorkeeper, clock=clock, flush_s=settings.activity_flush_seconds)
     directory = Directory(
-        doorkeeper,
+        stored.doorkeeper,
         places,
-        hints,
-        people_hints,
+        stored.hints,
+        stored.people_hints,
         clock=clock,
         tasks=tasks,
         keeps_prefix=lambda ide: profile_of(ide).keeps_prefix,
@@ -107,9 +124,9 @@ async def edge(
 
 def upstream_of(url: str) -> Upstream:
     """Return where an API listens: unix:///path or http://host:port."""
+    if url.startswith(_UNIX):
+        return UnixUpstream(Path(url.removeprefix(_UNIX)))
     parts = urlsplit(url)
-    if parts.scheme == "unix":
-        return UnixUpstream(Path(parts.path))
     assert parts.hostname is not None
     return TcpUpstream(parts.hostname, parts.port or 80)
 
@@ -118,5 +135,4 @@ def own_origins(settings: Settings, port: int) -> frozenset[str]:
     """Return the origins that are ours: the public one, or, where none is set, this port under this machine's own names."""
     if settings.public_base_url is not None:
         return frozenset({settings.public_base_url})
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return frozenset(f"http://{name}:{port}" for name in (host, *_LOOPBACK))
+    return frozenset(written_origin("http", host, port) for host in (settings.host, *_LOOPBACK))

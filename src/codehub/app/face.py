@@ -1,10 +1,16 @@
-"""The web faces wired, the API and the dashboard: settings and stores in, a web application out."""
+"""The web faces wired, the API and the dashboard: settings, stores and a platform in, a web application out, served if wanted."""
 
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from codehub.api.app import Web, create_web
+from codehub.app.access import first_admin, make_access
 from codehub.app.control import make_limits, make_service
 from codehub.app.database import Stores
+from codehub.app.platform import Platform
+from codehub.app.roles import supervised
+from codehub.app.web import serving
 from codehub.dashboard.app import add_dashboard
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
@@ -16,21 +22,41 @@ from codehub.settings import Settings, fitting_homes
 from codehub.web.parts import Check, Defaults, Parts
 
 
+@asynccontextmanager
+async def serving_faces(
+    settings: Settings,
+    listener: socket.socket,
+    stored: Stores,
+    platform: Platform,
+    system: System,
+    meters: Meters,
+    checks: dict[str, Check],
+) -> AsyncIterator[str | None]:
+    """Serve the API and the dashboard, and feed their streams. Yields the first admin's password if it was made here."""
+    access = make_access(stored, system)
+    password = await first_admin(settings, access, system)
+    web = make_web(settings, stored, platform, access, system, meters, checks)
+    feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
+    try:
+        async with serving(web.app, listener, system):
+            yield password
+    finally:
+        feed.cancel()
+
+
 def make_web(
     settings: Settings,
     stored: Stores,
-    platforms: Platforms,
+    platform: Platform,
     access: AccessService,
     system: System,
     meters: Meters,
-    *,
-    ide: str,
     checks: dict[str, Check],
-    ides: Sequence[str] = (),
 ) -> Web:
+    backends = platform.backends
     homes = {
-        instance: [home for home in fitting_homes(instance) if home in platforms.storage]
-        for instance in platforms.instances
+        instance: [home for home in fitting_homes(instance) if home in backends.storage]
+        for instance in backends.instances
     }
     parts = Parts(
         store=stored.api,
@@ -38,11 +64,11 @@ def make_web(
         access=access,
         hints=stored.api_hints,
         people_hints=stored.people_hints,
-        instances=platforms.instances,
+        instances=backends.instances,
         homes=homes,
         defaults=Defaults(
             image_ref=settings.workspace_image,
-            ide=ide,
+            ide=platform.ide,
             instance_backend=settings.instance_backend,
             storage_backend=settings.homes,
             standby_ttl_seconds=settings.standby_ttl_seconds,
@@ -57,8 +83,8 @@ def make_web(
         checks=checks,
         trusted_proxies=settings.proxies,
         sleep_warning_s=settings.sleep_warning_seconds,
-        ides=ides,
-        backends=_looks(platforms),
+        ides=platform.ides,
+        backends=_looks(backends),
     )
     web = create_web(parts)
     add_dashboard(web.app, parts)

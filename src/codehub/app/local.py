@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
@@ -10,9 +9,9 @@ from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
-from codehub.app.archives import archive_store, unmarked
+from codehub.app.archives import Unmarked, archive_store
 from codehub.app.database import Stores
-from codehub.app.errors import CannotStart
+from codehub.app.platform import Platform
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
@@ -21,32 +20,11 @@ from codehub.ports.storage import Home
 from codehub.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class LocalPlatform:
-    """The platform, its default IDE, what people must be told about this machine, and every IDE it has."""
-
-    platforms: Platforms
-    ide: str
-    warnings: tuple[str, ...]
-    ides: tuple[str, ...]
-
-
 @asynccontextmanager
 async def local_platform(
-    settings: Settings, stores: Stores, system: System, *, stops: bool
-) -> AsyncIterator[LocalPlatform]:
-    """Yield the platform. `stops`: end its instances at the end; their wishes stay, and the next start brings them back."""
-    marks = unmarked((await stores.controller.changes(None)).workspaces)
-    if settings.instance_backend is InstanceBackend.LOCAL_DOCKER:
-        from codehub.app.docker import IDES, docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for no aiohttp
-
-        async with docker_platform(settings, stores, system, marks) as (platforms, ide):
-            yield LocalPlatform(platforms, ide, (), IDES)
-        return
-    if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
-        raise CannotStart(
-            f"CODEHUB_INSTANCE_BACKEND={settings.instance_backend} is not there yet: set it to local-process or local-docker"
-        )
+    settings: Settings, stores: Stores, system: System, marks: Unmarked, *, stops: bool
+) -> AsyncIterator[Platform]:
+    """Yield it. `marks` says what may be marked as ours; `stops`: end its instances at the end."""
     profiles = installed_profiles()
     objects = await archive_store(settings, stores, is_new=marks.archives)
 
@@ -76,12 +54,12 @@ async def local_platform(
         await storage.prepare()
     await instances.open()
     try:
-        platforms = Platforms(
+        backends = Platforms(
             {InstanceBackend.LOCAL_PROCESS: instances},
             {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
         )
         ide = settings.ide or next(iter(profiles), "none")
-        yield LocalPlatform(platforms, ide, instances.warnings, tuple(profiles))
+        yield Platform(backends, ide, tuple(profiles), instances.warnings)
     finally:
         if stops:
             await instances.stop_all()

@@ -22,7 +22,8 @@ async def supervised(role: str, work: Callable[[], Awaitable[None]], system: Sys
             await work()
         except Exception as error:
             lasted_s = system.clock.monotonic() - began
-            pause_s = _PAUSE_S_MIN if lasted_s >= _HEALTHY_S else min(2 * pause_s, _PAUSE_S_MAX)
+            if lasted_s >= _HEALTHY_S:
+                pause_s = _PAUSE_S_MIN
             log.exception(
                 "role_died",
                 role=role,
@@ -31,6 +32,7 @@ async def supervised(role: str, work: Callable[[], Awaitable[None]], system: Sys
                 again_in_s=pause_s,
             )
             await system.clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
             log.info("role_started_again", role=role)
         else:
             return

@@ -68,7 +68,7 @@ def make_server(app: Any) -> _Server:
 @asynccontextmanager
 async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIterator[None]:
     """Serve `app` until its requests have ended. A server that ends by itself is started again on the same port."""
-    server = make_server(app)
+    server: _Server | None = None
     is_stopping = False
     ended = asyncio.Event()
 
@@ -82,12 +82,12 @@ async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIte
     task = system.tasks.spawn(supervised("web", serve, system), name="web")
     task.add_done_callback(lambda _task: ended.set())
     try:
-        while not server.started and not ended.is_set():
+        while not (server and server.started) and not ended.is_set():
             await system.clock.sleep(0.01)
         yield
     finally:
         is_stopping = True
-        if server.started:
+        if server and server.started:
             server.end()
         else:
             task.cancel()

@@ -7,13 +7,11 @@ import sys
 
 import uvloop
 
-from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
-from codehub.app.control import make_service
 from codehub.app.database import stores
-from codehub.app.edge import StoredPlaces, edge, upstream_of
-from codehub.app.local import local_platform
+from codehub.app.edge import edge, upstream_of
+from codehub.app.platform import platform
+from codehub.app.process import make_system
 from codehub.app.workers import Orders
-from codehub.engine.system import System
 from codehub.logs import configure_logs
 from codehub.settings import load_settings
 
@@ -27,7 +25,7 @@ async def serve() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     orders = Orders.from_json((await reader.readline()).decode())
     settings = load_settings(port=orders.port)
-    system = System(SystemClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+    system = make_system()
 
     async def until_stdin_ends() -> None:
         await reader.read()
@@ -37,18 +35,8 @@ async def serve() -> None:
     listener = socket.socket(fileno=orders.listener)
     async with (
         stores(dict(orders.connect_args), system, settings.redis_url) as stored,
-        local_platform(settings, stored, system, stops=False) as local,
-        edge(
-            settings,
-            listener,
-            upstream_of(orders.api),
-            places=StoredPlaces(stored.controller, stored.api, local.platforms.instances),
-            doorkeeper=stored.doorkeeper,
-            service=make_service(settings, stored),
-            hints=stored.hints,
-            people_hints=stored.people_hints,
-            system=system,
-        ),
+        platform(settings, stored, system, stops=False) as found,
+        edge(settings, listener, upstream_of(orders.api), stored, found.backends, system),
     ):
         print("ready", flush=True)  # noqa: T201  # whoever started it waits for this
         await ended.wait()

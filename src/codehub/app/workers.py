@@ -51,8 +51,9 @@ class Orders:
 
 
 @contextmanager
-def shared_port(settings: Settings, workers: int) -> Iterator[Sequence[socket.socket]]:
+def shared_port(settings: Settings) -> Iterator[Sequence[socket.socket]]:
     """Take the port once for each worker; without any, once."""
+    workers = settings.proxy_workers
     with ExitStack() as stack:
         first = stack.enter_context(bound(settings, is_shared=workers > 0))
         port = first.getsockname()[1]

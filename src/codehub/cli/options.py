@@ -13,6 +13,7 @@ DELETED_NAME = typer.Argument(
 OWNER = typer.Option(
     "me", "--owner", metavar="WHO", help="Whose it is, if named: me, or (admins) a name or all."
 )
+YES = typer.Option(False, "--yes", "-y", help="Do not ask.")
 WAIT = typer.Option(False, "--wait", "-w", help="Wait until it is there, and show how far it is.")
 TIMEOUT = typer.Option(
     None,

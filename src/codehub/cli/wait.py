@@ -125,26 +125,25 @@ def _streamed(client: Client, shown: Shown, owner: str, deadline: float | None) 
     """Yield the workspace as it is, then as it becomes. Returns when the stream ends."""
     with client.stream("/events", owner=owner) as stream:
         for kind, data in _events(stream, deadline, shown):
-            if kind == "connected":
-                shown = _now(client, shown)
-            elif data.get("id") != shown["id"]:
-                continue
-            elif kind == "workspace_updated":
-                if _is_older(data, shown):
-                    continue
-                shown = data
-            elif kind == "workspace_progress":
-                shown = {**shown, "progress": {name: value for name, value in data.items() if name != "id"}}
-            elif kind == "workspace_deleted":
-                shown = {
-                    **shown,
-                    "phase": Phase.DELETED.value,
-                    "display": Phase.DELETED.value,
-                    "operation": "NONE",
-                }
-            else:
-                continue
-            yield shown
+            after = _now(client, shown) if kind == "connected" else _after(shown, kind, data)
+            if after is not None:
+                shown = after
+                yield shown
+
+
+def _after(shown: Shown, kind: str, data: Mapping[str, Any]) -> Shown | None:
+    """Return the workspace as an event leaves it; None if the event says nothing new of it."""
+    if data.get("id") != shown["id"]:
+        return None
+    match kind:
+        case "workspace_updated":
+            return None if _is_older(data, shown) else data
+        case "workspace_progress":
+            return {**shown, "progress": {name: value for name, value in data.items() if name != "id"}}
+        case "workspace_deleted":
+            return _deleted(shown)
+        case _:
+            return None
 
 
 def _is_older(one: Shown, other: Shown) -> bool:
@@ -158,8 +157,12 @@ def _now(client: Client, shown: Shown) -> Shown:
     except Failed as failed:
         if failed.code != "WORKSPACE_NOT_FOUND":
             raise
-        return {**shown, "phase": Phase.DELETED.value, "display": Phase.DELETED.value, "operation": "NONE"}
+        return _deleted(shown)
     return now
+
+
+def _deleted(shown: Shown) -> Shown:
+    return {**shown, "phase": Phase.DELETED.value, "display": Phase.DELETED.value, "operation": "NONE"}
 
 
 def _events(stream: Stream, deadline: float | None, shown: Shown) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -9,7 +9,7 @@ import typer
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.cli.find import find_workspace
-from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT
+from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT, YES
 from codehub.cli.speech import JSON, Speech, client_for
 from codehub.cli.tables import coloured
 from codehub.cli.words import clock, seconds, state
@@ -47,7 +47,7 @@ def recover(
     accept_loss: bool = typer.Option(
         False, "--accept-loss", help="Go on without what is gone. Asks first; --yes does not."
     ),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    yes: bool = YES,
     wait: bool = WAIT,
     timeout: str | None = TIMEOUT,
     owner: str = OWNER,
@@ -82,7 +82,7 @@ def awake(
 def delete(
     name: str = NAME,
     purge: bool = typer.Option(False, "--purge", help="Keep nothing: this can't be undone. Asks first."),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    yes: bool = YES,
     wait: bool = WAIT,
     timeout: str | None = TIMEOUT,
     owner: str = OWNER,
@@ -126,7 +126,7 @@ def undelete(
 
 def forget(
     name: str = NAME,
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    yes: bool = YES,
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:

@@ -84,20 +84,17 @@ def create(
     from uuid import uuid4
 
     with client_for(json) as (client, speech):
-        body = {
-            "name": name,
-            "instance_backend": backend,
-            "storage_backend": storage,
-            "desired_state": "PENDING" if no_start else None,
-            "image_ref": image,
-            "ide": ide,
-            "description": description,
-            "memo": memo,
-            "resources": _resources(memory, cpus, pids),
-        }
-        said = {key: value for key, value in body.items() if value is not None} | _lifetimes(
-            sleep_after, archive_after
-        )
+        said = _said(
+            name=name,
+            instance_backend=backend,
+            storage_backend=storage,
+            desired_state="PENDING" if no_start else None,
+            image_ref=image,
+            ide=ide,
+            description=description,
+            memo=memo,
+            resources=_resources(memory, cpus, pids),
+        ) | _lifetimes(sleep_after, archive_after)
         made = client.ask("POST", "/workspaces", said, headers={"Idempotency-Key": str(uuid4())})
         wishes.carry(client, speech, made, lambda: made, wait=wait, timeout=timeout)
         if not json:
@@ -125,17 +122,14 @@ def change(
 ) -> None:
     """Change a workspace. Image, IDE and resources count from its next start."""
     with client_for(json) as (client, speech):
-        body = {
-            "name": new_name,
-            "image_ref": image,
-            "ide": ide,
-            "description": description,
-            "memo": memo,
-            "resources": _resources(memory, cpus, pids),
-        }
-        said = {key: value for key, value in body.items() if value is not None} | _lifetimes(
-            sleep_after, archive_after
-        )
+        said = _said(
+            name=new_name,
+            image_ref=image,
+            ide=ide,
+            description=description,
+            memo=memo,
+            resources=_resources(memory, cpus, pids),
+        ) | _lifetimes(sleep_after, archive_after)
         if not said:
             raise Failed("USAGE", "nothing to change: see `codehub ws change --help`")
         shown = find_workspace(client, name, owner=owner)
@@ -269,14 +263,17 @@ def events(
 wishes.add_to(ws)
 
 
+def _said(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def _resources(memory: int | None, cpus: float | None, pids: int | None) -> dict[str, float] | None:
-    said = {"memory_mb": memory, "cpus": cpus, "pids": pids}
-    return {key: value for key, value in said.items() if value is not None} or None
+    return _said(memory_mb=memory, cpus=cpus, pids=pids) or None
 
 
 def _lifetimes(sleep_after: str | None, archive_after: str | None) -> dict[str, int | None]:
-    said = {"standby_ttl_seconds": sleep_after, "archive_ttl_seconds": archive_after}
-    return {key: seconds(text, may_be_never=True) for key, text in said.items() if text is not None}
+    said = _said(standby_ttl_seconds=sleep_after, archive_ttl_seconds=archive_after)
+    return {name: seconds(text, may_be_never=True) for name, text in said.items()}
 
 
 def _has_browser() -> bool:

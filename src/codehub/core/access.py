@@ -1,14 +1,19 @@
 """Who may do what: people, keys and requests in, yes or no out. Nothing is looked up here."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from urllib.parse import urlsplit
 from uuid import UUID
 
+PASSWORD_LENGTH_MIN = 8
+USERNAME = "[A-Za-z0-9][A-Za-z0-9._@-]{0,63}"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 SESSION_LASTS = timedelta(days=14)
 """From its last use."""
+_USUAL_PORTS = {"http": 80, "https": 443}
 
 
 class Role(StrEnum):
@@ -51,6 +56,11 @@ class Person:
         return self.user.role is Role.ADMIN
 
 
+def is_username(text: str) -> bool:
+    """Whether somebody may be called so. `me` and `all` have a meaning of their own wherever an owner is named."""
+    return re.fullmatch(USERNAME, text) is not None and text.lower() not in ("me", "all")
+
+
 def may_manage(person: Person, owner_id: UUID) -> bool:
     """Whether they may see the workspace and ask things of it: its owner and admins."""
     return person.id == owner_id or person.is_admin
@@ -61,20 +71,29 @@ def may_enter(person_id: UUID, owner_id: UUID) -> bool:
     return person_id == owner_id
 
 
-def is_foreign(origin: str | None, fetch_site: str | None, base_url: str) -> bool:
+def is_foreign(origin: str | None, fetch_site: str | None, own_origins: Collection[str]) -> bool:
     """Whether another site's page made this request. Programs send neither header, and are let through."""
     if fetch_site in ("cross-site", "same-site"):
         return True
-    return origin is not None and _origin(origin) != _origin(base_url)
+    return origin is not None and origin_of(origin) not in own_origins
 
 
-def _origin(url: str) -> tuple[str, str, int | None] | None:
+def origin_of(url: str) -> str | None:
+    """Return a URL's origin, None if it has none that a page of ours could have."""
     try:
         parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        port = parts.port
     except ValueError:
         return None
-    return (parts.scheme, parts.hostname or "", port)
+    if parts.scheme not in _USUAL_PORTS or not parts.hostname:
+        return None
+    return written_origin(parts.scheme, parts.hostname, port)
+
+
+def written_origin(scheme: str, host: str, port: int | None) -> str:
+    """Return an origin as browsers write it: in small letters, and without the port that is usual."""
+    host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{host.lower()}" + ("" if port in (None, _USUAL_PORTS[scheme]) else f":{port}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """A visit to a workspace: who comes how, and where the workspace is, go in; one decision comes out (spec §8). Nothing is done here."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from codehub.core.access import may_enter
+from codehub.core.access import SAFE_METHODS, is_foreign, may_enter
 from codehub.core.judge import is_condemned
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.wishes import Refusal, Refused, Ruling
@@ -108,7 +109,6 @@ class AtLimit:
 
 Decision = SignIn | NoSuch | Forbidden | Connect | Wake | Follow | Later | Show
 _CLIMBS = (DesiredState.RUNNING, DesiredState.STANDBY)
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def intent(visit: Visit) -> Intent:
@@ -134,13 +134,10 @@ def wants_page(visit: Visit) -> bool:
     return intent(visit) is Intent.NAVIGATION or "text/html" in visit.accept
 
 
-def is_foreign(visit: Visit, own_origins: frozenset[str]) -> bool:
+def is_forged(visit: Visit, own_origins: Collection[str]) -> bool:
     """Whether another site makes this visitor's browser ask for something that must be asked for here (security.md 3)."""
-    if visit.method in _SAFE and not visit.is_upgrade:
-        return False
-    if visit.origin and visit.origin not in own_origins:
-        return True
-    return visit.fetch_site in ("cross-site", "same-site")
+    changes = visit.is_upgrade or visit.method not in SAFE_METHODS
+    return changes and is_foreign(visit.origin or None, visit.fetch_site, own_origins)
 
 
 def refuse_entry(person: Visitor | None, workspace: Workspace | None) -> SignIn | NoSuch | Forbidden | None:
@@ -165,6 +162,20 @@ def decide(
         return refused
     assert workspace is not None
     return _by_state(visit, workspace, wake_archived=wake_archived)
+
+
+def is_open(workspace: Workspace) -> bool:
+    """Whether its owner would be let in as it is."""
+    return isinstance(_for_its_owner(workspace), Connect)
+
+
+def is_on_its_way(workspace: Workspace) -> bool:
+    """Whether something is under way that leads its owner in."""
+    return isinstance(_for_its_owner(workspace), Follow)
+
+
+def _for_its_owner(workspace: Workspace) -> Decision:
+    return decide(Visit(), Visitor(workspace.spec.owner_user_id, ""), workspace)
 
 
 def _by_state(visit: Visit, workspace: Workspace, *, wake_archived: bool) -> Decision:

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from codehub.core.access import PASSWORD_LENGTH_MIN
 from codehub.dashboard.face import Caller, Face, local_path, see_other
 from codehub.dashboard.forms import WrongFields, checked, posted, token_fields
 from codehub.dashboard.home import usage
 from codehub.ports.access import UnknownToken
 from codehub.service.access import SignedIn, Throttled
-from codehub.settings import PASSWORD_LENGTH_MIN
 from codehub.web.addresses import client_address
 from codehub.web.asks import LoginBody, PasswordBody, TokenBody
 from codehub.web.cookies import session_cookie

@@ -6,12 +6,11 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from codehub.core.access import Role
+from codehub.core.access import PASSWORD_LENGTH_MIN, Role
 from codehub.dashboard.face import Caller, Face, see_other
 from codehub.dashboard.forms import WrongFields, checked, posted
 from codehub.dashboard.home import FILTERS, usage
 from codehub.ports.access import LastAdmin, UnknownUser, UsernameTaken
-from codehub.settings import PASSWORD_LENGTH_MIN
 from codehub.web.asks import UserBody, UserPatch
 from codehub.web.parts import Check
 

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import Response
 
-from codehub.core.access import Person, is_foreign, may_manage
+from codehub.core.access import SAFE_METHODS, Person, is_foreign, may_manage
 from codehub.core.language import preferred_language
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import assets
@@ -46,7 +46,6 @@ _HEADERS: Mapping[str, str] = {
     "Vary": "Accept-Language, Accept-Encoding",
 }
 _PACKED_FROM, _PACKING = 1000, 4
-_SAFE = frozenset({"GET", "HEAD"})
 
 _TEMPLATES = Environment(
     loader=PackageLoader("codehub.dashboard"),
@@ -132,9 +131,9 @@ class Face:
     # The door
 
     async def _let_in(self, request: Request, language: str, door: Door) -> Caller:
-        is_change = request.method not in _SAFE
+        is_change = request.method not in SAFE_METHODS
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-        if is_change and is_foreign(origin, site, self.parts.base_url):
+        if is_change and is_foreign(origin, site, {self.parts.base_url}):
             facts = {"base": self.parts.base_url}
             raise Turned(self._plain(request, language, "error.403.foreign", 403, **facts))
         access, store = self.parts.access, self.parts.store
@@ -199,7 +198,7 @@ class Face:
         """A page for when not even the time can be asked for."""
         say = speaker(language)
         # What leads nowhere, and what was posted, is not asked for again.
-        is_again = status != 404 and request.method in _SAFE  # noqa: PLR2004
+        is_again = status != 404 and request.method in SAFE_METHODS  # noqa: PLR2004
         page = _TEMPLATES.get_template("plain.html").render(
             say=say,
             language=language,
@@ -241,7 +240,7 @@ def _to_login(request: Request) -> Response:
     if request.headers.get("hx-request") == "true":
         shown = urlsplit(request.headers.get("hx-current-url", "/")).path or "/"
         return Response(status_code=401, headers={"HX-Redirect": f"/login?next={quote(local_path(shown))}"})
-    if request.method not in _SAFE or here == "/":
+    if request.method not in SAFE_METHODS or here == "/":
         return see_other("/login")
     return see_other(f"/login?next={quote(here)}")
 

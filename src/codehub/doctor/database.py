@@ -5,11 +5,11 @@ import asyncio
 import asyncpg
 
 from codehub.adapters.postgres.embedded import EmbeddedPostgresError, check_embedded, find_running
+from codehub.adapters.postgres.migrate import SERVER_VERSION_MIN
 from codehub.doctor.findings import Finding, Verdict
 from codehub.settings import Settings
 
 _ANSWER_S_MAX = 3.0
-_VERSION_MIN = 15
 
 
 def examine_database(settings: Settings) -> Finding:
@@ -36,11 +36,11 @@ async def _examine_server(url: str) -> Finding:
         version = connection.get_server_version()
     finally:
         await connection.close()
-    if version.major < _VERSION_MIN:
+    if version.major < SERVER_VERSION_MIN:
         return Finding(
             "database",
             Verdict.BROKEN,
             f"PostgreSQL {version.major}",
-            f"use PostgreSQL {_VERSION_MIN} or later",
+            f"use PostgreSQL {SERVER_VERSION_MIN} or later",
         )
     return Finding("database", Verdict.OK, f"PostgreSQL {version.major}.{version.minor}")

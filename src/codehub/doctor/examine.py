@@ -45,8 +45,8 @@ def examine_python() -> Finding:
 
 def examine_data_dir(settings: Settings) -> Finding:
     directory = settings.data_dir
-    nearest = next(path for path in (directory, *directory.parents) if path.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+    nearest, is_writable = _nearest(directory)
+    if not is_writable:
         return Finding(
             "data directory",
             Verdict.BROKEN,
@@ -101,8 +101,8 @@ def examine_archives(settings: Settings) -> Finding:
     if url.scheme == "s3":
         return examine_s3(settings)
     directory = Path(unquote(url.path))
-    nearest = next(path for path in (directory, *directory.parents) if path.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+    nearest, is_writable = _nearest(directory)
+    if not is_writable:
         return Finding(
             "archives",
             Verdict.BROKEN,
@@ -147,6 +147,12 @@ def examine_ide(settings: Settings) -> Finding:
         "none found" if settings.ide is None else f"{ide} not found",
         "install code-server (`make code-server` builds it), or `pip install jupyterlab` beside codehub",
     )
+
+
+def _nearest(directory: Path) -> tuple[Path, bool]:
+    """Return what there is of a directory's path, and whether the rest could be made there."""
+    nearest = next(path for path in (directory, *directory.parents) if path.exists())
+    return nearest, nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
 
 
 def _run(command: list[str]) -> str | None:

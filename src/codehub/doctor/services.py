@@ -7,6 +7,7 @@ import os
 import socket
 from urllib.parse import urlsplit
 
+from codehub.adapters.docker.wire import DEFAULT_URL
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.findings import Finding, Verdict
 from codehub.settings import Settings
@@ -21,20 +22,21 @@ def examine_docker(settings: Settings) -> Finding:
     do = "install and start Docker, or set DOCKER_HOST"
     if need is Verdict.OPTIONAL:
         do += "; needed only with CODEHUB_INSTANCE_BACKEND=local-docker"
-    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    host = os.environ.get("DOCKER_HOST") or DEFAULT_URL
     url = urlsplit(host)
     if url.scheme != "unix" and url.hostname is None:
         wrong = f"DOCKER_HOST {host!r} is no unix:// or tcp:// address"
         return Finding("docker", need, wrong, "correct DOCKER_HOST")
     try:
         told = json.loads(_asked(_Engine(host), "/version"))
-        version, api = str(told["Version"]), str(told["ApiVersion"])
+        version = str(told["Version"])
+        api = tuple(int(part) for part in str(told["ApiVersion"]).split("."))
     except (OSError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or error
         return Finding("docker", need, f"{host} does not answer ({why})", do)
     except (ValueError, KeyError, TypeError):
         return Finding("docker", need, f"{host} answers, but not as Docker does", do)
-    if tuple(int(part) for part in api.split(".")) < _DOCKER_API_MIN:
+    if api < _DOCKER_API_MIN:
         return Finding("docker", need, f"Docker {version} at {host} is too old", "use Docker 20.10 or later")
     return Finding("docker", Verdict.OK, f"Docker {version} at {host}")
 

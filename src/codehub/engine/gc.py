@@ -1,5 +1,6 @@
 """Garbage collection: looks at everything the backends hold, removes what the core says may go, reports what nobody knows."""
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,10 +12,11 @@ from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms, distinct
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Home, StorageProvider
+from codehub.ports.storage import Home
 from codehub.ports.store import ControllerStore
 
 log = structlog.get_logger()
+Backend = InstanceBackend | StorageBackend
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,54 +55,24 @@ class GarbageCollector:
         looked = await self._store.changes(None)
         rows = {row.id: row for row in looked.workspaces}
         result = sort_garbage(found, rows, looked.now, grace=self._grace)
-        removals = (*result.removals, *(_orphans(result) if orphans else ()))
-        failed = (
-            []
-            if dry_run
-            else [
-                (removal, why)
-                for removal in removals
-                if (why := await self._remove(removal, found, rows, orphans=orphans)) is not None
-            ]
-        )
-        failures = {removal for removal, _why in failed}
-        removed = tuple(removal for removal in removals if removal not in failures)
-        unknown = () if orphans else result.unknown
-        leftovers = [
-            left
-            for storage in distinct(self._platforms.storage)
-            for left in await self._leftovers(storage, unreachable)
-        ]
+        removals = _removals(result, orphans=orphans)
+        failed = {} if dry_run else await self._remove_all(removals, found, orphans=orphans)
+        leftovers = await self._leftovers(unreachable)
+        events = 0
         if not dry_run:
-            for storage in distinct(self._platforms.storage):
-                await self._discard(storage, looked.now - self._grace)
-        events = 0 if dry_run else await self._store.forget_history(self._history_kept)
+            await self._discard_leftovers(looked.now - self._grace)
+            events = await self._store.forget_history(self._history_kept)
         return Collected(
-            removed,
-            tuple(failed),
-            unknown,
+            tuple(removal for removal in removals if removal not in failed),
+            tuple(failed.items()),
+            () if orphans else result.unknown,
             result.forgotten,
             tuple(unreachable),
-            tuple(leftovers),
+            leftovers,
             events,
         )
 
-    async def _leftovers(self, storage: StorageProvider, unreachable: list[str]) -> Sequence[str]:
-        try:
-            return await storage.list_leftovers()
-        except BackendUnreachable as error:
-            unreachable.append(str(error))
-            return ()
-
-    async def _discard(self, storage: StorageProvider, older_than: datetime) -> None:
-        try:
-            await storage.remove_leftovers(older_than)
-        except (ActionFailed, BackendUnreachable) as error:
-            log.warning("leftovers_not_removed", reason=str(error))
-
-    async def _look(
-        self, unreachable: list[str]
-    ) -> AsyncIterator[tuple[InstanceBackend | StorageBackend, Found]]:
+    async def _look(self, unreachable: list[str]) -> AsyncIterator[tuple[Backend, Found]]:
         for backend, instances in self._platforms.instances.items():
             try:
                 for workspace_id in await instances.list_all():
@@ -120,37 +92,69 @@ class GarbageCollector:
             except BackendUnreachable as error:
                 unreachable.append(f"{home}: {error}")
 
+    async def _remove_all(
+        self, removals: Sequence[Removal], everything: Mapping[Found, Backend], *, orphans: bool
+    ) -> Mapping[Removal, str]:
+        """Remove what may go, and return what did not, with why."""
+        lies_there: dict[UUID, list[Found]] = defaultdict(list)
+        for one in everything:
+            lies_there[one.workspace_id].append(one)
+        failed = {}
+        for removal in removals:
+            found = removal.found
+            beside = lies_there[found.workspace_id]
+            why = await self._remove(found, everything[found], beside, orphans=orphans)
+            if why is not None:
+                failed[removal] = why
+        return failed
+
     async def _remove(
-        self,
-        removal: Removal,
-        everything: Mapping[Found, InstanceBackend | StorageBackend],
-        rows: Mapping[UUID, Workspace],
-        *,
-        orphans: bool,
+        self, found: Found, backend: Backend, beside: Sequence[Found], *, orphans: bool
     ) -> str | None:
-        """Remove it and return why not, if so."""
-        found, backend = removal.found, everything[removal.found]
-        row = rows.get(found.workspace_id)
+        """Remove it and return why not, if so. `beside`: all that lies there of its workspace."""
         # A round may take long. What is needed by now stays.
         latest = await self._store.load([found.workspace_id])
-        known = {each.id: each for each in latest.workspaces}
-        again = sort_garbage(everything, known, latest.now, grace=self._grace)
-        if found not in {each.found for each in (*again.removals, *(_orphans(again) if orphans else ()))}:
+        rows = {row.id: row for row in latest.workspaces}
+        again = sort_garbage(beside, rows, latest.now, grace=self._grace)
+        if found not in {each.found for each in _removals(again, orphans=orphans)}:
             return "It is needed by now."
-        home = Home(found.workspace_id, row.spec.home_store_key if row else "")
         try:
-            if isinstance(backend, InstanceBackend):
-                await self._platforms.instances[backend].delete(found.workspace_id)
-            elif found.thing is Thing.VOLUME:
-                await self._platforms.storage[backend].delete_volume(home, found.name)
-            else:
-                assert found.name is not None
-                await self._platforms.storage[backend].delete_archive(found.name)
+            await self._delete(found, backend, rows.get(found.workspace_id))
         except (ActionFailed, BackendUnreachable) as error:
             return str(error)
         log.info("garbage_removed", thing=found.thing, workspace_id=str(found.workspace_id), name=found.name)
         return None
 
+    async def _delete(self, found: Found, backend: Backend, row: Workspace | None) -> None:
+        if isinstance(backend, InstanceBackend):
+            await self._platforms.instances[backend].delete(found.workspace_id)
+        elif found.thing is Thing.VOLUME:
+            home = Home(found.workspace_id, row.spec.home_store_key if row else "")
+            await self._platforms.storage[backend].delete_volume(home, found.name)
+        else:
+            assert found.name is not None
+            await self._platforms.storage[backend].delete_archive(found.name)
 
-def _orphans(result: Sorted) -> tuple[Removal, ...]:
-    return tuple(Removal(found, "The database does not know its workspace.") for found in result.unknown)
+    async def _leftovers(self, unreachable: list[str]) -> tuple[str, ...]:
+        leftovers: list[str] = []
+        for storage in distinct(self._platforms.storage):
+            try:
+                leftovers += await storage.list_leftovers()
+            except BackendUnreachable as error:
+                unreachable.append(str(error))
+        return tuple(leftovers)
+
+    async def _discard_leftovers(self, older_than: datetime) -> None:
+        for storage in distinct(self._platforms.storage):
+            try:
+                await storage.remove_leftovers(older_than)
+            except (ActionFailed, BackendUnreachable) as error:
+                log.warning("leftovers_not_removed", reason=str(error))
+
+
+def _removals(result: Sorted, *, orphans: bool) -> tuple[Removal, ...]:
+    unknown = result.unknown if orphans else ()
+    return (
+        *result.removals,
+        *(Removal(found, "The database does not know its workspace.") for found in unknown),
+    )

@@ -110,6 +110,3 @@ class AccessStore(Protocol):
 
     async def forgive(self, keys: Sequence[str]) -> None:
         """Forget the failures of these keys."""
-
-    async def owner_of(self, workspace_id: UUID) -> UUID | None:
-        """Return who owns a workspace; None for one that is not there, or deleted."""

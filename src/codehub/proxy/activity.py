@@ -25,14 +25,13 @@ from codehub.ports.doors import Credential
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock
 from codehub.proxy.frames import CONTROL, MASKED, MASKED_HEADER, FrameReader
-from codehub.proxy.requests import RequestHead
+from codehub.proxy.requests import ID_END, RequestHead
 from codehub.proxy.targets import Write
 from codehub.proxy.visits import visit_of
 
 log = structlog.get_logger()
 _TICK_S = 1.0
 _KEYS_S = 60.0
-_ID_END = 39
 _TINY = 106
 # A tab of code-server: one socket for the window, one for its extensions. Each forgotten tab chats a little for itself.
 _SOCKETS_PER_TAB = 2
@@ -258,4 +257,4 @@ class Activity:
 
 def _path(head: RequestHead) -> str:
     """Return what follows /w/{id}."""
-    return head.target[_ID_END:].decode("ascii")
+    return head.target[ID_END:].decode("ascii")

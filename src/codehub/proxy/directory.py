@@ -10,7 +10,7 @@ from uuid import UUID
 
 import structlog
 
-from codehub.core.visit import Connect, Visit, Visitor, decide
+from codehub.core.visit import Visitor, is_open
 from codehub.core.workspace import Workspace
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.doors import Credential, Doorkeeper, Places
@@ -26,7 +26,6 @@ _ROUND_S = 1.0
 _STALE_S_MAX = 60.0
 _IDLE_ROUNDS_MAX = 60
 _NOBODIES_MAX = 10_000
-_ANYBODY = Visit()
 WatchOf = Callable[[Workspace], Watch | None]
 
 
@@ -193,10 +192,9 @@ class Directory:
         return made
 
     async def find_again(self, place: Place) -> None:
-        """Ask again where it listens: what was known there does not answer."""
+        """Ask again where it listens, if anywhere. What leads elsewhere ends."""
         place.upstream = await self._resolve(place.workspace)
-        moved = [grant for grant in place.grants.values() if grant.upstream != place.upstream]
-        place.end(moved)
+        place.end([grant for grant in place.grants.values() if grant.upstream != place.upstream])
 
     async def _pause(self) -> None:
         """Wait for a hint or the next round, whichever comes first: hints, however many, put no round off."""
@@ -293,17 +291,11 @@ class Directory:
             self._watch_of(row)  # the same one, told of its new time to live
         if (before.status.version, before.spec.revision) == (row.status.version, row.spec.revision):
             return
-        person = Visitor(row.spec.owner_user_id, "")
-        if not isinstance(decide(_ANYBODY, person, row), Connect):
-            place.upstream = None
-            place.end(place.grants.values())
-        else:
-            place.upstream = await self._resolve(row)
-            place.end([grant for grant in place.grants.values() if grant.upstream != place.upstream])
+        await self.find_again(place)
         place.tell()
 
     async def _resolve(self, row: Workspace) -> Upstream | None:
-        if not isinstance(decide(_ANYBODY, Visitor(row.spec.owner_user_id, ""), row), Connect):
+        if not is_open(row):
             return None
         try:
             return await self._looked_at.upstream(row)

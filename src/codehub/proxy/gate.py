@@ -28,7 +28,8 @@ from codehub.core.visit import (
     after_wake,
     decide,
     intent,
-    is_foreign,
+    is_forged,
+    is_on_its_way,
     refuse_entry,
     wants_page,
 )
@@ -39,7 +40,7 @@ from codehub.ports.system import Clock, Tasks
 from codehub.proxy.answers import RETRY_S, bad_gateway, error, redirect, unavailable
 from codehub.proxy.directory import Directory, Grant, Place
 from codehub.proxy.pages import ACTIONS, language_of, limit_page, resting_page, told_progress, waking_page
-from codehub.proxy.requests import RequestHead
+from codehub.proxy.requests import ID_END, ID_START, RequestHead
 from codehub.proxy.targets import Answer, Target
 from codehub.proxy.visits import visit_of
 from codehub.service.workspaces import By, WorkspaceService
@@ -49,7 +50,6 @@ log = structlog.get_logger()
 _ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _WORKSPACE_ID = re.compile(_ID)
 _WORKSPACE_PATH = re.compile(rb"/w/(%b)(/[^?]*)?(\?.*)?" % _ID.encode())
-_ID_END = 39
 _ACTIONS = b"/" + ACTIONS.encode() + b"/"
 _FOLLOW_S_MAX = 20.0
 _LEAVING_S_MAX = 30.0
@@ -94,13 +94,13 @@ class WorkspaceGate:
             return self._api
         credential = head.block.credential
         target = head.target
-        place = self._directory.places.get(target[3:_ID_END])
+        place = self._directory.places.get(target[ID_START:ID_END])
         if place is not None and credential is not None and head.method == b"GET" and head.upgrade is None:
             grant = place.grants.get(credential)
             if (
                 grant is not None
-                and target[_ID_END : _ID_END + 1] == b"/"
-                and not target.startswith(_ACTIONS, _ID_END)
+                and target[ID_END : ID_END + 1] == b"/"
+                and not target.startswith(_ACTIONS, ID_END)
                 and self._directory.is_current
             ):
                 grant.idle_rounds = 0
@@ -110,7 +110,7 @@ class WorkspaceGate:
     async def find_again(self, head: RequestHead, target: Target) -> Target | Answer:
         if target is self._api:
             return unavailable("codehub's API does not answer right now.")
-        place = self._directory.places.get(head.target[3:_ID_END])
+        place = self._directory.places.get(head.target[ID_START:ID_END])
         credential = head.block.credential
         if place is None or credential is None or not isinstance(target, Grant) or not target.alive:
             return bad_gateway("The workspace is gone.")
@@ -127,7 +127,7 @@ class WorkspaceGate:
         if rest is None:
             return redirect(308, f"/w/{workspace_id}/{query.decode('ascii')}")
         visit = visit_of(head)
-        if is_foreign(visit, self._rules.own_origins):
+        if is_forged(visit, self._rules.own_origins):
             return error(403, "This was asked for by a page of another site.")
         if not self._directory.is_current:
             return unavailable()
@@ -264,16 +264,11 @@ class WorkspaceGate:
 
     async def _progress(self, place: Place, query: str, language: str) -> Answer:
         seen = parse_qs(query.removeprefix("?")).get("seen", [""])[0]
-        nobody = Visit()
-        owner = Visitor(place.workspace.spec.owner_user_id, "")
-        if seen == str(place.workspace.status.version) and isinstance(
-            decide(nobody, owner, place.workspace), Follow
-        ):
+        if seen == str(place.workspace.status.version) and is_on_its_way(place.workspace):
             await self._changed(place, _FOLLOW_S_MAX)
         row = place.workspace
-        moves = isinstance(decide(nobody, owner, row), Follow)
         progress = await self._places.progress(row.id)
-        told = told_progress(row, progress, language, moves=moves)
+        told = told_progress(row, progress, language, moves=is_on_its_way(row))
         return Answer(200, json.dumps(told).encode(), headers={"Cache-Control": "no-store"})
 
     async def _button(

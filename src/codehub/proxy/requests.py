@@ -25,6 +25,8 @@ _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
 _PLAIN_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _LINE = re.compile(rb"([A-Z]{3,16}) (/[!-\"$-\[\]-~]*) HTTP/1\.1\r\n")
 _TARGET = re.compile(rb"/[!-\"$-\[\]-~]*")
+ID_START, ID_END = 3, 39
+"""Where a workspace's id stands in a path: /w/{id}/…"""
 _BLOCKS_MAX = 512
 _BLOCK_BYTES_MAX = 4096
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
@@ -33,7 +35,6 @@ _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE PATCH OPTIONS PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
 )
 _FOREIGN_METHODS = frozenset({b"CONNECT", b"TRACE", b"PRI"})
-_SAFE_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _REPEATABLE_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
 
 # Read here and made anew, or ended here: hop-by-hop (RFC 9110, 7.6.1), and whatever says who asks and through whom.
@@ -118,7 +119,6 @@ class HeaderBlock:
     __slots__ = (
         "_lines",
         "_repeated",
-        "_to_workspace",
         "chunked",
         "credential",
         "fields",
@@ -138,7 +138,6 @@ class HeaderBlock:
     def __init__(self, raw: bytes, *, is_http_1_0: bool) -> None:
         """Read a whole head, from its first byte to the empty line that ends it. Raises Refused."""
         self._lines: list[bytes] = []
-        self._to_workspace: list[bytes] = []
         self._repeated: bytes | None = None
         self.fields: dict[bytes, bytes] = {}
         self.visits: dict[bytes, Visit] = {}
@@ -336,11 +335,6 @@ class RequestHead:
     def field(self, name: bytes) -> bytes:
         """Return a header that is read here, by its name in lower case; empty if there is none."""
         return self.block.fields.get(name, b"")
-
-    @property
-    def is_safe(self) -> bool:
-        """Whether its method changes nothing."""
-        return self.method in _SAFE_METHODS
 
     @property
     def is_repeatable(self) -> bool:

@@ -69,10 +69,6 @@ class AccessService:
             return None
         return await self._store.session(sha256(cookie), lasts=SESSION_LASTS)
 
-    async def owner_of(self, workspace_id: UUID) -> UUID | None:
-        """Return who owns a workspace; None for one that is not there, or deleted."""
-        return await self._store.owner_of(workspace_id)
-
     # Sessions
 
     async def login(

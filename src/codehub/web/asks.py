@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from codehub.core.access import Role, Scope
+from codehub.core.access import PASSWORD_LENGTH_MIN, USERNAME, Role, Scope, is_username
 from codehub.core.operations import DesiredState
 from codehub.core.workspace import InstanceBackend, StorageBackend
-from codehub.settings import PASSWORD_LENGTH_MIN, Ide
+from codehub.settings import Ide
 
 _INT32_MAX = 2_147_483_647
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -33,7 +33,7 @@ def _one_line(text: str) -> str:
 
 
 def _person_s_name(text: str) -> str:
-    if text.lower() in ("me", "all"):
+    if not is_username(text):
         raise ValueError("this word has a meaning of its own")
     return text
 
@@ -54,13 +54,13 @@ def _shown(pattern: str) -> Any:
 
 _NO_NUL = _shown(r"^[^\x00]*$")
 _LINE = _shown(r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$")
-_NAME_OF_PERSON = _shown(r"^(?!([Mm][Ee]|[Aa][Ll][Ll])$)[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")
+_NAME_OF_PERSON = _shown(rf"^(?!([Mm][Ee]|[Aa][Ll][Ll])$){USERNAME}$")
 Text = Annotated[str, Field(max_length=10_000, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
 Name = Annotated[str, Field(min_length=1, max_length=255, json_schema_extra=_LINE), AfterValidator(_one_line)]
 Query = Annotated[str, Field(max_length=255, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
 Username = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", max_length=64, json_schema_extra=_NAME_OF_PERSON),
+    Field(pattern=rf"^{USERNAME}$", max_length=64, json_schema_extra=_NAME_OF_PERSON),
     AfterValidator(_person_s_name),
 ]
 Password = Annotated[

@@ -10,12 +10,11 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from tests.support.storages import OnThisMachine, granted, new_home, unheard
-from tests.support.trees import Node, Picture, picture, plant, trees
+from tests.support.storages import OnThisMachine, granted, new_home, there_and_back, unheard
+from tests.support.trees import Node, plant, trees
 
 from codehub.adapters.local.tar import Unpacking
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Home
 
 EXAMPLES = 60
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -24,21 +23,6 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files
 @pytest.fixture
 async def machine(tmp_path: Path) -> OnThisMachine:
     return await OnThisMachine.prepared(tmp_path)
-
-
-async def there_and_back(machine: OnThisMachine, home: Home, volume_id: str) -> tuple[Picture, Picture]:
-    """Archive a home, restore it as another one, and return pictures of both."""
-    path = os.fsencode(machine.path(home))
-    before = picture(path)
-    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
-    # Not over the old one: ext4 takes ten times as long to make files where many were removed just now.
-    other = new_home()
-    restored = await machine.provider.restore(other, key, unheard)
-    after = picture(os.fsencode(machine.path(other)))
-    assert picture(path) == before
-    await machine.provider.delete_volume(other, restored.volume_id)
-    await machine.provider.delete_volume(home, volume_id)
-    return before, after
 
 
 # Shrinking takes minutes when each try runs processes; the seed in the report repeats the tree as it was.

@@ -14,16 +14,24 @@ from tests.integration.archives.test_hostile import HOSTILE
 from tests.integration.archives.test_mishaps import FILES
 from tests.support.docker import BASE, DOCKER, Docker
 from tests.support.instances import eventually
-from tests.support.storages import OnDocker, OnThisMachine, docker_storage, granted, new_home, unheard
+from tests.support.storages import (
+    OnDocker,
+    OnThisMachine,
+    docker_storage,
+    granted,
+    new_home,
+    there_and_back,
+    unheard,
+)
 from tests.support.tars import store
-from tests.support.trees import Node, Picture, picture, plant, trees
+from tests.support.trees import Node, picture, plant, trees
 
 from codehub.adapters.docker.job import Task, job, job_name
 from codehub.adapters.docker.volumes import home_name, seal_name
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Amount, Home
+from codehub.ports.storage import Amount
 
 pytestmark = DOCKER
 
@@ -37,20 +45,6 @@ HOSTILE_HERE = (
     "a device",
     "a pipe",
 )
-
-
-async def there_and_back(storage: OnDocker, home: Home, volume_id: str) -> tuple[Picture, Picture]:
-    """Archive a home, restore it as another one, and return pictures of both."""
-    path = os.fsencode(storage.path(home))
-    before = picture(path)
-    key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
-    other = new_home()
-    restored = await storage.provider.restore(other, key, unheard)
-    after = picture(os.fsencode(storage.path(other)))
-    assert picture(path) == before
-    await storage.provider.delete_volume(other, restored.volume_id)
-    await storage.provider.delete_volume(home, volume_id)
-    return before, after
 
 
 @settings(

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from tests.support.docker import BASE, DOCKER
 from tests.support.instances import eventually
-from tests.support.storages import OnDocker, granted, new_home, unheard
+from tests.support.storages import OnDocker, granted, new_home, there_and_back
 
 from codehub.adapters.docker.attach import Attached
 from codehub.adapters.docker.job import Job, Task, _created, job, job_name
@@ -59,7 +59,8 @@ async def test_an_engine_that_does_not_see_the_directory_carries_the_output_itse
     volume_id = await storage.provider.provision(home)
     storage.write(home, {"kept": b"x" * 3_000_000})
     storage.docker._pipes = elsewhere
-    await there_and_back(storage, home, volume_id)
+    before, after = await there_and_back(storage, home, volume_id)
+    assert after == before
 
 
 async def test_without_a_directory_for_pipes_the_output_comes_by_the_engine(
@@ -130,7 +131,8 @@ async def test_an_archive_whose_helper_is_killed_half_way_does_not_count(storage
     with pytest.raises(ActionFailed, match="137"):
         await storage.provider.archive(home, volume_id, uuid4(), kill, granted)
     assert not await storage.provider.has_archives(home.workspace_id)
-    await there_and_back(storage, home, volume_id)
+    before, after = await there_and_back(storage, home, volume_id)
+    assert after == before
 
 
 async def test_a_pipe_that_a_killed_codehub_left_is_removed_by_the_next_helper(storage: OnDocker) -> None:
@@ -146,13 +148,6 @@ async def a_home(storage: OnDocker) -> Home:
     home = new_home()
     await storage.provider.provision(home)
     return home
-
-
-async def there_and_back(storage: OnDocker, home: Home, volume_id: str) -> None:
-    key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
-    other = new_home()
-    await storage.provider.restore(other, key, unheard)
-    assert storage.files(other) == storage.files(home)
 
 
 async def has_ended(storage: OnDocker, workspace_id: UUID) -> bool:

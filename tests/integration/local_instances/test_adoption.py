@@ -20,7 +20,8 @@ from tests.support.instances import (
     new_spec,
 )
 
-from codehub.adapters.local.processes import Process, marked
+from codehub.adapters.local.processes import marked
+from codehub.adapters.processes import Process
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.seen import Instance
 from codehub.ports.instances import InstanceSpec

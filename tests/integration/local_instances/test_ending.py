@@ -6,7 +6,8 @@ from uuid import UUID
 from tests.support.instances import PATIENCE_S, LocalWorld, are_listed, command_of, eventually, new_spec
 from tests.support.patience import within
 
-from codehub.adapters.local.processes import Process, marked
+from codehub.adapters.local.processes import marked
+from codehub.adapters.processes import Process
 from codehub.core.seen import Instance
 
 # Two forks and a session of its own, as daemons do it; without the environment that would tell whose it is.

@@ -65,6 +65,7 @@ async def test_redis_tells_its_version_or_why_it_can_not_be_used() -> None:
         ('{"Version": "20.10.24", "ApiVersion": "1.41"}', Verdict.OK, "Docker 20.10.24 at unix://"),
         ('{"Version": "19.03", "ApiVersion": "1.40"}', Verdict.BROKEN, "is too old"),
         ("<html>", Verdict.BROKEN, "not as Docker does"),
+        ('{"Version": "27", "ApiVersion": "new"}', Verdict.BROKEN, "not as Docker does"),
         ("{}", Verdict.BROKEN, "not as Docker does"),
     ],
 )

@@ -12,11 +12,10 @@ from urllib.parse import urlencode
 import aiohttp
 from aiodocker import Docker, DockerError
 
-from codehub.adapters.docker.wire import Wire
+from codehub.adapters.docker.wire import DEFAULT_URL, Wire
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 
 NOT_FOUND, CONFLICT = 404, 409
-DEFAULT_URL = "unix:///var/run/docker.sock"
 
 INSTALL, WORKSPACE, ROLE = "codehub.install", "codehub.workspace", "codehub.role"
 

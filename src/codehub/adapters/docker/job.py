@@ -175,18 +175,37 @@ def job_name(workspace_id: UUID) -> str:
 async def _created(
     engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pipe | None = None
 ) -> str:
+    config = _config(engine, image, workspace_id, task, pipe)
+    mounts = config["HostConfig"]["Mounts"]
+    for _ in range(_TRIES_MAX):
+        await end_job(engine, workspace_id)
+        try:
+            made = await engine.ask("POST", "containers/create", body=config, name=job_name(workspace_id))
+            return str(made["Id"])
+        except DockerError as error:
+            if error.status == NOT_FOUND and "No such image" in error.message:
+                await pull(engine, image, tell_nobody)
+            elif error.status == HTTPStatus.BAD_REQUEST and len(mounts) > 1:
+                mounts.pop()  # the engine does not see this directory: codehub runs in a container itself
+            elif error.status != CONFLICT:
+                raise refusal(error) from None
+    raise ActionFailed(f"somebody else keeps making the container {job_name(workspace_id)}")
+
+
+def _config(engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pipe | None) -> dict[str, Any]:
+    """Return what Docker is to make. A pipe is its last mount."""
     mount: dict[str, Any] = {
         "Type": "volume",
         "Source": task.volume_name(workspace_id),
         "Target": PLACE,
         "ReadOnly": task.read_only,
+        "VolumeOptions": {"NoCopy": True, "Labels": engine.labels(workspace_id, "home")},
     }
-    mount["VolumeOptions"] = {"NoCopy": True, "Labels": engine.labels(workspace_id, "home")}
     mounts = [mount]
     if pipe is not None:
         # Read-only as a mount, which keeps nobody from writing into a pipe.
         mounts.append({"Type": "bind", "Source": str(pipe.path), "Target": TARGET, "ReadOnly": True})
-    config = {
+    return {
         "Image": image,
         "User": "0:0",
         "WorkingDir": PLACE,
@@ -208,19 +227,6 @@ async def _created(
             "LogConfig": {"Type": "none"},  # its output is the home
         },
     }
-    for _ in range(_TRIES_MAX):
-        await end_job(engine, workspace_id)
-        try:
-            made = await engine.ask("POST", "containers/create", body=config, name=job_name(workspace_id))
-            return str(made["Id"])
-        except DockerError as error:
-            if error.status == NOT_FOUND and "No such image" in error.message:
-                await pull(engine, image, tell_nobody)
-            elif error.status == HTTPStatus.BAD_REQUEST and len(mounts) > 1:
-                mounts.pop()  # the engine does not see this directory: codehub runs in a container itself
-            elif error.status != CONFLICT:
-                raise refusal(error) from None
-    raise ActionFailed(f"somebody else keeps making the container {job_name(workspace_id)}")
 
 
 async def _remove(engine: Engine, container_id: str) -> None:

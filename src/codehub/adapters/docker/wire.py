@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
+DEFAULT_URL = "unix:///var/run/docker.sock"
 _KEPT_MAX = 8
 
 

@@ -6,8 +6,9 @@ import signal
 from collections.abc import Mapping
 
 from codehub.adapters.local.locks import is_held
-from codehub.adapters.local.processes import POLL_S, Process, all_ended, marked
+from codehub.adapters.local.processes import POLL_S, marked
 from codehub.adapters.local.records import Paths, Record
+from codehub.adapters.processes import Process, all_ended
 from codehub.ports.backends import ActionFailed
 from codehub.ports.system import Clock
 

@@ -13,7 +13,7 @@ from codehub.adapters.local.accounts import USER, Accounts, own_home, write_name
 from codehub.adapters.local.limits import Limits
 from codehub.adapters.local.locks import taken
 from codehub.adapters.local.output import shorten
-from codehub.adapters.local.processes import Process, boot_id
+from codehub.adapters.local.processes import boot_id
 from codehub.adapters.local.profiles import SOCKET, Place, Profile
 from codehub.adapters.local.records import Paths, Record, fingerprint
 from codehub.adapters.local.sandbox import (
@@ -27,6 +27,7 @@ from codehub.adapters.local.sandbox import (
     sandboxed,
     unprivileged,
 )
+from codehub.adapters.processes import Process
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec
 

@@ -1,70 +1,13 @@
-"""Pids and markers go in, processes that can be signalled come out. A bare pid is never trusted: pids are reused."""
+"""Marks and pids go in, this machine's processes and what is known of them come out."""
 
-import ctypes
 import os
-import signal
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
 
-from codehub.ports.system import Clock
+from codehub.adapters.processes import Process, all_pids, seen_as, told_of
 
 POLL_S = 0.01
 _PROC = Path("/proc")
-_TOLD_MAX = 1 << 16
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """One process for ever: whoever gets the same pid later has started later."""
-
-    pid: int
-    started_ticks: int
-
-    @classmethod
-    def of(cls, pid: int) -> Self | None:
-        ticks = _started_ticks(pid)
-        return None if ticks is None else cls(pid, ticks)
-
-    @classmethod
-    def from_stat(cls, text: str) -> Self | None:
-        """Read what a process said about itself, if it had come to say it."""
-        fields = text.rpartition(")")[2].split()
-        pid = text.partition(" ")[0]
-        return cls(int(pid), int(fields[19])) if pid.isdigit() and len(fields) > 19 else None  # noqa: PLR2004
-
-    def alive(self) -> bool:
-        """Say whether it runs. A zombie does not; and of a pid namespace whose first process is one, nothing is left."""
-        return _started_ticks(self.pid) == self.started_ticks
-
-    def age_s(self) -> float:
-        uptime_s = float((_PROC / "uptime").read_text().split()[0])
-        return uptime_s - self.started_ticks / _TICKS_PER_S
-
-    def send(self, number: signal.Signals) -> None:
-        """Signal exactly this process, or nobody when it has ended."""
-        with suppress(ProcessLookupError):
-            fd = os.pidfd_open(self.pid)
-            try:
-                # The descriptor is held, so between this question and the signal the pid can't change hands.
-                if self.alive():
-                    signal.pidfd_send_signal(fd, number)
-            finally:
-                os.close(fd)
-
-
-async def all_ended(processes: Iterable[Process], *, clock: Clock, within_s: float) -> bool:
-    """Wait until none is alive; say whether that came true in time."""
-    deadline = clock.monotonic() + within_s
-    living = list(processes)
-    while living := [process for process in living if process.alive()]:
-        if clock.monotonic() >= deadline:
-            return False
-        await clock.sleep(POLL_S)
-    return True
 
 
 def boot_id() -> str:
@@ -74,8 +17,8 @@ def boot_id() -> str:
 
 def children(pid: int) -> list[Process]:
     """Return the live children of a process."""
-    told = _told(pid, f"task/{pid}/children")
-    pids = map(int, told.split()) if told is not None else (p for p in _pids() if _parent(p) == pid)
+    told = told_of(pid, f"task/{pid}/children")
+    pids = map(int, told.split()) if told is not None else (p for p in all_pids() if _parent(p) == pid)
     return [process for child in pids if (process := Process.of(child)) is not None]
 
 
@@ -96,7 +39,7 @@ def has_open(pid: int, path: Path) -> bool:
 
 def marked(marks: frozenset[bytes], *, owner: int | None) -> list[Process]:
     """Return the live processes that were started with all these environment entries, or that belong to `owner`."""
-    return [process for pid in _pids() if (process := _if_marked(pid, marks, owner)) is not None]
+    return [process for pid in all_pids() if (process := _if_marked(pid, marks, owner)) is not None]
 
 
 def _if_marked(pid: int, marks: frozenset[bytes], owner: int | None) -> Process | None:
@@ -113,30 +56,9 @@ def _environment(pid: int, uids: set[int]) -> frozenset[bytes]:
     path = _PROC / f"{pid}/environ"
     with suppress(OSError):
         return frozenset(path.read_bytes().split(b"\0"))
-    with suppress(OSError), _seen_as(next(iter(uids), os.geteuid())):
+    with suppress(OSError), seen_as(next(iter(uids), os.geteuid()), os.getegid()):
         return frozenset(path.read_bytes().split(b"\0"))
     return frozenset()
-
-
-@contextmanager
-def _seen_as(uid: int) -> Iterator[None]:
-    """Look at a process as its own user. Root in a container may lack CAP_SYS_PTRACE and see nothing of others'.
-
-    Only this thread, and only between two lines without an await.
-    """
-    if os.geteuid() != 0:
-        yield
-        return
-    libc = ctypes.CDLL(None)
-    libc.setfsuid(uid)
-    try:
-        yield
-    finally:
-        libc.setfsuid(os.geteuid())
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208  # twice as fast, on every scan
 
 
 def _parent(pid: int) -> int | None:
@@ -145,28 +67,5 @@ def _parent(pid: int) -> int | None:
 
 
 def _status(pid: int) -> dict[str, str]:
-    lines = (_told(pid, "status") or "").splitlines()
+    lines = (told_of(pid, "status") or "").splitlines()
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
-
-
-def _started_ticks(pid: int) -> int | None:
-    text = _told(pid, "stat")
-    if not text:
-        return None
-    # The name in parentheses may hold anything, so fields are counted from the last one: state, ppid, …
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
-
-
-def _told(pid: int, name: str) -> str | None:
-    """Read one file of /proc in one piece, or None if the process is gone. Every list reads several per instance."""
-    try:
-        fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.read(fd, _TOLD_MAX).decode(errors="replace")
-    except ProcessLookupError:
-        return None
-    finally:
-        os.close(fd)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-from codehub.adapters.local.processes import Process
+from codehub.adapters.processes import Process
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """People and keys in memory, at a clock that is given. Refuses what the schema refuses."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from codehub.core.access import Person, Role, Scope, Throttle, User
-from codehub.core.workspace import Workspace, is_deleted
 from codehub.ports.access import (
     Amendment,
     Credentials,
@@ -28,19 +27,15 @@ class _Session:
     expires_at: datetime
 
 
-@dataclass
-class People:
-    """What the stores in memory share: who there is, and who owns which workspace."""
-
-    users: dict[UUID, Credentials] = field(default_factory=dict)
-    workspaces: dict[UUID, Workspace] = field(default_factory=dict)
+Users = dict[UUID, Credentials]
+"""Who there is: what the stores in memory share."""
 
 
 class MemoryAccess:
     """Between two awaits nothing else runs: every method is one such stretch, and so a transaction."""
 
-    def __init__(self, people: People, *, now: Callable[[], datetime]) -> None:
-        self._people = people
+    def __init__(self, users: Users, *, now: Callable[[], datetime]) -> None:
+        self._users = users
         self._now = now
         self._sessions: dict[bytes, _Session] = {}
         self._tokens: dict[bytes, tuple[UUID, Token]] = {}
@@ -49,26 +44,24 @@ class MemoryAccess:
     async def add_user(self, user_id: UUID, *, username: str, password_hash: str, role: Role) -> User:
         if not password_hash.startswith("$argon2id$") or not username:
             raise Contradiction("a user has a name and an argon2id hash")
-        if user_id in self._people.users or await self.credentials(username) is not None:
+        if user_id in self._users or await self.credentials(username) is not None:
             raise UsernameTaken(username)
         user = User(user_id, username, role, disabled=False, created_at=self._now())
-        self._people.users[user_id] = Credentials(user, password_hash)
+        self._users[user_id] = Credentials(user, password_hash)
         return user
 
     async def users(self) -> Sequence[User]:
-        known = (found.user for found in self._people.users.values())
+        known = (found.user for found in self._users.values())
         return sorted(known, key=lambda user: user.username.lower())
 
     async def credentials(self, username: str) -> Credentials | None:
         wanted = username.lower()
-        return next(
-            (found for found in self._people.users.values() if found.user.username.lower() == wanted), None
-        )
+        return next((found for found in self._users.values() if found.user.username.lower() == wanted), None)
 
     async def amend_user(
         self, user_id: UUID, change: Amendment, *, keep_session: bytes | None = None
     ) -> User:
-        found = self._people.users.get(user_id)
+        found = self._users.get(user_id)
         if found is None:
             raise UnknownUser(str(user_id))
         if (change.role is Role.MEMBER or change.disabled) and self._admins() == [user_id]:
@@ -78,7 +71,7 @@ class MemoryAccess:
             role=found.user.role if change.role is None else change.role,
             disabled=found.user.disabled if change.disabled is None else change.disabled,
         )
-        self._people.users[user_id] = Credentials(user, change.password_hash or found.password_hash)
+        self._users[user_id] = Credentials(user, change.password_hash or found.password_hash)
         if change.password_hash is not None or change.disabled:
             self._sessions = {
                 key: session
@@ -98,7 +91,7 @@ class MemoryAccess:
         found, now = self._sessions.get(id_sha256), self._now()
         if found is None or found.expires_at <= now:
             return None
-        user = self._people.users[found.user_id].user
+        user = self._users[found.user_id].user
         if user.disabled:
             return None
         if now - found.last_seen_at > _NOTED_EVERY:
@@ -137,7 +130,7 @@ class MemoryAccess:
         if found is None:
             return None
         owner, token = found
-        user = self._people.users[owner].user
+        user = self._users[owner].user
         if user.disabled or (token.expires_at is not None and token.expires_at <= now):
             return None
         if token.last_used_at is None or now - token.last_used_at > _NOTED_EVERY:
@@ -163,13 +156,9 @@ class MemoryAccess:
         for key in keys:
             self._failures.pop(key, None)
 
-    async def owner_of(self, workspace_id: UUID) -> UUID | None:
-        row = self._people.workspaces.get(workspace_id)
-        return None if row is None or is_deleted(row) else row.spec.owner_user_id
-
     def _admins(self) -> list[UUID]:
         return [
             user_id
-            for user_id, found in self._people.users.items()
+            for user_id, found in self._users.items()
             if found.user.role is Role.ADMIN and not found.user.disabled
         ]

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codehub.adapters.memory.access import People
+from codehub.adapters.memory.access import Users
 from codehub.adapters.memory.faults import Faults
 from codehub.core.history import EventKind
 from codehub.core.idle import sleeps_at
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 class MemoryReading:
     """Commits are in order here, so an event's number is its position."""
 
-    def __init__(self, people: People, now: Callable[[], datetime], faults: Faults) -> None:
-        self._people = people
+    def __init__(self, users: Users, now: Callable[[], datetime], faults: Faults) -> None:
+        self._users = users
         self._now = now
         self._faults = faults
-        self._workspaces = people.workspaces
+        self._workspaces: dict[UUID, Workspace] = {}
         self._history: list[Recorded] = []
         self._progress: dict[UUID, tuple[UUID, Progress]] = {}
         self._members: dict[UUID, tuple[Member, datetime]] = {}
@@ -42,7 +42,7 @@ class MemoryReading:
         return {one: self._workspaces[one] for one in workspace_ids if one in self._workspaces}
 
     async def usernames(self, user_ids: Collection[UUID]) -> Mapping[UUID, str]:
-        users = self._people.users
+        users = self._users
         return {one: users[one].user.username for one in user_ids if one in users}
 
     async def count_running(self, owner_user_id: UUID) -> int:

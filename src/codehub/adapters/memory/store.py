@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from uuid import UUID
 
-from codehub.adapters.memory.access import People
+from codehub.adapters.memory.access import Users
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.reading import MemoryReading
 from codehub.adapters.memory.rules import contradictions, is_due, is_idle, is_trash_over
@@ -45,9 +45,9 @@ class MemoryStore(MemoryReading):
         now: Callable[[], datetime],
         hints: Hints,
         faults: Faults = no_faults,
-        people: People | None = None,
+        users: Users | None = None,
     ) -> None:
-        super().__init__(people or People(), now, faults)
+        super().__init__({} if users is None else users, now, faults)
         self._hints = hints
         self._keys: dict[tuple[UUID, str], tuple[bytes, UUID]] = {}
         self._last_seq = 0
@@ -128,7 +128,7 @@ class MemoryStore(MemoryReading):
         if not password_hash.startswith("$argon2id$") or role not in ("admin", "member"):
             raise Contradiction("a user has an argon2id hash, and is admin or member")
         await self._faults("create_user.before_commit")
-        users = self._people.users
+        users = self._users
         if user_id in users or username.lower() in (known.user.username.lower() for known in users.values()):
             raise Contradiction(f"there is a user {username}")
         user = User(user_id, username, Role(role), disabled=False, created_at=self._now())
@@ -218,7 +218,7 @@ class MemoryStore(MemoryReading):
 
     def _refuse(self, workspace_id: UUID, spec: Spec) -> None:
         """Refuse what one row alone doesn't show: an unknown owner, a name that is taken."""
-        if spec.owner_user_id not in self._people.users:
+        if spec.owner_user_id not in self._users:
             raise Contradiction(f"{workspace_id} belongs to nobody known")
         if spec.deleted_at is None and any(
             other.id != workspace_id

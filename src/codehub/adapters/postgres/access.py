@@ -146,11 +146,6 @@ class PostgresAccess:
         async with translated():
             await self._pool.execute(self._sql["forgive"], [_hashed(key) for key in keys])
 
-    async def owner_of(self, workspace_id: UUID) -> UUID | None:
-        async with translated():
-            found: UUID | None = await self._pool.fetchval(self._sql["owner_of"], workspace_id)
-        return found
-
 
 def is_storable(text: str) -> bool:
     """Whether PostgreSQL can hold it as text; if not, nobody is called so."""

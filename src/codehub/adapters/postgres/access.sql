@@ -96,6 +96,3 @@ ON CONFLICT (key_sha256) DO UPDATE SET failures = excluded.failures, last_at = c
 -- name: forgive
 -- And, as nobody else does it, forget what is long over.
 DELETE FROM login_failures WHERE key_sha256 = ANY ($1::bytea[]) OR last_at < now() - interval '1 day';
-
--- name: owner_of
-SELECT owner_user_id FROM workspaces WHERE id = $1 AND (phase <> 'DELETED' OR deleted_at IS NULL);

@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from codehub.adapters.postgres.embedded.errors import EmbeddedPostgresError, explaining
-from codehub.adapters.postgres.embedded.processes import Process, process_in
+from codehub.adapters.postgres.embedded.processes import process_in
+from codehub.adapters.processes import Process
 
 PORT = 5432  # only a part of the socket's name: nothing listens on the network
 SUPERUSER = "codehub"

@@ -10,7 +10,8 @@ from pathlib import Path
 from codehub.adapters.postgres.embedded.address import POSTGRES
 from codehub.adapters.postgres.embedded.cluster import Layout
 from codehub.adapters.postgres.embedded.errors import EmbeddedPostgresError
-from codehub.adapters.postgres.embedded.processes import POLL_S, all_ended, processes_in
+from codehub.adapters.postgres.embedded.processes import POLL_S, processes_in
+from codehub.adapters.processes import all_ended
 from codehub.ports.system import Clock
 
 _INITDB = POSTGRES | {"initdb"}

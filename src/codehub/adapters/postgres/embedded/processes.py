@@ -1,46 +1,18 @@
-"""A directory goes in, the processes at work in it come out. A bare pid is never trusted: pids are reused."""
+"""A directory goes in, the processes at work in it come out; commands go in, their ends come out."""
 
 import asyncio
-import ctypes
 import os
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
+from codehub.adapters.processes import Process, all_pids, seen_as
 from codehub.ports.system import Clock
 
 POLL_S = 0.02
 _TERMINATE_S = 1.0
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process for ever: whoever gets the same pid later has started later."""
-
-    pid: int
-    started_ticks: int | None  # None: it had ended before anybody looked
-
-    @classmethod
-    def of(cls, pid: int) -> Self:
-        return cls(pid, _started_ticks(pid))
-
-    def alive(self) -> bool:
-        return self.started_ticks is not None and _started_ticks(self.pid) == self.started_ticks
-
-    def send(self, number: signal.Signals) -> None:
-        """Signal exactly this process, or nobody when it has ended."""
-        with suppress(ProcessLookupError):
-            fd = os.pidfd_open(self.pid)
-            try:
-                # The descriptor is held, so between this question and the signal the pid can't change hands.
-                if self.alive():
-                    signal.pidfd_send_signal(fd, number)
-            finally:
-                os.close(fd)
 
 
 @contextmanager
@@ -69,8 +41,7 @@ def ending(pid: int) -> Iterator[asyncio.Event]:
 
 def processes_in(directory: Path, programs: frozenset[str]) -> list[Process]:
     """Return the live processes that run one of `programs` with `directory` as their working directory."""
-    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    found = (process_in(directory, pid, programs) for pid in pids)
+    found = (process_in(directory, pid, programs) for pid in all_pids())
     return [process for process in found if process is not None]
 
 
@@ -85,13 +56,13 @@ def process_in(directory: Path, pid: int, programs: frozenset[str]) -> Process |
         try:
             cwd, program = _cwd_and_program(pid)
         except PermissionError:
-            with _seen_as(owner.st_uid, owner.st_gid):
+            with seen_as(owner.st_uid, owner.st_gid):
                 cwd, program = _cwd_and_program(pid)
     except OSError:
         return None  # it ended meanwhile, or is none of ours
     if not os.path.samestat(cwd, place) or program not in programs:
         return None
-    return process if process.alive() else None
+    return process if process is not None and process.alive() else None
 
 
 async def run(
@@ -160,46 +131,6 @@ def spawn(
     )
 
 
-async def all_ended(processes: Iterable[Process], *, clock: Clock, within_s: float) -> bool:
-    """Wait until none is alive; say whether that came true in time."""
-    deadline = clock.monotonic() + within_s
-    living = list(processes)
-    while living := [process for process in living if process.alive()]:
-        if clock.monotonic() >= deadline:
-            return False
-        await clock.sleep(POLL_S)
-    return True
-
-
-def _started_ticks(pid: int) -> int | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name in parentheses may hold anything, so fields are counted from the last one: state, ppid, …
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
-
-
 def _cwd_and_program(pid: int) -> tuple[os.stat_result, str]:
     program = Path(f"/proc/{pid}/exe").readlink().name
     return Path(f"/proc/{pid}/cwd").stat(), program.removesuffix(" (deleted)")
-
-
-@contextmanager
-def _seen_as(uid: int, gid: int) -> Iterator[None]:
-    """Look at a process as its own user. Root in a container may lack CAP_SYS_PTRACE and see nothing of others'.
-
-    Only this thread, and only between two lines without an await.
-    """
-    if os.geteuid() != 0:
-        yield
-        return
-    libc = ctypes.CDLL(None)
-    libc.setfsgid(gid)
-    libc.setfsuid(uid)
-    try:
-        yield
-    finally:
-        libc.setfsuid(os.geteuid())
-        libc.setfsgid(os.getegid())

@@ -13,7 +13,8 @@ from codehub.adapters.postgres.embedded.address import PORT, POSTGRES, find_post
 from codehub.adapters.postgres.embedded.binaries import Binaries
 from codehub.adapters.postgres.embedded.cluster import HERE, Layout
 from codehub.adapters.postgres.embedded.errors import EmbeddedPostgresError
-from codehub.adapters.postgres.embedded.processes import POLL_S, Process, all_ended, processes_in, spawn
+from codehub.adapters.postgres.embedded.processes import POLL_S, processes_in, spawn
+from codehub.adapters.processes import Process, all_ended
 from codehub.ports.system import Clock
 
 _LOG_BYTES_MAX = 10 * 1024 * 1024
@@ -130,7 +131,9 @@ def launch(layout: Layout, *, binaries: Binaries, account: Account, busy: int) -
         )
     finally:
         os.close(log)
-    return Server(layout, Process.of(child.pid), child, offset)
+    # It may have ended already: then nobody is signalled, for nobody started at such a time.
+    process = Process.of(child.pid) or Process(child.pid, started_ticks=-1)
+    return Server(layout, process, child, offset)
 
 
 def bound_log(log: Path) -> None:

@@ -1,0 +1,47 @@
+"""The platform: settings and stores in, what runs workspaces and holds their homes out. A backend that is not there is refused."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from codehub.app.archives import unmarked
+from codehub.app.database import Stores
+from codehub.app.errors import CannotStart
+from codehub.core.workspace import InstanceBackend
+from codehub.engine.platforms import Platforms
+from codehub.engine.system import System
+from codehub.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The backends, the default IDE, every IDE there is, and what people must be told about this machine."""
+
+    backends: Platforms
+    ide: str
+    ides: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def platform(
+    settings: Settings, stores: Stores, system: System, *, stops: bool
+) -> AsyncIterator[Platform]:
+    """Yield the platform. `stops`: end its instances at the end, if they can't outlive it; their wishes stay, and the next start
+    brings them back."""
+    marks = unmarked((await stores.controller.changes(None)).workspaces)
+    match settings.instance_backend:
+        case InstanceBackend.LOCAL_DOCKER:
+            from codehub.app.docker import docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for no aiohttp
+
+            found = docker_platform(settings, stores, system, marks)
+        case InstanceBackend.LOCAL_PROCESS:
+            from codehub.app.local import local_platform  # noqa: PLC0415
+
+            found = local_platform(settings, stores, system, marks, stops=stops)
+        case _:
+            raise CannotStart(
+                f"CODEHUB_INSTANCE_BACKEND={settings.instance_backend} is not there yet: set it to local-process or local-docker"
+            )
+    async with found as made:
+        yield made
