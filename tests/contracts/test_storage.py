@@ -99,6 +99,14 @@ async def test_a_deleted_volume_is_gone_and_deleting_again_is_success(storage: S
         assert await storage.provider.list_volumes() == {}
 
 
+async def test_a_volume_of_a_workspace_that_nobody_knows_is_found_by_its_id(
+    storage: Storage, home: Home
+) -> None:
+    volume_id = await filled(storage, home)
+    await storage.provider.delete_volume(Home(home.workspace_id, ""), volume_id)
+    assert await storage.provider.list_volumes() == {}
+
+
 async def test_deleting_refuses_any_other_volume(storage: Storage, home: Home) -> None:
     volume_id = await filled(storage, home)
     for other in (str(uuid4()), None):

@@ -15,11 +15,13 @@ from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
 from codehub.ports.doors import Credential
+from codehub.ports.instances import Upstream
 from codehub.ports.store import Loaded, StoreUnavailable
 from codehub.proxy import directory
 from codehub.service.workspaces import By
 
 BY = By("ann", "test")
+PATIENCE_S = 60
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 
 
@@ -67,6 +69,34 @@ async def test_a_hint_about_people_ends_what_they_have_open_before_the_next_roun
             assert await talk.is_closed()
         await talk.close()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
+
+
+async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with hub(switch) as made:
+        row, other = await made.workspace(), await made.workspace(name="other")
+        talk = await tunnel(made, row)
+        another = await tunnel(made, other)
+        asked = asyncio.Event()
+        upstream = made.directory._looked_at.upstream
+
+        async def hang(asked_for: Workspace) -> Upstream | None:
+            if asked_for.id == other.id:
+                asked.set()
+                await asyncio.Event().wait()
+            return await upstream(asked_for)
+
+        monkeypatch.setattr(made.directory._looked_at, "upstream", hang)
+        await made.service.change(other.id, lambda _spec: {"memo": "changed"}, None, BY)
+        async with within(PATIENCE_S):
+            await asked.wait()
+        made.doorkeeper.turn_out(SESSION)
+        await made.people_hints.send({OWNER_ID})
+        async with within(2):
+            assert await talk.is_closed()
+        await talk.close()
+        await another.close()
 
 
 async def test_hints_however_many_put_no_round_off() -> None:

@@ -45,6 +45,7 @@ class Outcome:
 
 
 def run(seed: int, *, only: Collection[int] | None = None, passes: int = PASSES) -> Outcome:
+    said = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_SILENT))
     was_collecting = gc.isenabled()
     gc.disable()  # what a seed leaves is collected after it; meanwhile it costs a tenth
@@ -56,6 +57,7 @@ def run(seed: int, *, only: Collection[int] | None = None, passes: int = PASSES)
             _calm(world)
         return _outcome(world)
     finally:
+        structlog.configure(**said)
         gc.collect()
         gc.unfreeze()
         if was_collecting:

@@ -77,7 +77,7 @@ class GarbageCollector:
             try:
                 for workspace_id in await instances.list_all():
                     yield backend, Found(Thing.INSTANCE, workspace_id, None)
-            except BackendUnreachable as error:
+            except (ActionFailed, BackendUnreachable) as error:
                 unreachable.append(f"{backend}: {error}")
         for home, storage in self._platforms.storage.items():
             try:
@@ -89,7 +89,7 @@ class GarbageCollector:
                         home,
                         Found(Thing.ARCHIVE, owner, archive.key, archive.modified_at, archive.committed),
                     )
-            except BackendUnreachable as error:
+            except (ActionFailed, BackendUnreachable) as error:
                 unreachable.append(f"{home}: {error}")
 
     async def _remove_all(
@@ -140,7 +140,7 @@ class GarbageCollector:
         for storage in distinct(self._platforms.storage):
             try:
                 leftovers += await storage.list_leftovers()
-            except BackendUnreachable as error:
+            except (ActionFailed, BackendUnreachable) as error:
                 unreachable.append(str(error))
         return tuple(leftovers)
 

@@ -11,7 +11,7 @@ from codehub.core.seen import Archive, Volume
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Which home is meant."""
+    """Which home is meant. Of a workspace that the database does not know nobody knows the key: it is empty, and the id has to do."""
 
     workspace_id: UUID
     home_store_key: str

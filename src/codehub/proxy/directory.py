@@ -4,7 +4,8 @@ A logout, a deletion or a stop is known here within a second, or at once if a hi
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Iterator, Set
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -24,6 +25,7 @@ log = structlog.get_logger()
 
 _ROUND_S = 1.0
 _STALE_S_MAX = 60.0
+_RESOLVE_S_MAX = 5.0
 _IDLE_ROUNDS_MAX = 60
 _NOBODIES_MAX = 10_000
 WatchOf = Callable[[Workspace], Watch | None]
@@ -97,41 +99,46 @@ class Directory:
         self._seen_at = clock.monotonic()
         self._epoch: tuple[datetime, float] | None = None
         self._hinted: set[UUID] = set()
-        self._is_revoked = False
+        self._revoked = asyncio.Event()
+        self._asking_for_people = asyncio.Lock()
         self._round_at = clock.monotonic()
         self._hint = asyncio.Event()
         self._loading: dict[UUID, asyncio.Future[Place | None]] = {}
         self.places: dict[bytes, Place] = {}
         """By the id as it stands in a path."""
         self.in_use: Callable[[], set[Target]] = set
-        self.is_current = True
+
+    @property
+    def is_current(self) -> bool:
         """Whether what is here may still be believed: after an outage of a minute it may not."""
+        return self._clock.monotonic() - self._seen_at < _STALE_S_MAX
 
     async def run(self) -> None:
         """Keep everything here current, until cancelled."""
-        listening = [
+        beside = [
             self._tasks.spawn(self._listen(self._hints, self._hear_of_workspaces), name="directory-hints"),
             self._tasks.spawn(self._listen(self._people_hints, self._hear_of_people), name="people-hints"),
+            self._tasks.spawn(self._follow_revocations(), name="revocations"),
         ]
         try:
             while True:
                 await self._pause()
                 hinted, self._hinted = self._hinted, set()
-                is_revoked, self._is_revoked = self._is_revoked, False
-                try:
-                    if is_revoked:
-                        await self._look_at_people()
+                with _blindly():
                     await self._look_again(hinted)
                     if self._clock.monotonic() >= self._round_at:
                         await self._round()
-                except StoreUnavailable as error:
-                    log.warning("directory_blind", reason=str(error))
-                except Exception:
-                    log.exception("directory_failed")
-                self.is_current = self._clock.monotonic() - self._seen_at < _STALE_S_MAX
         finally:
-            for task in listening:
+            for task in beside:
                 task.cancel()
+
+    async def _follow_revocations(self) -> None:
+        """Look at people as soon as somebody may have gone, whatever else is being looked at."""
+        while True:
+            await self._revoked.wait()
+            self._revoked.clear()
+            with _blindly():
+                await self._look_at_people()
 
     def at(self, monotonic_s: float) -> datetime | None:
         """Return what the database's clock showed at that moment of ours; None before the first look."""
@@ -224,8 +231,7 @@ class Directory:
     def _hear_of_people(self, ids: Set[UUID]) -> None:
         """A key of theirs may open nothing more. None named: anybody's."""
         if not ids or any(person.user_id in ids for person in self._people.values()):
-            self._is_revoked = True
-            self._hint.set()
+            self._revoked.set()
 
     async def _round(self) -> None:
         """Forget what nobody uses, and look at all the rest: one question for people, one for workspaces."""
@@ -236,6 +242,10 @@ class Directory:
         self._seen_at = self._clock.monotonic()
 
     async def _look_at_people(self) -> None:
+        async with self._asking_for_people:  # an answer that is older must not come after a newer one
+            await self._ask_for_people()
+
+    async def _ask_for_people(self) -> None:
         self._nobodies.clear()
         wanted = {grant.credential for place in self.places.values() for grant in place.grants.values()}
         before = set(self._people)
@@ -267,8 +277,7 @@ class Directory:
         loaded = await self._looked_at.look(ids)
         self._epoch = (loaded.now, self._clock.monotonic())
         found = {row.id: row for row in loaded.workspaces}
-        for workspace_id in ids:
-            await self._note(workspace_id, found.get(workspace_id), always=always)
+        await asyncio.gather(*(self._note(one, found.get(one), always=always) for one in ids))
 
     async def _note(self, workspace_id: UUID, row: Workspace | None, *, always: bool) -> None:
         key = str(workspace_id).encode()
@@ -298,7 +307,20 @@ class Directory:
         if not is_open(row):
             return None
         try:
-            return await self._looked_at.upstream(row)
-        except BackendUnreachable as error:
-            log.warning("upstream_unknown", workspace_id=str(row.id), reason=str(error))
+            async with asyncio.timeout(_RESOLVE_S_MAX):
+                return await self._looked_at.upstream(row)
+        except (BackendUnreachable, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            log.warning("upstream_unknown", workspace_id=str(row.id), reason=reason)
             return None
+
+
+@contextmanager
+def _blindly() -> Iterator[None]:
+    """Go on with what is known, if it can't be looked at."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        log.warning("directory_blind", reason=str(error))
+    except Exception:
+        log.exception("directory_failed")

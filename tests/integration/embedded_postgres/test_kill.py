@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import structlog
 from tests.support.embedded_process import (
+    DEADLINE_S,
+    LOST,
     EmbeddedProcess,
     at_work_in,
     connected,
@@ -58,16 +60,23 @@ class Ledger:
 
     async def check(self, connect_args: dict[str, Any]) -> int:
         """Look for every acknowledged commit, and return the newest number that is there."""
-        connection = await connected(connect_args)
-        try:
-            rows = await connection.fetch("SELECT number FROM committed") if self.acknowledged else []
-        finally:
-            await connection.close()
-        found = {int(row["number"]) for row in rows}
+        found = await self._read(connect_args) if self.acknowledged else set()
         lost = self.acknowledged - found
         assert not lost, f"acknowledged and lost: {sorted(lost)[:10]}"
         assert len(postmasters_of(self.data_dir)) == 1
         return max(found, default=0)
+
+    async def _read(self, connect_args: dict[str, Any]) -> set[int]:
+        """Ask until somebody answers: a server whose backend was killed lets others in, ends them, and recovers."""
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                connection = await connected(connect_args)
+                try:
+                    return {row["number"] for row in await connection.fetch("SELECT number FROM committed")}
+                except LOST:
+                    continue
+                finally:
+                    connection.terminate()
 
     async def check_after_death(self) -> None:
         """Start again where a codehub was killed, look, and stop cleanly."""
