@@ -1,6 +1,7 @@
 """Settings: what is read, what is refused and in which words."""
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,10 @@ WRONG = [
         "CODEHUB_STORAGE_BACKEND: local-dir can't hold",
     ),
     ({"IDE": "emacs"}, "CODEHUB_IDE: 'emacs' won't do"),
+    ({"ARCHIVE_URL": "s3://"}, "CODEHUB_ARCHIVE_URL: 's3://' won't do: it must name a bucket"),
+    ({"ARCHIVE_URL": "s3:///prefix"}, "it must name a bucket"),
+    ({"WORKSPACE_IMAGE": "bad image"}, "CODEHUB_WORKSPACE_IMAGE: 'bad image' won't do: it must look like"),
+    ({"HELPER_IMAGE": "-x"}, "CODEHUB_HELPER_IMAGE: '-x' won't do: it must look like"),
 ]
 
 
@@ -116,6 +121,23 @@ def test_a_wrong_setting_is_named_in_one_line(
         load(monkeypatch, **values)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", [name for name in Settings.model_fields if name.endswith("_seconds")])
+@pytest.mark.parametrize("value", ["2147483648", "inf", "nan"])
+def test_a_time_that_no_database_or_calendar_holds_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    with pytest.raises(WrongSetting, match=f"CODEHUB_{name.upper()}: '{value}' won't do"):
+        load(monkeypatch, **{name.upper(): value})
+
+
+def test_the_longest_times_can_be_counted_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("standby_ttl", "archive_ttl", "sleep_warning", "trash", "gc_grace")
+    settings = load(monkeypatch, **{f"{name}_seconds".upper(): "2147483647" for name in names})
+    for name in names:
+        span = timedelta(seconds=getattr(settings, f"{name}_seconds"))
+        assert datetime.now(UTC) - span < datetime.now(UTC) + span
 
 
 def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
