@@ -176,13 +176,14 @@ class _Probe:
         if self._under_way is None:
             self._under_way = asyncio.get_running_loop().create_future()
             self._tasks.spawn(self._answer(self._under_way), name="probe")
+        silent = StoreUnavailable(f"the database did not answer within {_CHECK_S_MAX:g} s")
         done, _ = await asyncio.wait({self._under_way}, timeout=_CHECK_S_MAX)
+        if not done:
+            raise silent
         try:
-            if not done:
-                raise TimeoutError
             done.pop().result()
         except TimeoutError:
-            raise StoreUnavailable(f"the database did not answer within {_CHECK_S_MAX:g} s") from None
+            raise silent from None
 
     async def _answer(self, answered: "asyncio.Future[None]") -> None:
         try:
