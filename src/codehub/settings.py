@@ -36,6 +36,10 @@ _HOMES: Mapping[InstanceBackend, tuple[StorageBackend, ...]] = {
 }
 
 
+# Who listens everywhere is found here by whoever is on the same machine.
+_SELF: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nobody listens there by this
+
+
 class Ide(StrEnum):
     CODE_SERVER = "code-server"
     JUPYTERLAB = "jupyterlab"
@@ -68,7 +72,7 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     public_base_url: str | None = Field(
         None,
-        description="How browsers reach codehub, e.g. `https://code.example.org`. Default: `http://HOST:PORT`.",
+        description="How browsers reach codehub, e.g. `https://code.example.org`. Default: `http://HOST:PORT`, which only fits if people open it by that name.",
     )
     database_url: SecretStr | None = Field(
         None,
@@ -245,7 +249,12 @@ class Settings(BaseSettings):
 
     @property
     def base_url(self) -> str:
-        return self.public_base_url or written_origin("http", self.host, self.port)
+        return self.public_base_url or written_origin("http", _SELF.get(self.host, self.host), self.port)
+
+    @property
+    def is_open_elsewhere(self) -> bool:
+        """Whether other machines reach it under names that only PUBLIC_BASE_URL could tell."""
+        return self.host in _SELF and self.public_base_url is None
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -54,6 +54,15 @@ def test_an_ipv6_address_gets_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch, HOST="::1").base_url == "http://[::1]:8000"
 
 
+@pytest.mark.parametrize(("host", "address"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]")])
+def test_who_listens_everywhere_is_found_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch, host: str, address: str
+) -> None:
+    settings = load(monkeypatch, HOST=host)
+    assert (settings.base_url, settings.is_open_elsewhere) == (f"http://{address}:8000", True)
+    assert not load(monkeypatch, HOST=host, PUBLIC_BASE_URL="https://code.example.org").is_open_elsewhere
+
+
 @pytest.mark.parametrize(
     ("given", "origin"),
     [

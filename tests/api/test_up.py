@@ -71,6 +71,17 @@ def test_a_taken_port_says_so_before_anything_is_started(server: Running, tmp_pa
     assert not (tmp_path / "data").exists()
 
 
+def test_who_listens_everywhere_without_a_name_is_warned_and_told_an_address_that_works(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path / "data", host="0.0.0.0") as server:
+        assert server.address.startswith("http://127.0.0.1:")
+        assert server.get("/healthz").status_code == 200
+        said = (tmp_path / "stderr").read_text()
+    assert "CODEHUB_HOST=0.0.0.0" in said
+    assert "set CODEHUB_PUBLIC_BASE_URL" in said
+
+
 def test_an_ide_that_is_not_there_is_refused_by_its_setting(tmp_path: Path) -> None:
     ended = codehub("up", data_dir=str(tmp_path / "data"), port="0", ide="http")
     assert ended.returncode == 1

@@ -120,7 +120,7 @@ async def test_an_error_is_waited_into_explained_and_recovered_from(
     explained = await command("explain", "lost")
     assert "lost is ERROR. It should be RUNNING." in explained.out
     assert "DataLost while" in explained.out
-    assert "codehub ws recover lost --accept-loss" in explained.out
+    assert "codehub ws recover --accept-loss lost" in explained.out
     assert (await command("ws", "start", "lost")).code == 5
     in_vain = await command("ws", "recover", "lost", "--wait", "--timeout", "30s")
     assert in_vain.code == 8

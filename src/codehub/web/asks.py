@@ -82,6 +82,10 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class NoBody(Body):
+    """Of a call that has nothing to be told: nothing, or an object without fields."""
+
+
 class LoginBody(Body):
     username: Annotated[str, Field(max_length=255)]
     password: Annotated[str, Field(max_length=1024)]
