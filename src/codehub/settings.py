@@ -13,10 +13,14 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from codehub.core.access import PASSWORD_LENGTH_MIN, origin_of, written_origin
-from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
 from codehub.problems import in_words
 
 PREFIX = "CODEHUB_"
+_LIFETIME_S_MAX = (
+    2_147_483_647  # what the database's columns hold; and no such time from now is beyond the calendar
+)
+_PERIOD_S_MAX = 86_400
 # Variables with the prefix that are no settings of the server.
 _OTHERS = frozenset({"URL", "TOKEN", "CACHE"})
 _OTHER_PREFIXES = ("TEST_", "KILL_")
@@ -30,6 +34,10 @@ _HOMES: Mapping[InstanceBackend, tuple[StorageBackend, ...]] = {
     ),
     InstanceBackend.K8S: (StorageBackend.K8S_PVC, StorageBackend.OBJECT_STORE),
 }
+
+
+# Who listens everywhere is found here by whoever is on the same machine.
+_SELF: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nobody listens there by this
 
 
 class Ide(StrEnum):
@@ -64,7 +72,7 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     public_base_url: str | None = Field(
         None,
-        description="How browsers reach codehub, e.g. `https://code.example.org`. Default: `http://HOST:PORT`.",
+        description="How browsers reach codehub, e.g. `https://code.example.org`. Default: `http://HOST:PORT`, which only fits if people open it by that name.",
     )
     database_url: SecretStr | None = Field(
         None,
@@ -91,20 +99,31 @@ class Settings(BaseSettings):
     )
     helper_image: str = Field(
         "debian:bookworm-slim",
+        pattern=IMAGE_REF,
+        max_length=IMAGE_REF_LENGTH_MAX,
         description="The image of the containers that archive and restore Docker volumes; needs GNU tar, find and xargs.",
     )
 
     workspace_image: str = Field(
-        "codercom/code-server", description="The image of a new workspace that names none."
+        "codercom/code-server",
+        pattern=IMAGE_REF,
+        max_length=IMAGE_REF_LENGTH_MAX,
+        description="The image of a new workspace that names none.",
     )
     standby_ttl_seconds: int = Field(
-        300, ge=10, description="How long a new workspace that says nothing runs unused before it is stopped."
+        300,
+        ge=10,
+        le=_LIFETIME_S_MAX,
+        description="How long a new workspace that says nothing runs unused before it is stopped.",
     )
     archive_ttl_seconds: int = Field(
-        86_400, ge=0, description="How long it then sleeps before it is archived, in seconds."
+        86_400,
+        ge=0,
+        le=_LIFETIME_S_MAX,
+        description="How long it then sleeps before it is archived, in seconds.",
     )
     sleep_warning_seconds: int = Field(
-        60, ge=0, description="How long before it is stopped people are told, in seconds."
+        60, ge=0, le=_LIFETIME_S_MAX, description="How long before it is stopped people are told, in seconds."
     )
     initial_admin_password: SecretStr | None = Field(
         None,
@@ -120,29 +139,41 @@ class Settings(BaseSettings):
     )
     limit_running_total: int = Field(100, ge=0, description="How many workspaces may run at once in all.")
     trash_seconds: int = Field(
-        604_800, ge=0, description="How long a deleted workspace can be taken back, in seconds."
+        604_800,
+        ge=0,
+        le=_LIFETIME_S_MAX,
+        description="How long a deleted workspace can be taken back, in seconds.",
     )
     gc_grace_seconds: int = Field(
-        7_200, ge=0, description="How old something must be before garbage collection removes it, in seconds."
+        7_200,
+        ge=0,
+        le=_LIFETIME_S_MAX,
+        description="How old something must be before garbage collection removes it, in seconds.",
     )
     idle_period_seconds: float = Field(
         10.0,
         gt=0,
+        le=_PERIOD_S_MAX,
         description="How often the controller looks at everything while nothing moves, in seconds.",
     )
     active_period_seconds: float = Field(
-        2.0, gt=0, description="How often the controller looks while something moves, in seconds."
+        2.0,
+        gt=0,
+        le=_PERIOD_S_MAX,
+        description="How often the controller looks while something moves, in seconds.",
     )
 
     activity_flush_seconds: float = Field(
         30.0,
         gt=0,
+        le=_PERIOD_S_MAX,
         description="How late the use of a workspace may be recorded, in seconds; a quarter of a shorter time to live.",
     )
     wake_archived: bool = Field(False, description="Whether a visit restores a workspace from the archive.")
     wake_wait_seconds: float = Field(
         60.0,
         ge=0,
+        le=_PERIOD_S_MAX,
         description="How long a program that visits a sleeping workspace waits for it, in seconds.",
     )
     proxy_workers: int = Field(
@@ -197,6 +228,8 @@ class Settings(BaseSettings):
         text = value.get_secret_value() if isinstance(value, SecretStr) else value
         if not text.startswith(schemes):
             raise ValueError(f"it must begin with {' or '.join(schemes)}")
+        if text.startswith("s3://") and not urlsplit(text).netloc:
+            raise ValueError("it must name a bucket, as in s3://bucket/prefix")
         return value
 
     @model_validator(mode="after")
@@ -216,7 +249,12 @@ class Settings(BaseSettings):
 
     @property
     def base_url(self) -> str:
-        return self.public_base_url or written_origin("http", self.host, self.port)
+        return self.public_base_url or written_origin("http", _SELF.get(self.host, self.host), self.port)
+
+    @property
+    def is_open_elsewhere(self) -> bool:
+        """Whether other machines reach it under names that only PUBLIC_BASE_URL could tell."""
+        return self.host in _SELF and self.public_base_url is None
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:

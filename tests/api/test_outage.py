@@ -1,7 +1,12 @@
 """The database goes away and comes back: 503 with Retry-After meanwhile, and all by itself afterwards. And what operators see."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -10,7 +15,11 @@ from tests.support.site import API, PATIENCE_S, RESTS, Site, create, open_site
 from tests.support.stores import PostgresWorld
 from tests.support.streams import reading
 
+from codehub.adapters.local.processes import children
+from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
+from codehub.app.database import SERVING_CONNECTIONS, Stores, stores
 from codehub.core.access import Role
+from codehub.engine.system import System
 from codehub.ports.store import StoreUnavailable
 
 
@@ -62,6 +71,59 @@ async def test_without_its_database_it_says_503_and_recovers_by_itself(
     async with reading(ann, before.id) as reader:
         after = await reader.next()
     assert (before.data["memo"], after.data["memo"]) == ("before", "after")
+
+
+@pytest.fixture
+async def frozen(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Stores, Callable[[], None]]]:
+    """Stores on a server that has stopped in the middle of everything, and how to let it go on."""
+    monkeypatch.setattr(sys.modules[stores.__module__], "_ANSWER_S_MAX", 4.0)
+    system = System(SystemClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+    async with running_server("postgres-18") as server, server.migrated() as connect_args:
+        async with stores(dict(connect_args), system, is_serving=True) as stored:
+            postmaster = server.process.pid
+            pids = [postmaster, *(child.pid for child in children(postmaster))]
+
+            def send(number: signal.Signals) -> None:
+                for pid in pids:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, number)
+
+            send(signal.SIGSTOP)
+            try:
+                yield stored, lambda: send(signal.SIGCONT)
+            finally:
+                send(signal.SIGCONT)
+        await system.tasks.settle()
+
+
+async def test_readiness_is_told_at_once_even_of_a_database_that_hangs(
+    frozen: tuple[Stores, Callable[[], None]],
+) -> None:
+    stored, go_on = frozen
+    began = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="did not answer within 2 s"):
+            await stored.check()
+    assert time.monotonic() - began < 5.0
+    go_on()
+    with suppress(StoreUnavailable):
+        await stored.check()  # what was asked before has its answer
+    await stored.check()
+
+
+async def test_a_request_waits_no_longer_for_a_database_that_hangs_than_is_promised(
+    frozen: tuple[Stores, Callable[[], None]],
+) -> None:
+    stored, _ = frozen
+    began = time.monotonic()
+    asked = [stored.api.now() for _ in range(SERVING_CONNECTIONS)]
+    told = await asyncio.gather(*asked, return_exceptions=True)
+    assert all(isinstance(one, StoreUnavailable) for one in told), told
+    assert time.monotonic() - began < 7.0
+    began = time.monotonic()  # now on connections that have to be made anew
+    with pytest.raises(StoreUnavailable):
+        await stored.api.now()
+    assert time.monotonic() - began < 7.0
 
 
 # What operators see

@@ -275,6 +275,20 @@ async def test_a_change_of_our_own_page_and_of_a_program_is_let_through(site: Si
         assert answer.status_code == 201, name
 
 
+async def test_our_own_pages_are_ours_under_each_of_their_addresses() -> None:
+    own = ("http://localhost:8000", "http://[::1]:8000")
+    async with open_site(memory_world(), base_url="http://127.0.0.1:8000", own_origins=own) as site:
+        ann = await site.browser("ann")
+        for number, origin in enumerate((*own, "http://127.0.0.1:8000")):
+            body = {"name": f"ws-{number}", "desired_state": "PENDING"}
+            made = await ann.post(f"{API}/workspaces", json=body, headers={"Origin": origin})
+            assert made.status_code == 201, origin
+            form = {"username": "ann", "password": "wrong"}
+            assert (await ann.post("/login", data=form, headers={"Origin": origin})).status_code != 403
+        foreign = {"Origin": "http://localhost:8001"}
+        assert (await ann.post(f"{API}/logout", headers=foreign)).status_code == 403
+
+
 # Users
 
 

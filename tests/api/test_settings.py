@@ -1,6 +1,7 @@
 """Settings: what is read, what is refused and in which words."""
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def test_homes_follow_the_instance_backend(monkeypatch: pytest.MonkeyPatch, back
 
 def test_an_ipv6_address_gets_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch, HOST="::1").base_url == "http://[::1]:8000"
+
+
+@pytest.mark.parametrize(("host", "address"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]")])
+def test_who_listens_everywhere_is_found_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch, host: str, address: str
+) -> None:
+    settings = load(monkeypatch, HOST=host)
+    assert (settings.base_url, settings.is_open_elsewhere) == (f"http://{address}:8000", True)
+    assert not load(monkeypatch, HOST=host, PUBLIC_BASE_URL="https://code.example.org").is_open_elsewhere
 
 
 @pytest.mark.parametrize(
@@ -105,6 +115,10 @@ WRONG = [
         "CODEHUB_STORAGE_BACKEND: local-dir can't hold",
     ),
     ({"IDE": "emacs"}, "CODEHUB_IDE: 'emacs' won't do"),
+    ({"ARCHIVE_URL": "s3://"}, "CODEHUB_ARCHIVE_URL: 's3://' won't do: it must name a bucket"),
+    ({"ARCHIVE_URL": "s3:///prefix"}, "it must name a bucket"),
+    ({"WORKSPACE_IMAGE": "bad image"}, "CODEHUB_WORKSPACE_IMAGE: 'bad image' won't do: it must look like"),
+    ({"HELPER_IMAGE": "-x"}, "CODEHUB_HELPER_IMAGE: '-x' won't do: it must look like"),
 ]
 
 
@@ -116,6 +130,23 @@ def test_a_wrong_setting_is_named_in_one_line(
         load(monkeypatch, **values)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", [name for name in Settings.model_fields if name.endswith("_seconds")])
+@pytest.mark.parametrize("value", ["2147483648", "inf", "nan"])
+def test_a_time_that_no_database_or_calendar_holds_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    with pytest.raises(WrongSetting, match=f"CODEHUB_{name.upper()}: '{value}' won't do"):
+        load(monkeypatch, **{name.upper(): value})
+
+
+def test_the_longest_times_can_be_counted_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("standby_ttl", "archive_ttl", "sleep_warning", "trash", "gc_grace")
+    settings = load(monkeypatch, **{f"{name}_seconds".upper(): "2147483647" for name in names})
+    for name in names:
+        span = timedelta(seconds=getattr(settings, f"{name}_seconds"))
+        assert datetime.now(UTC) - span < datetime.now(UTC) + span
 
 
 def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,45 @@ def test_a_taken_port_says_so_before_anything_is_started(server: Running, tmp_pa
     assert not (tmp_path / "data").exists()
 
 
+def test_who_listens_everywhere_without_a_name_is_warned_and_told_an_address_that_works(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path / "data", host="0.0.0.0") as server:
+        assert server.address.startswith("http://127.0.0.1:")
+        assert server.get("/healthz").status_code == 200
+        said = (tmp_path / "stderr").read_text()
+    assert "CODEHUB_HOST=0.0.0.0" in said
+    assert "set CODEHUB_PUBLIC_BASE_URL" in said
+
+
+def test_an_ide_that_is_not_there_is_refused_by_its_setting(tmp_path: Path) -> None:
+    ended = codehub("up", data_dir=str(tmp_path / "data"), port="0", ide="http")
+    assert ended.returncode == 1
+    (told,) = [line for line in ended.stderr.splitlines() if line.startswith("codehub: ")]
+    assert told.startswith("codehub: CODEHUB_IDE=http is not on this machine: there is ")
+    assert "jupyterlab. Install it" in told
+
+
+@pytest.mark.parametrize("command", ["up", "migrate"])
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://ann:geheim@127.0.0.1:1/codehub", "127.0.0.1:1 ("),
+        ("postgresql://ann:gehe/im@127.0.0.1:1/codehub", "the address that is set."),
+    ],
+)
+def test_a_database_that_does_not_answer_is_named_with_its_setting_and_without_its_password(
+    tmp_path: Path, command: str, url: str, place: str
+) -> None:
+    ended = codehub(command, data_dir=str(tmp_path / "data"), port="0", database_url=url)
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith(f"codehub: CODEHUB_DATABASE_URL: there is no way into the database at {place}"), (
+        last
+    )
+    assert "gehe" not in ended.stderr
+
+
 def test_nobody_else_reads_the_archives(server: Running, data_dir: Path) -> None:
     del server
     assert stat.S_IMODE((data_dir / "archives").stat().st_mode) == 0o700

@@ -41,6 +41,8 @@ async def test_readyz_names_what_is_not_ready_and_why(client: AsyncClient) -> No
         ("GET", "/nothing", 404, "NOT_FOUND"),
         ("POST", "/healthz", 405, "INVALID_REQUEST"),
         ("GET", "/explode", 500, "INTERNAL_ERROR"),
+        ("POST", "/api/v1/workspaces/x:dance", 404, "NOT_FOUND"),
+        ("PUT", "/api/v1/workspaces/x:start", 405, "INVALID_REQUEST"),
     ],
 )
 async def test_errors_have_one_shape(
@@ -51,6 +53,32 @@ async def test_errors_have_one_shape(
     assert answer.json()["error"]["code"] == code
     assert set(answer.json()["error"]) == {"code", "message", "details"}
     assert "secret detail" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/api/v1/workspaces", "GET, POST"),
+        ("/api/v1/workspaces/x", "DELETE, GET, PATCH"),
+        ("/api/v1/workspaces/x:start", "POST"),
+        ("/healthz", "GET, HEAD"),
+    ],
+)
+async def test_what_a_path_allows_is_told_completely(client: AsyncClient, path: str, methods: str) -> None:
+    answer = await client.put(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 503)])
+async def test_a_probe_may_ask_for_the_head_alone(client: AsyncClient, path: str, status: int) -> None:
+    answer = await client.head(path)
+    assert (answer.status_code, answer.content) == (status, b"")
+
+
+@pytest.mark.parametrize("path", ["/healthz/", "/api/v1/session/", "/api/v1/workspaces/"])
+async def test_a_slash_too_many_leads_nowhere(client: AsyncClient, path: str) -> None:
+    answer = await client.get(path, headers={"Host": "evil.example"})
+    assert (answer.status_code, "location" in answer.headers) == (404, False)
 
 
 async def test_every_answer_has_a_request_id(client: AsyncClient) -> None:

@@ -6,10 +6,12 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from tests.support.site import API, RESTS, Site, create, placed
+import pytest
+from tests.support.site import API, RESTS, Site, create, known, placed
 from tests.support.workspaces import READY, conditions, error, home, workspace
 
 from codehub.api.shapes import WorkspaceShape
+from codehub.core.access import Role
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.progress import Progress
@@ -119,6 +121,43 @@ async def test_the_same_key_and_body_give_the_same_workspace(site: Site) -> None
     other = await ann.post(f"{API}/workspaces", json={"name": "other"}, headers=key)
     assert (other.status_code, other.json()["error"]["details"][0]["field"]) == (422, "Idempotency-Key")
     assert len((await ann.get(f"{API}/workspaces")).json()["items"]) == 1
+
+
+async def test_the_key_of_a_deleted_workspace_leads_to_none(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    body, key = {"name": "demo", "desired_state": "PENDING"}, {"Idempotency-Key": "abc"}
+    made = (await ann.post(f"{API}/workspaces", json=body, headers=key)).json()
+    await ann.delete(f"{API}/workspaces/{made['id']}")
+    await living_site.arrives(ann, made["id"], "DELETED")
+    again = await ann.post(f"{API}/workspaces", json=body, headers=key)
+    assert (again.status_code, again.json()["error"]["code"]) == (404, "WORKSPACE_NOT_FOUND")
+    other = await ann.post(f"{API}/workspaces", json=body, headers={"Idempotency-Key": "def"})
+    assert other.status_code == 201
+
+
+@pytest.mark.parametrize("word", ["start", "stop", "archive", "undelete", "forget"])
+async def test_a_call_that_takes_nothing_refuses_every_field(site: Site, word: str) -> None:
+    admin = await site.browser("root", Role.ADMIN)
+    made = await create(admin, **RESTS)
+    path = f"{API}/workspaces/{made['id']}:{word}"
+    wrong = await admin.post(path, json={"foo": 1})
+    assert (wrong.status_code, wrong.json()["error"]["details"][0]["field"]) == (422, "foo")
+    for right in (await admin.post(path, json={}), await admin.post(path)):
+        assert right.status_code == (409 if word == "forget" else 200), right.text
+
+
+async def test_signing_out_takes_nothing_either(site: Site) -> None:
+    ann = await site.browser("ann")
+    assert (await ann.post(f"{API}/logout", json={"everywhere": True})).status_code == 422
+    assert (await ann.get(f"{API}/session")).status_code == 200
+    assert (await ann.post(f"{API}/logout", json={})).status_code == 204
+
+
+async def test_an_id_of_any_length_that_is_nobody_s_is_404(site: Site) -> None:
+    ann = await site.browser("ann")
+    for length in (64, 65, 5000):
+        answer = await ann.get(f"{API}/workspaces/{'a' * length}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "WORKSPACE_NOT_FOUND")
 
 
 # Listing
@@ -266,6 +305,10 @@ async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) 
     assert {"label": "Recover", "method": "POST", "path": f"{API}/workspaces/{lost.id}:recover"} in told[
         "actions"
     ]
+    lossy = f"{API}/workspaces/{lost.id}:recover?accept_loss=true"
+    assert {"label": "Recover and accept the loss", "method": "POST", "path": lossy} in told["actions"]
+    assert (await ann.post(lossy)).status_code == 200
+    assert (await site.world.api.get(lost.id)).spec.recover_accepts_loss
     made = await create(ann)
     told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
     assert told["next"] == {"operation": "PROVISIONING", "why": "One step up, to where it should be."}
@@ -294,6 +337,25 @@ async def test_the_history_says_who_asked_for_what_in_which_request(living_site:
     assert first["actor"] == living_site.people["ann"].username
     assert {event["request_id"] for event in history} == {"req-1"}
     assert {event["actor"] for event in history[:-1]} == {"c1"}
+
+
+async def test_only_what_is_carried_out_gives_an_operation_its_request_id(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = (await ann.post(f"{API}/workspaces", json={"name": "x"}, headers={"X-Request-Id": "made"})).json()
+    path = f"{API}/workspaces/{made['id']}"
+
+    async def carried_out() -> str | None:
+        return (await site.world.api.get(known(made["id"]))).spec.request_id
+
+    await ann.post(f"{path}:keep_awake", headers={"X-Request-Id": "awake"})
+    await ann.patch(path, json={"memo": "x"}, headers={"X-Request-Id": "memo"})
+    assert await carried_out() == "made"
+    newest = (await ann.get(f"{path}/events")).json()["items"][0]
+    assert (newest["kind"], newest["request_id"]) == ("wish", "memo")
+    await ann.patch(path, json={"desired_state": "STANDBY"}, headers={"X-Request-Id": "wish"})
+    assert await carried_out() == "wish"
+    await ann.delete(path, headers={"X-Request-Id": "deletion"})
+    assert await carried_out() == "deletion"
 
 
 async def test_a_change_of_settings_is_in_the_history_too(site: Site) -> None:

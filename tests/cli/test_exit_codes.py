@@ -115,3 +115,26 @@ async def test_when_time_is_up_the_code_says_so_and_it_goes_on(living_site: Site
 async def test_wrong_usage_is_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     told = await Command(tmp_path)(*arguments)
     assert (told.code, told.out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("ws", "fly", "--json"), "fly"),
+        (("ws", "show", "--json"), "NAME"),
+        (("ws", "list", "--json", "--wings"), "--wings"),
+        (("ws", "events", "demo", "--limit", "0", "--json"), "--limit"),
+    ],
+)
+async def test_wrong_usage_is_told_to_programs_in_their_form(
+    tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    told = await Command(tmp_path)(*arguments)
+    assert (told.code, told.json["error"]["code"]) == (2, "USAGE")
+    assert words in told.json["error"]["message"]
+
+
+async def test_a_good_command_ends_the_same_with_json_as_without(command: Command) -> None:
+    assert (await command("ws", "list", "--json")).code == 0
+    missing = await command("ws", "show", "nobody", "--json")
+    assert (missing.code, list(missing.json)) == (4, ["error"])

@@ -60,6 +60,13 @@ def test_when_waiting_is_over(changes: dict[str, Any], goal: Goal, expected: boo
     assert failed.value.code == expected
 
 
+def test_what_broke_by_itself_failed_in_no_operation() -> None:
+    lost = {**ERROR, "operation": "NONE", "reason": "DataLost", "message": "it is gone"}
+    with pytest.raises(Failed) as failed:
+        has_arrived({**SHOWN, "phase": "ERROR", "error": lost}, Goal("RUNNING"))
+    assert failed.value.message == f"{SHOWN['name']} is in ERROR: DataLost: it is gone"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"), [("90", 90), ("90s", 90), ("5m", 300), ("2h", 7200), ("1d", 86400), ("never", None)]
 )

@@ -119,12 +119,13 @@ async def test_an_error_is_waited_into_explained_and_recovered_from(
     await living_site.arrives(ann, made["id"], "ERROR")
     explained = await command("explain", "lost")
     assert "lost is ERROR. It should be RUNNING." in explained.out
-    assert "DataLost while" in explained.out
-    assert "codehub ws recover lost --accept-loss" in explained.out
+    assert "DataLost, " in explained.out
+    assert "while NONE" not in explained.out
+    assert "codehub ws recover --accept-loss lost" in explained.out
     assert (await command("ws", "start", "lost")).code == 5
     in_vain = await command("ws", "recover", "lost", "--wait", "--timeout", "30s")
     assert in_vain.code == 8
-    assert "DataLost" in in_vain.err
+    assert "lost is in ERROR: DataLost: " in in_vain.err
     refused = await command("ws", "recover", "lost", "--accept-loss")
     assert (refused.code, "add --yes" in refused.err) == (2, True)
     recovered = await command("ws", "recover", "lost", "--accept-loss", "--yes", "--wait")

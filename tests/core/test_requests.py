@@ -20,7 +20,7 @@ from tests.support.workspaces import (
 
 from codehub.core.conditions import HEALTHY, Condition, Conditions
 from codehub.core.errors import ErrorReason
-from codehub.core.history import Event, EventKind, observed, wished
+from codehub.core.history import Event, EventKind, is_to_be_carried_out, observed, wished
 from codehub.core.idle import idle_wish, sleeps_at, sleeps_soon
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
@@ -32,6 +32,7 @@ from codehub.core.wishes import (
     Ruling,
     Unchanged,
     in_trash,
+    rule_change,
     rule_deletion,
     rule_keep_awake,
     rule_recovery,
@@ -293,6 +294,21 @@ def test_the_history_tells_what_was_asked_for() -> None:
         assert kinds(wished(lost.spec, recovered, actor="ann", reason="")) == [
             (EventKind.RECOVERY, None, word)
         ]
+
+
+def test_a_wish_a_deletion_and_a_recovery_are_carried_out_and_nothing_else() -> None:
+    row, lost = workspace(Phase.RUNNING), workspace(Phase.ERROR, error_info=error())
+    for before, after in (
+        (row.spec, accepted(rule_wish(row, DesiredState.STANDBY))),
+        (row.spec, accepted(rule_deletion(row, NOW, trash_s=700))),
+        (lost.spec, accepted(rule_recovery(lost, NOW))),
+    ):
+        assert is_to_be_carried_out(before, after)
+    for after in (
+        accepted(rule_keep_awake(row, NOW, seconds=60)),
+        accepted(rule_change(row, {"memo": "x", "image_ref": "y"})),
+    ):
+        assert not is_to_be_carried_out(row.spec, after)
 
 
 def test_the_history_tells_what_a_pass_changed() -> None:

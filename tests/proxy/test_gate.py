@@ -104,3 +104,13 @@ async def test_a_change_that_another_site_asks_for_is_refused(origin: str, statu
         row = await made.workspace()
         lines = (COOKIE, f"Origin: {origin}", "Content-Length: 0")
         assert (await made.ask(f"/w/{row.id}/", *lines, method="POST"))[0] == status
+
+
+async def test_a_token_is_no_browser_s_and_may_come_from_any_page_but_through_no_websocket() -> None:
+    lines = (f"Authorization: Bearer {WRITES.secret.decode()}", "Origin: http://evil.test")
+    async with hub() as made:
+        row = await made.workspace()
+        for more in ((), (COOKIE,)):
+            status, _, _ = await made.ask(f"/w/{row.id}/", *lines, *more, "Content-Length: 0", method="POST")
+            assert status == 200
+        assert (await made.ask(f"/w/{row.id}/ws", *lines, *UPGRADE))[0] == 403

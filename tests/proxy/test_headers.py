@@ -84,6 +84,23 @@ async def test_no_credential_reaches_a_workspace(line: str) -> None:
     assert TOKEN.encode() not in head
 
 
+@pytest.mark.parametrize(
+    ("target", "left"),
+    [
+        (f"/api?token={TOKEN}", "/api?token="),
+        (f"/api?a=1&token={TOKEN}&b=2", "/api?a=1&token=&b=2"),
+        (f"/api?q=Bearer%20{TOKEN}", "/api?q=Bearer%20"),
+        (f"/?{TOKEN}", "/?"),
+        ("/cht_notes_of_mine.txt?download=cht_1", "/cht_notes_of_mine.txt?download=cht_1"),
+    ],
+)
+async def test_no_token_reaches_a_workspace_in_a_query(target: str, left: str) -> None:
+    async with world(answer_ok) as made:
+        head = await forwarded(made, get(target))
+    assert head.split(b" ")[1].endswith(left.encode())
+    assert TOKEN.encode() not in head
+
+
 async def test_the_api_gets_the_credentials_it_decides_by() -> None:
     async with world(answer_ok) as made:
         raw = f"GET /api/v1/session HTTP/1.1\r\nHost: hub.test\r\nAuthorization: Bearer {TOKEN}\r\nCookie: codehub_session=s\r\n\r\n"

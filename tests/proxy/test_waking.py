@@ -28,6 +28,18 @@ async def test_a_navigation_wakes_and_the_page_leads_in() -> None:
                 await asyncio.sleep(0.02)
 
 
+async def test_the_history_says_which_visit_and_which_button_it_was() -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.STANDBY)
+        await made.ask(f"/w/{row.id}/", COOKIE, "X-Request-Id: visit-1", *NAVIGATION)
+        await made.arrives(row.id, Phase.RUNNING)
+        woken = await made.store.history(row.id)
+        assert {one.event.request_id for one in woken if one.event.after == "RUNNING"} == {"visit-1"}
+        button = (COOKIE, f"Origin: {ORIGIN}", "X-Request-Id: button-1", "Content-Length: 0")
+        assert (await made.ask(f"/w/{row.id}/_codehub/stop", *button, method="POST"))[0] == 303
+        assert (await made.store.history(row.id, limit=1))[0].event.request_id == "button-1"
+
+
 async def test_the_waking_page_is_told_when_it_may_enter() -> None:
     async with hub(boot_s=0.3) as made:
         row = await made.workspace(Phase.STANDBY)

@@ -52,7 +52,7 @@ class Reader:
 
 @asynccontextmanager
 async def reading(
-    client: httpx.AsyncClient, last_id: int | None = None, **params: str
+    client: httpx.AsyncClient, last_id: int | str | None = None, **params: str
 ) -> AsyncIterator[Reader]:
     """Open a stream and wait for its first word: from then on nothing is missed."""
     headers = {} if last_id is None else {"Last-Event-ID": str(last_id)}

@@ -27,7 +27,7 @@ def create_web(parts: Parts) -> Web:
     app = _routed()
     view = View(parts.store, parts.base_url)
     feed = LiveFeed(parts, view)
-    app.state.desk = Desk(parts, Guard(parts.access, parts.base_url), view, feed)
+    app.state.desk = Desk(parts, Guard(parts.access, parts.base_url, parts.origins), view, feed)
     app.add_middleware(BoundedBodies)
     app.add_middleware(
         Requests, identity=parts.identity, clock=parts.clock, meters=parts.meters
@@ -47,9 +47,12 @@ def _routed() -> FastAPI:
         description="Cloud development environments: declare what you want, follow what happens.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would go wherever the Host header says, in plain http
     )
     errors.install(app)
     document.install(app)
+    app.state.routes = []
     for part in (people, workspaces, histories, events, health):
         app.include_router(part.router)
+        app.state.routes += part.router.routes
     return app

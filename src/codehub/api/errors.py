@@ -17,6 +17,7 @@ from codehub.problems import in_words
 
 log = structlog.get_logger()
 
+_NOT_ALLOWED = 405
 _RETRY_AFTER_S = 2
 _INPUT_LENGTH_MAX = 200
 
@@ -164,10 +165,26 @@ async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
     )
 
 
-async def _http_error(_request: Request, error: Exception) -> JSONResponse:
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.status_code == _NOT_ALLOWED:
+        return _not_allowed(request, error)
     code = _OF_STATUS.get(error.status_code, Code.INVALID_REQUEST)
     return _answer(error.status_code, code, str(error.detail), headers=error.headers)
+
+
+def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
+    """Name every method of the path: the framework names those of the first route that fits. A word after a colon is no part of an id."""
+    fits = [
+        (route.methods, match.groupdict().get("workspace_id", ""))
+        for route in request.app.state.routes
+        if (match := route.path_regex.match(request.scope["path"])) is not None
+    ]
+    methods = {method for of_route, workspace_id in fits if ":" not in workspace_id for method in of_route}
+    if fits and not methods:
+        return _answer(404, Code.NOT_FOUND, "There is no such thing.")
+    headers = {"Allow": ", ".join(sorted(methods))} if methods else error.headers
+    return _answer(_NOT_ALLOWED, Code.INVALID_REQUEST, str(error.detail), headers=headers)
 
 
 async def _failed(request: Request, _error: Exception) -> JSONResponse:

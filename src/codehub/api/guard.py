@@ -1,5 +1,7 @@
 """The door of the API: a request in, who asks out. Refuses what nobody, the wrong person or another site's page sends."""
 
+from collections.abc import Collection
+
 from starlette.requests import Request
 
 from codehub.api.errors import ApiError, Code
@@ -12,9 +14,10 @@ _NOBODY = "Sign in first: POST /api/v1/login, or send a token as `Authorization:
 class Guard:
     """Called once per request, as a dependency."""
 
-    def __init__(self, access: AccessService, base_url: str) -> None:
+    def __init__(self, access: AccessService, base_url: str, own_origins: Collection[str]) -> None:
         self._access = access
         self._base_url = base_url
+        self._own_origins = own_origins
 
     async def person(self, request: Request) -> Person:
         """Return whoever asks, signed in by a session or a token; a change needs more than either."""
@@ -38,7 +41,7 @@ class Guard:
     def refuse_foreign(self, request: Request) -> None:
         """Refuse a change that a page of another site asks for (security 3)."""
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-        if is_foreign(origin, site, {self._base_url}):
+        if is_foreign(origin, site, self._own_origins):
             raise ApiError(
                 Code.FORBIDDEN, f"This request comes from another site. Open codehub at {self._base_url}."
             )

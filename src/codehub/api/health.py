@@ -13,11 +13,13 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter(tags=["health"])
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", summary="Whether this process answers", response_model=Health)
 async def healthz() -> Response:
     return JSONResponse({"status": "ok"})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     summary="Whether everything it needs answers",

@@ -24,7 +24,7 @@ from codehub.core.access import User
 from codehub.ports.access import LastAdmin, Token, UnknownToken, UnknownUser, UsernameTaken
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
-from codehub.web.asks import LoginBody, PasswordBody, TokenBody, UserBody, UserPatch
+from codehub.web.asks import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
 from codehub.web.cookies import session_cookie
 
 _PRIVATE = {"Cache-Control": "no-store"}
@@ -63,10 +63,10 @@ async def login(request: Request, body: LoginBody) -> Response:
     tags=["signing in"],
     summary="End this session",
     status_code=204,
-    responses=answers(*OF_PEOPLE),
+    responses=answers(*OF_PEOPLE, body=True),
     openapi_extra=SIGNED_IN,
 )
-async def logout(request: Request, person: Asking) -> Response:
+async def logout(request: Request, person: Asking, _body: NoBody | None = None) -> Response:
     await desk(request).parts.access.logout(person)
     answer = Response(status_code=204)
     if not person.is_token:

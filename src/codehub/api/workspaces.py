@@ -13,16 +13,14 @@ from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.wishes import Refused
-from codehub.core.workspace import Spec
+from codehub.core.workspace import Spec, is_deleted
 from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
-from codehub.web.asks import KeepAwakeBody, RecoverBody, WorkspaceBody, WorkspacePatch
+from codehub.web.asks import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, WorkspacePatch
 from codehub.web.asks import Query as Words
 from codehub.web.drafts import NotHere, changed_resources, draft, refuse_missing_ide
 
 PREFIX = "/api/v1/workspaces"
-WorkspaceId = Annotated[
-    str, Path(description="The workspace's id.", json_schema_extra={"format": "uuid"}, max_length=64)
-]
+WorkspaceId = Annotated[str, Path(description="The workspace's id.", json_schema_extra={"format": "uuid"})]
 _CURSOR = r"^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$"
 _ETAG = {"ETag": {"description": 'The revision, as `"3"`.', "schema": {"type": "string"}}}
 _MADE = {
@@ -44,7 +42,7 @@ async def _ruled(request: Request, found: Ruled, *, status: int = 200) -> Respon
     "",
     summary="Make a workspace, and start it unless another wish is given",
     status_code=201,
-    responses=answers(*OF_PEOPLE, Code.NAME_TAKEN, Code.LIMIT_EXCEEDED, body=True) | {201: _MADE},
+    responses=answers(*OF_WORKSPACE, Code.NAME_TAKEN, Code.LIMIT_EXCEEDED, body=True) | {201: _MADE},
     **_ONE,
 )
 async def create(
@@ -70,6 +68,11 @@ async def create(
         raise invalid("Idempotency-Key", "it was used before, for something else") from None
     if isinstance(made, Refused):
         raise refused(made)
+    if is_deleted(made):
+        raise ApiError(
+            Code.WORKSPACE_NOT_FOUND,
+            "The workspace that this Idempotency-Key made is deleted. Another key makes another.",
+        )
     return await desk(request).view.one(made, status=201, location=f"{PREFIX}/{made.id}")
 
 
@@ -191,10 +194,12 @@ def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
         name=word,
         operation_id=f"{word}_workspace",
         summary=summary,
-        responses=answers(*OF_WORKSPACE, *codes),
+        responses=answers(*OF_WORKSPACE, *codes, body=True),
         **_ONE,
     )
-    async def wish_for(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
+    async def wish_for(
+        request: Request, person: Asking, workspace_id: WorkspaceId, _body: NoBody | None = None
+    ) -> Response:
         row = await desk(request).find(person, workspace_id)
         return await _ruled(
             request,
@@ -216,10 +221,16 @@ _wish_route("archive", DesiredState.ARCHIVED, "Wish it ARCHIVED")
     **_ONE,
 )
 async def recover(
-    request: Request, person: Asking, workspace_id: WorkspaceId, body: RecoverBody | None = None
+    request: Request,
+    person: Asking,
+    workspace_id: WorkspaceId,
+    body: RecoverBody | None = None,
+    accept_loss: Annotated[
+        bool, Query(description="The same as in the body: `explain` names it so.")
+    ] = False,
 ) -> Response:
     row = await desk(request).find(person, workspace_id)
-    accept_loss = body is not None and body.accept_loss
+    accept_loss = accept_loss or (body is not None and body.accept_loss)
     reason = "Asked to recover it, and to accept what is lost." if accept_loss else "Asked to recover it."
     return await _ruled(
         request,
@@ -232,10 +243,12 @@ async def recover(
 @router.post(
     "/{workspace_id}:undelete",
     summary="Take its deletion back",
-    responses=answers(*OF_WORKSPACE, Code.OPERATION_IN_PROGRESS, Code.NAME_TAKEN),
+    responses=answers(*OF_WORKSPACE, Code.OPERATION_IN_PROGRESS, Code.NAME_TAKEN, body=True),
     **_ONE,
 )
-async def undelete(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
+async def undelete(
+    request: Request, person: Asking, workspace_id: WorkspaceId, _body: NoBody | None = None
+) -> Response:
     row = await desk(request).find(person, workspace_id, even_deleted=True)
     return await _ruled(
         request,
@@ -246,10 +259,12 @@ async def undelete(request: Request, person: Asking, workspace_id: WorkspaceId) 
 @router.post(
     "/{workspace_id}:forget",
     summary="Give up on a deletion that a dead backend holds up (admins). No file goes; `codehub gc` lists what is left",
-    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE),
+    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, body=True),
     **_ONE,
 )
-async def forget(request: Request, person: Admin, workspace_id: WorkspaceId) -> Response:
+async def forget(
+    request: Request, person: Admin, workspace_id: WorkspaceId, _body: NoBody | None = None
+) -> Response:
     row = await desk(request).find(person, workspace_id)
     return await _ruled(
         request,

@@ -53,6 +53,11 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
             )
             for warning in found.warnings:
                 warn(warning)
+            if settings.is_open_elsewhere:
+                warn(
+                    f"CODEHUB_HOST={settings.host} listens on every address, but without CODEHUB_PUBLIC_BASE_URL people can sign in only on this "
+                    "machine: set CODEHUB_PUBLIC_BASE_URL to the address that they open, as http://name:port"
+                )
             announce(f"address: {settings.base_url}")
             announce(f"user: {ADMIN}")
             if password is not None:

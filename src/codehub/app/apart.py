@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from codehub.adapters.postgres.migrate import migrate
 from codehub.adapters.prometheus.meters import PrometheusMeters
 from codehub.app.access import ADMIN
 from codehub.app.control import control
 from codehub.app.database import Stores, database, database_beside, stores
+from codehub.app.database import migrated as database_migrated
 from codehub.app.edge import public_edge
 from codehub.app.errors import CannotStart
 from codehub.app.face import serving_faces
@@ -79,7 +79,7 @@ async def controller(settings: Settings) -> None:
 async def migrated(settings: Settings, system: System) -> list[str]:
     """Bring the database to this program's schema, and return the names of what was applied."""
     async with database_beside(settings, system, is_migrated=False) as connect_args:
-        applied = await migrate(connect_args)
+        applied = await database_migrated(settings, connect_args)
     return [f"{one.number:04} {one.name}" for one in applied]
 
 

@@ -1,10 +1,11 @@
 """The database and what stands on it: the configured server or the embedded one, migrated, and the stores of both writers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -14,16 +15,18 @@ from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.doors import PostgresDoorkeeper
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running, has_cluster
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
-from codehub.adapters.postgres.migrate import migrate
+from codehub.adapters.postgres.migrate import Migration, migrate
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.app.errors import CannotStart
 from codehub.engine.system import System
 from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
+from codehub.ports.system import Tasks
 from codehub.settings import Settings
 from codehub.web.parts import Check
 
 _CHECK_S_MAX = 2.0
+_USUAL_PORT = 5432
 SERVING_CONNECTIONS = 8
 _ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is told 503, and to come back
 _PASS_ANSWER_S_MAX = 60.0  # nor a pass, which may ask for every row: one that hung would be the last
@@ -56,17 +59,41 @@ async def database(
     if settings.database_url is not None:
         connect_args = {"dsn": settings.database_url.get_secret_value()}
         if is_migrated:
-            await migrate(connect_args)
+            await migrated(settings, connect_args)
         yield connect_args
         return
     embedded = EmbeddedPostgres(settings.data_dir, clock=system.clock, tasks=system.tasks)
     await embedded.start()
     try:
         if is_migrated:
-            await migrate(embedded.connect_args)
+            await migrated(settings, embedded.connect_args)
         yield embedded.connect_args
     finally:
         await embedded.stop()
+
+
+async def migrated(settings: Settings, connect_args: dict[str, Any]) -> Sequence[Migration]:
+    """Bring the database to this program's schema and return what was applied. A server that can't be used is named with its setting."""
+    try:
+        return await migrate(connect_args)
+    except (StoreUnavailable, ValueError) as error:
+        if settings.database_url is None:
+            raise
+        # What can't be read as an address is not repeated: a part of the password may have been taken for a port.
+        why = f" ({error})" if isinstance(error, StoreUnavailable) else ""
+        raise CannotStart(
+            f"CODEHUB_DATABASE_URL: there is no way into the database at {_place(settings.database_url)}{why}. Start that server or correct "
+            "the address, postgresql://user:password@host:port/database; without it codehub brings its own"
+        ) from None
+
+
+def _place(url: SecretStr) -> str:
+    """Return the host and port of a database, and nothing else of its address."""
+    parts = urlsplit(url.get_secret_value())
+    try:
+        return f"{parts.hostname or 'this machine'}:{parts.port or _USUAL_PORT}"
+    except ValueError:
+        return "the address that is set"
 
 
 @asynccontextmanager
@@ -121,13 +148,7 @@ async def stores(
             stack.push_async_callback(on_redis.close)
             hints = controller_hints = api_hints = on_redis
 
-        async def check() -> None:
-            try:
-                async with asyncio.timeout(_CHECK_S_MAX):
-                    await api_pool.fetchval("SELECT id FROM installation")
-            except TimeoutError:
-                raise StoreUnavailable(f"the database did not answer within {_CHECK_S_MAX:g} s") from None
-
+        probe = _Probe(lambda: api_pool.fetchval("SELECT id FROM installation"), system.tasks)
         installation = str(await api_pool.fetchval("SELECT id FROM installation"))
         yield Stores(
             PostgresApiStore(api_pool, api_hints),
@@ -139,5 +160,38 @@ async def stores(
             api_hints,
             people_hints,
             installation,
-            check,
+            probe.check,
         )
+
+
+class _Probe:
+    """Asks one question, again when it is answered, and waits a short while: one that hangs can't even be called off sooner than it ends."""
+
+    def __init__(self, ask: Callable[[], Awaitable[object]], tasks: Tasks) -> None:
+        self._ask = ask
+        self._tasks = tasks
+        self._under_way: asyncio.Future[None] | None = None
+
+    async def check(self) -> None:
+        if self._under_way is None:
+            self._under_way = asyncio.get_running_loop().create_future()
+            self._tasks.spawn(self._answer(self._under_way), name="probe")
+        silent = StoreUnavailable(f"the database did not answer within {_CHECK_S_MAX:g} s")
+        done, _ = await asyncio.wait({self._under_way}, timeout=_CHECK_S_MAX)
+        if not done:
+            raise silent
+        try:
+            done.pop().result()
+        except TimeoutError:
+            raise silent from None
+
+    async def _answer(self, answered: "asyncio.Future[None]") -> None:
+        try:
+            await self._ask()
+        except Exception as failed:  # noqa: BLE001  # whoever waits for it is told
+            answered.set_exception(failed)
+            answered.exception()
+        else:
+            answered.set_result(None)
+        finally:
+            self._under_way = None

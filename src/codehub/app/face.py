@@ -8,6 +8,7 @@ from codehub.api.app import Web, create_web
 from codehub.app.access import first_admin, make_access
 from codehub.app.control import make_limits, make_service
 from codehub.app.database import Stores
+from codehub.app.edge import own_origins
 from codehub.app.platform import Platform
 from codehub.app.roles import supervised
 from codehub.app.web import serving
@@ -84,6 +85,7 @@ def make_web(
         trusted_proxies=settings.proxies,
         sleep_warning_s=settings.sleep_warning_seconds,
         ides=platform.ides,
+        own_origins=own_origins(settings, settings.port),
         backends=_looks(backends),
     )
     web = create_web(parts)

@@ -1,6 +1,6 @@
 """The platform of this machine: workspaces as sandboxed processes, homes in a directory, archives behind a URL."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -11,6 +11,7 @@ from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.app.archives import Unmarked, archive_store
 from codehub.app.database import Stores
+from codehub.app.errors import CannotStart
 from codehub.app.platform import Platform
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
@@ -26,6 +27,7 @@ async def local_platform(
 ) -> AsyncIterator[Platform]:
     """Yield it. `marks` says what may be marked as ours; `stops`: end its instances at the end."""
     profiles = installed_profiles()
+    _refuse_missing_ide(settings, profiles)
     objects = await archive_store(settings, stores, is_new=marks.archives)
 
     async def home_of(spec: InstanceSpec) -> tuple[Path, str | None]:
@@ -64,3 +66,13 @@ async def local_platform(
         if stops:
             await instances.stop_all()
         await instances.close()
+
+
+def _refuse_missing_ide(settings: Settings, installed: Collection[str]) -> None:
+    """Every workspace that names no IDE would end in ERROR."""
+    if settings.ide is not None and settings.ide not in installed:
+        there = f"there is {', '.join(installed)}" if installed else "there is none"
+        raise CannotStart(
+            f"CODEHUB_IDE={settings.ide} is not on this machine: {there}. "
+            "Install it (`make code-server` builds code-server), name one that is there, or leave CODEHUB_IDE unset"
+        )

@@ -19,6 +19,7 @@ _COMMANDS: Mapping[str, str] = {
     ":stop": "ws stop",
     ":archive": "ws archive",
     ":recover": "ws recover",
+    ":recover?accept_loss=true": "ws recover --accept-loss",
     ":keep_awake": "ws awake",
     ":undelete": "ws undelete",
     ":forget": "ws forget",
@@ -94,22 +95,18 @@ def _error(error: Mapping[str, Any] | None, now: datetime | None) -> str | None:
     if error is None:
         return None
     times = f", {error['error_count']} times" if error["error_count"] > 1 else ""
-    head = f"{error['reason']} while {error['operation']}, {ago(error['occurred_at'], now)}{times}"
+    doing = "" if error["operation"] == "NONE" else f" while {error['operation']}"
+    head = f"{error['reason']}{doing}, {ago(error['occurred_at'], now)}{times}"
     return f"{head}\n{error['message']}"
 
 
 def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    rows, seen = [], set()
+    rows = []
     for action in actions:
         place = str(action["path"]).partition(shown["id"])[2]
         command = _COMMANDS.get(place)
-        # The second offer to recover is the one that accepts the loss.
-        extra = " --accept-loss" if place in seen else ""
-        seen.add(place)
         name = shown["id"] if " " in shown["name"] else shown["name"]
-        done_by = (
-            f"{action['method']} {action['path']}" if command is None else f"codehub {command} {name}{extra}"
-        )
+        done_by = f"{action['method']} {action['path']}" if command is None else f"codehub {command} {name}"
         rows.append([action["label"], done_by])
     return rows
 

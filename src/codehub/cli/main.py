@@ -1,12 +1,16 @@
 """The client's commands. What runs a server is added by `codehub.__main__`, so that nothing here imports it."""
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer._click.exceptions import UsageError
 from typer.core import TyperGroup
 
 from codehub.cli import explanation, signing, tokens, workspaces
+from codehub.cli.failures import Exit, Failed
+from codehub.cli.speech import Speech
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
@@ -19,7 +23,21 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 
 
 class Sections(TyperGroup):
-    """Lists the commands by what they are for."""
+    """Lists the commands by what they are for, and tells programs what is wrong with their words in their own form."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        if "--json" not in (sys.argv[1:] if args is None else args):
+            return super().main(args, *rest, **options)
+        try:
+            code = super().main(args, *rest, **{**options, "standalone_mode": False})
+        except UsageError as wrong:
+            wrong.show()
+            failed = Failed("USAGE", wrong.format_message())
+            Speech(as_json=True).line(failed.shape())
+            sys.exit(failed.exit)
+        except typer.Abort:
+            sys.exit(Exit.FAILED)
+        sys.exit(code)
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002  # Typer's own
         width = max(map(len, self.commands))

@@ -41,7 +41,7 @@ def has_arrived(shown: Shown, goal: Goal) -> bool:
     if shown["phase"] == Phase.ERROR and error is not None and error["occurred_at"] != goal.old_error_at:
         raise Failed(
             "WAITED_INTO_ERROR",
-            f"{name} failed while {error['operation']}: {error['reason']}: {error['message']}",
+            f"{name} {failed_at(error)}: {error['reason']}: {error['message']}",
             error,
             do=f"codehub explain {shown['id']}",
         )
@@ -58,6 +58,11 @@ def has_arrived(shown: Shown, goal: Goal) -> bool:
     if shown["operation"] != Operation.NONE or shown["phase"] not in NEXT:
         return False
     return NEXT[Phase(shown["phase"])][DesiredState(goal.wish)] is Operation.NONE
+
+
+def failed_at(error: Shown) -> str:
+    """Say what failed: an operation, or nothing that anybody did."""
+    return "is in ERROR" if error["operation"] == Operation.NONE else f"failed while {error['operation']}"
 
 
 def carry_out(

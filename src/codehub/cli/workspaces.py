@@ -242,7 +242,7 @@ def logs(
 @ws.command()
 def events(
     name: str = NAME,
-    limit: int = typer.Option(50, "--limit", "-n", metavar="N", help="How many, the newest."),
+    limit: int = typer.Option(50, "--limit", "-n", min=1, metavar="N", help="How many, the newest."),
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:

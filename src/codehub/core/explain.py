@@ -125,7 +125,7 @@ def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Act
     if counts_as_running(workspace):  # from below, the same wish would lift it up
         asks.insert(1, (Action(Ask.STOP, "POST", ":stop"), rule_wish(workspace, DesiredState.STANDBY)))
     if error is not None and error.reason in _ACCEPTS_LOSS:
-        lossy = Action(Ask.ACCEPT_LOSS, "POST", ":recover")
+        lossy = Action(Ask.ACCEPT_LOSS, "POST", ":recover?accept_loss=true")
         asks.append((lossy, rule_recovery(workspace, now, accept_loss=True)))
     if workspace.status.phase is Phase.RUNNING:
         asks.append(

@@ -17,6 +17,9 @@ class EventKind(StrEnum):
     DELETION = "deletion"
 
 
+_CARRIED_OUT = ("desired_state", "deleted_at", "purge_at", "forgotten_at", "recover_at")
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One line of the history: what became of what, by whom and why."""
@@ -27,6 +30,11 @@ class Event:
     actor: str
     reason: str
     request_id: str | None = None
+
+
+def is_to_be_carried_out(before: Spec, after: Spec) -> bool:
+    """Whether a controller will do something because of this request, and should then say which it was."""
+    return any(getattr(before, name) != getattr(after, name) for name in _CARRIED_OUT)
 
 
 def wished(

@@ -11,6 +11,9 @@ from codehub.core.conditions import INITIAL, Conditions
 from codehub.core.errors import ErrorInfo
 from codehub.core.operations import DesiredState, Operation, Phase
 
+IMAGE_REF = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$"
+IMAGE_REF_LENGTH_MAX = 512
+
 
 class InstanceBackend(StrEnum):
     LOCAL_PROCESS = "local-process"

@@ -133,7 +133,7 @@ class Face:
     async def _let_in(self, request: Request, language: str, door: Door) -> Caller:
         is_change = request.method not in SAFE_METHODS
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-        if is_change and is_foreign(origin, site, {self.parts.base_url}):
+        if is_change and is_foreign(origin, site, self.parts.origins):
             facts = {"base": self.parts.base_url}
             raise Turned(self._plain(request, language, "error.403.foreign", 403, **facts))
         access, store = self.parts.access, self.parts.store

@@ -168,7 +168,7 @@ class ClientConnection(Line):
         self._closes = not head.block.keeps_alive
         self._responds = False
         self.deadline = math.inf
-        self.request_id = head.block.request_id or self._edge.new_request_id()
+        self.request_id = head.request_id = head.block.request_id or self._edge.new_request_id()
         word = self._edge.gate.admit(head)
         if isinstance(word, Target):
             self._go(word)

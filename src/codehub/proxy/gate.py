@@ -127,7 +127,7 @@ class WorkspaceGate:
         if rest is None:
             return redirect(308, f"/w/{workspace_id}/{query.decode('ascii')}")
         visit = visit_of(head)
-        if is_forged(visit, self._rules.own_origins):
+        if not _shows_token(head) and is_forged(visit, self._rules.own_origins):
             return error(403, "This was asked for by a page of another site.")
         if not self._directory.is_current:
             return unavailable()
@@ -175,7 +175,7 @@ class WorkspaceGate:
                 assert place is not None
                 assert person is not None
                 if isinstance(decision, Wake):
-                    ruled = await self._wake(place, person)
+                    ruled = await self._wake(head, place, person)
                     outcome = after_wake(ruled.ruling)
                     if isinstance(outcome, AtLimit):
                         return _at_limit(place, outcome, visit, language)
@@ -193,12 +193,12 @@ class WorkspaceGate:
             grant = self._directory.grant(credential, person, place)
         return grant or bad_gateway("The workspace runs, but nobody knows where it listens.")
 
-    async def _wake(self, place: Place, person: Visitor) -> Ruled:
+    async def _wake(self, head: RequestHead, place: Place, person: Visitor) -> Ruled:
         """Record the wish. However many visits ask at once, it is asked for once."""
         workspace_id = place.workspace.id
         waking = self._waking.get(workspace_id)
         if waking is None:
-            by = By(person.username, "visited")
+            by = By(person.username, "visited", head.request_id.decode("ascii"))
             waking = asyncio.get_running_loop().create_future()
             self._waking[workspace_id] = waking
             self._tasks.spawn(self._wish(workspace_id, by, waking), name="wake")
@@ -255,7 +255,8 @@ class WorkspaceGate:
             if head.method == b"GET" and action == "progress":
                 return await self._progress(place, query, language)
             if head.method == b"POST":
-                return await self._button(place, person, action, query, language)
+                by = By(person.username, "asked for on a page", head.request_id.decode("ascii"))
+                return await self._button(place, by, action, query, language)
         except StoreUnavailable:
             return unavailable()
         except UnknownWorkspace:
@@ -271,10 +272,7 @@ class WorkspaceGate:
         told = told_progress(row, progress, language, moves=is_on_its_way(row))
         return Answer(200, json.dumps(told).encode(), headers={"Cache-Control": "no-store"})
 
-    async def _button(
-        self, place: Place, person: Visitor, action: str, query: str, language: str
-    ) -> Target | Answer:
-        by = By(person.username, "asked for on a page")
+    async def _button(self, place: Place, by: By, action: str, query: str, language: str) -> Target | Answer:
         workspace_id = place.workspace.id
         match action:
             case "start":
@@ -301,6 +299,12 @@ class WorkspaceGate:
         until = self._clock.monotonic() + _LEAVING_S_MAX
         while _is_leaving(place.workspace) and (left := until - self._clock.monotonic()) > 0:
             await self._changed(place, left)
+
+
+def _shows_token(head: RequestHead) -> bool:
+    """Whether it is let in by what no browser adds for another site's page. A WebSocket's Origin counts whoever asks (spec §8)."""
+    credential = head.block.credential
+    return credential is not None and credential.kind == "token" and head.upgrade is None
 
 
 def _is_leaving(row: Workspace) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SESSION_COOKIE = b"codehub_session"
 _OUR_COOKIES = b"codehub_"
 _TOKEN = re.compile(rb"(?<![A-Za-z0-9])cht_[A-Za-z0-9_-]{8,}")
+_TOKEN_IN_QUERY = re.compile(rb"(?:(?<=%[0-9A-Fa-f]{2})|(?<![A-Za-z0-9]))cht_[A-Za-z0-9_-]{8,}")
 
 HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
@@ -268,7 +269,7 @@ class HeaderBlock:
 class RequestHead:
     """One connection's request heads, one after another: `read` replaces the last one."""
 
-    __slots__ = ("_blocks", "block", "body", "method", "target", "to_workspace", "upgrade")
+    __slots__ = ("_blocks", "block", "body", "method", "request_id", "target", "to_workspace", "upgrade")
 
     def __init__(self, blocks: dict[bytes, HeaderBlock] | None = None) -> None:
         """`blocks` are those that were read lately, by their bytes; shared by all connections."""
@@ -276,6 +277,8 @@ class RequestHead:
         self.block = _NO_BLOCK
         self.method = b""
         self.target = b""
+        self.request_id = b""
+        """Who asked for it says; else whoever read it gives it one."""
         self.body: Body = NO_BODY
         self.to_workspace = False
         self.upgrade: bytes | None = None
@@ -369,6 +372,12 @@ def _check_path(path: bytes) -> None:
     segments = path.lower().replace(b"%2e", b".").replace(b"%2f", b"/").split(b"/")
     if b".." in segments or b"." in segments:
         raise Refused(400, "a path with dot segments")
+
+
+def without_tokens(target: bytes) -> bytes:
+    """Return a target whose query holds no token of ours."""
+    path, mark, query = target.partition(b"?")
+    return path + mark + _TOKEN_IN_QUERY.sub(b"", query)
 
 
 def _foreign_cookies(cookie: bytes) -> bytes:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
 from codehub.ports.instances import Upstream
-from codehub.proxy.requests import RequestHead
+from codehub.proxy.requests import RequestHead, without_tokens
 
 if TYPE_CHECKING:
     from codehub.proxy.responses import ResponseHead
@@ -66,6 +66,8 @@ class Target:
         if self.prefix is None:
             return head.to_upstream(head.target, head.block.to_api, self.mounted, said, request_id)
         path = head.target[len(self.prefix) :] if self.strips else head.target
+        if b"cht_" in path:
+            path = without_tokens(path)
         return head.to_upstream(path, head.block.to_workspace, self.mounted, said, request_id)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from codehub.core.forgetting import rule_forgetting
-from codehub.core.history import Event, EventKind, wished
+from codehub.core.history import Event, EventKind, is_to_be_carried_out, wished
 from codehub.core.idle import idle_wish
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.operations import DesiredState
@@ -140,6 +140,7 @@ class WorkspaceService:
 def _judgement(row: Workspace, ruling: Ruling, by: By) -> Judgement:
     if not isinstance(ruling, Accepted):
         return Judgement(ruling)
-    ruling = Accepted(replace(ruling.spec, request_id=by.request_id))
+    if is_to_be_carried_out(row.spec, ruling.spec):
+        ruling = Accepted(replace(ruling.spec, request_id=by.request_id))
     events = wished(row.spec, ruling.spec, actor=by.actor, reason=by.reason, request_id=by.request_id)
     return Judgement(ruling, tuple(events))

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from codehub.core.access import PASSWORD_LENGTH_MIN, USERNAME, Role, Scope, is_username
 from codehub.core.operations import DesiredState
-from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
 from codehub.settings import Ide
 
 _INT32_MAX = 2_147_483_647
@@ -68,7 +68,7 @@ Password = Annotated[
     Field(min_length=PASSWORD_LENGTH_MIN, max_length=1024, json_schema_extra=_NO_NUL),
     AfterValidator(_storable),
 ]
-ImageRef = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$", min_length=1, max_length=512)]
+ImageRef = Annotated[str, Field(pattern=IMAGE_REF, min_length=1, max_length=IMAGE_REF_LENGTH_MAX)]
 Whole = BeforeValidator(_whole)
 StandbyTtl = Annotated[int, Field(ge=10, le=_INT32_MAX), Whole] | None
 ArchiveTtl = Annotated[int, Field(ge=0, le=_INT32_MAX), Whole] | None
@@ -80,6 +80,10 @@ def _nothing() -> None:
 
 class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class NoBody(Body):
+    """Of a call that has nothing to be told: nothing, or an object without fields."""
 
 
 class LoginBody(Body):

@@ -1,6 +1,6 @@
 """What the web application is made of: the services it asks, and what new workspaces begin with."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
@@ -52,5 +52,12 @@ class Parts:
     sleep_warning_s: float = 60.0
     ides: Sequence[str] = ()
     """What a new workspace can have as its IDE here, the usual one first. None named: whatever codehub knows."""
+    own_origins: Collection[str] = ()
+    """Where its pages may be open, beside base_url."""
     backends: Mapping[str, Check] = field(default_factory=dict)
     """A look at each backend, for the admins' page of health."""
+
+    @property
+    def origins(self) -> Collection[str]:
+        """Whose pages may ask for changes."""
+        return {self.base_url, *self.own_origins}

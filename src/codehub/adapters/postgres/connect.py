@@ -38,6 +38,7 @@ _UNREACHABLE = (
 
 
 _IDLE_S_MAX = 300
+_CONNECT_S_MAX = 60.0
 
 
 class Role(StrEnum):
@@ -59,7 +60,9 @@ async def open_pool(
     with_role = {
         **connect_args,
         "server_settings": _settings(connect_args, role),
-        "command_timeout": answer_s_max,
+        # One that is not answered in time is called off, which is given as long again; and so has connecting an end.
+        "command_timeout": None if answer_s_max is None else answer_s_max / 2,
+        "timeout": _CONNECT_S_MAX if answer_s_max is None else answer_s_max,
     }
     async with reaching():
         return await asyncpg.create_pool(
