@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.site import API, PASSWORD, Site, create, open_site
+from tests.support.site import API, PASSWORD, PATIENCE_S, Site, create, open_site
 from tests.support.stores import PostgresWorld, memory_world
 
 from codehub.core.access import Role, Scope
@@ -186,6 +186,32 @@ async def test_x_forwarded_for_counts_only_from_configured_proxies(proxies: str,
             for n in range(8)
         ]
     assert (429 in codes) is not is_believed
+
+
+async def test_a_trailer_says_nothing_of_who_asks() -> None:
+    """Though it comes after the head, in which the configured proxy has said it."""
+    from codehub.settings import load_settings  # noqa: PLC0415
+
+    networks = load_settings(trusted_proxies="127.0.0.0/8").proxies
+    async with open_site(memory_world(), trusted_proxies=networks) as site:
+        answers = [
+            await _login_with_trailer(site, f"X-Forwarded-For: 203.0.113.{number}") for number in range(8)
+        ]
+    assert any(answer.startswith(b"HTTP/1.1 429 ") for answer in answers)
+
+
+async def _login_with_trailer(site: Site, trailer: str) -> bytes:
+    body = b'{"username": "ann", "password": "wrong"}'
+    host, port = site.address.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+    writer.write(b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
+    writer.write(b"%x\r\n%b\r\n0\r\n%b\r\n\r\n" % (len(body), body, trailer.encode()))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await reader.read()
+    finally:
+        writer.close()
 
 
 # Tokens
