@@ -172,6 +172,35 @@ async def test_a_hundred_guesses_at_once_are_throttled_as_well(site: Site, nobod
     assert sum(answer.status_code == 429 for answer in answers) == 40 - tried
 
 
+async def test_one_s_own_password_does_not_pay_for_guesses_at_others(
+    site: Site, nobody: httpx.AsyncClient
+) -> None:
+    await site.user("ann")
+    assert isinstance(site.world, PostgresWorld)
+    for number in range(50):
+        assert (await login(nobody, f"victim-{number}", "a guess")).status_code == 401
+        if number % 10 == 0:
+            assert (await login(nobody, "ann")).status_code == 200
+    await site.world.admin.execute("UPDATE login_failures SET last_at = last_at + interval '60 s'")
+    assert (await login(nobody, "another-victim", "a guess")).status_code == 429
+
+
+async def test_whoever_found_a_session_can_not_guess_its_password_by_it(site: Site) -> None:
+    here = await site.browser("ann")
+    path, new = f"{API}/session/password", "a new password"
+    for _ in range(5):
+        assert (await here.put(path, json={"old": "not it at all", "new": new})).status_code == 403
+    assert isinstance(site.world, PostgresWorld)
+    await site.world.admin.execute("UPDATE login_failures SET last_at = last_at + interval '60 s'")
+    refused = await here.put(path, json={"old": PASSWORD, "new": new})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "TOO_MANY_REQUESTS")
+    assert int(refused.headers["retry-after"]) >= 1
+    await site.world.admin.execute("UPDATE login_failures SET last_at = last_at - interval '2 min'")
+    assert (await here.put(path, json={"old": PASSWORD, "new": new})).status_code == 204
+    wrong = await here.put(path, json={"old": "not it at all", "new": new})
+    assert wrong.status_code == 403, "after a success nothing is held against them"
+
+
 @pytest.mark.parametrize(
     ("proxies", "is_believed"), [("", False), ("127.0.0.0/8", True), ("10.0.0.0/8", False)]
 )

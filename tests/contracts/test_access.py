@@ -215,6 +215,20 @@ async def test_tries_beyond_the_free_ones_have_to_wait(access: AccessStore, aged
     assert await access.count_try(throttles) == 0.0
 
 
+async def test_a_try_that_is_taken_back_was_none_and_earlier_ones_stay(
+    access: AccessStore, aged: Aged
+) -> None:
+    throttles = {f"address {uuid4()}": TWICE}
+    for _ in range(4):
+        assert await access.count_try(throttles) == 0.0
+        await access.take_back(list(throttles))
+    assert [await access.count_try(throttles) for _ in range(2)] == [0.0, 0.0]
+    await access.take_back(list(throttles))
+    assert await access.count_try(throttles) == 0.0
+    await aged(A_MINUTE_LESS)
+    assert await access.count_try(throttles) > 0
+
+
 async def test_a_hundred_tries_at_once_are_a_hundred_tries(access: AccessStore) -> None:
     throttles = {f"account {uuid4()}": Throttle(free=5, wait_s_max=60.0)}
     waits = await asyncio.gather(*(access.count_try(throttles) for _ in range(100)))

@@ -85,6 +85,15 @@ async def test_too_many_wrong_passwords_have_to_wait(site: Site) -> None:
         assert int(throttled[-1].headers["retry-after"]) >= 1
 
 
+async def test_whoever_tries_too_many_old_passwords_has_to_wait(site: Site) -> None:
+    ann = await site.browser("ann")
+    tried = [await post(ann, site, "/account/password", old="no", new="another horse") for _ in range(10)]
+    throttled = [answer for answer in tried[5:] if answer.status_code == 429]
+    assert throttled
+    assert int(throttled[-1].headers["retry-after"]) >= 1
+    assert "Too many failed tries." in throttled[-1].text
+
+
 async def test_every_change_refuses_another_site(site: Site) -> None:
     ann = await site.browser("ann", Role.ADMIN)
     some_id = "019a8b00-0000-7000-8000-000000000001"

@@ -163,6 +163,12 @@ class MemoryAccess:
         for key in keys:
             self._failures.pop(key, None)
 
+    async def take_back(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            failures, last_at = self._failures.pop(key, (0, self._now()))
+            if failures > 1:
+                self._failures[key] = (failures - 1, last_at)
+
     async def owner_of(self, workspace_id: UUID) -> UUID | None:
         row = self._people.workspaces.get(workspace_id)
         return None if row is None or is_deleted(row) else row.spec.owner_user_id

@@ -23,7 +23,7 @@ from codehub.ports.access import (
 )
 
 if TYPE_CHECKING:
-    from codehub.adapters.postgres.connect import Pool
+    from codehub.adapters.postgres.connect import Executor, Pool
 
 
 class PostgresAccess:
@@ -124,9 +124,7 @@ class PostgresAccess:
         by_key = {_hashed(key): throttle for key, throttle in throttles.items()}
         keys = sorted(by_key)
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            for key in keys:
-                number = int.from_bytes(key[:8], "big", signed=True)
-                await connection.execute(self._sql["lock_try"], number)
+            await self._lock_tries(connection, keys)
             rows = await connection.fetch(self._sql["failures"], keys)
             now = rows[0]["now"]
             known = {row["key_sha256"]: (row["failures"], row["last_at"]) for row in rows}
@@ -145,6 +143,17 @@ class PostgresAccess:
     async def forgive(self, keys: Sequence[str]) -> None:
         async with translated():
             await self._pool.execute(self._sql["forgive"], [_hashed(key) for key in keys])
+
+    async def take_back(self, keys: Sequence[str]) -> None:
+        hashed = sorted(map(_hashed, keys))
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            await self._lock_tries(connection, hashed)
+            await connection.execute(self._sql["take_back"], hashed)
+
+    async def _lock_tries(self, connection: "Executor", keys: Sequence[bytes]) -> None:
+        """Wait for whoever counts one of these. They come sorted, so that nobody waits in a circle."""
+        for key in keys:
+            await connection.execute(self._sql["lock_try"], int.from_bytes(key[:8], "big", signed=True))
 
     async def owner_of(self, workspace_id: UUID) -> UUID | None:
         async with translated():

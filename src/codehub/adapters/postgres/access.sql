@@ -97,5 +97,9 @@ ON CONFLICT (key_sha256) DO UPDATE SET failures = excluded.failures, last_at = c
 -- And, as nobody else does it, forget what is long over.
 DELETE FROM login_failures WHERE key_sha256 = ANY ($1::bytea[]) OR last_at < now() - interval '1 day';
 
+-- name: take_back
+WITH gone AS (DELETE FROM login_failures WHERE key_sha256 = ANY ($1::bytea[]) AND failures = 1)
+UPDATE login_failures SET failures = failures - 1 WHERE key_sha256 = ANY ($1::bytea[]) AND failures > 1;
+
 -- name: owner_of
 SELECT owner_user_id FROM workspaces WHERE id = $1 AND (phase <> 'DELETED' OR deleted_at IS NULL);
