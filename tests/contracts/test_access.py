@@ -109,6 +109,8 @@ async def test_a_session_says_who_it_is_until_it_is_closed(access: AccessStore) 
         False,
         key,
     )
+    assert person.expires_at is not None
+    assert timedelta(0) < person.expires_at - person.user.created_at < LASTS * 2
     await access.close_session(key)
     await access.close_session(key)
     assert await who(access, key) is None
@@ -178,9 +180,13 @@ async def test_a_token_says_who_it_is_and_what_it_opens(access: AccessStore, sco
 async def test_a_token_that_has_expired_or_whose_user_is_disabled_opens_nothing(access: AccessStore) -> None:
     user_id = await add(access)
     _expired_id, expired = await make_token(access, user_id, timedelta(0))
-    _token_id, live = await make_token(access, user_id, LASTS)
+    token_id, live = await make_token(access, user_id, LASTS)
     assert await access.token(expired) is None
-    assert await access.token(live) is not None
+    person = await access.token(live)
+    assert person is not None
+    assert [person.expires_at] == [
+        token.expires_at for token in await access.tokens(user_id) if token.id == token_id
+    ]
     assert len(await access.tokens(user_id)) == 2
     await access.amend_user(user_id, Amendment(disabled=True))
     assert await access.token(live) is None

@@ -41,6 +41,8 @@ class Person:
     is_token: bool
     key_sha256: bytes
     """The session's or token's hash: what a change of password leaves open."""
+    expires_at: datetime | None
+    """When the key opens nothing any more. None: no such time is known."""
 
     @property
     def id(self) -> UUID:

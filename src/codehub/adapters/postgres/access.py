@@ -81,9 +81,11 @@ class PostgresAccess:
             row = await self._pool.fetchrow(self._sql["session"], id_sha256)
             if row is None:
                 return None
+            expires_at = row["expires_at"]
             if row["is_to_be_prolonged"]:
-                await self._pool.execute(self._sql["prolong_session"], id_sha256, lasts)
-        return Person(_to_user(row), Scope.WRITE, is_token=False, key_sha256=id_sha256)
+                prolonged = await self._pool.fetchval(self._sql["prolong_session"], id_sha256, lasts)
+                expires_at = prolonged or expires_at
+        return Person(_to_user(row), Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=expires_at)
 
     async def add_token(
         self,
@@ -118,7 +120,13 @@ class PostgresAccess:
                 return None
             if row["is_to_be_noted"]:
                 await self._pool.execute(self._sql["note_token_use"], token_sha256)
-        return Person(_to_user(row), Scope(row["scope"]), is_token=True, key_sha256=token_sha256)
+        return Person(
+            _to_user(row),
+            Scope(row["scope"]),
+            is_token=True,
+            key_sha256=token_sha256,
+            expires_at=row["expires_at"],
+        )
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         by_key = {_hashed(key): throttle for key, throttle in throttles.items()}
