@@ -107,6 +107,8 @@ async def test_a_session_says_who_it_is_until_it_is_closed(access: AccessStore) 
         False,
         key,
     )
+    assert person.expires_at is not None
+    assert timedelta(0) < person.expires_at - person.user.created_at < LASTS * 2
     await access.close_session(key)
     await access.close_session(key)
     assert await who(access, key) is None
@@ -176,9 +178,13 @@ async def test_a_token_says_who_it_is_and_what_it_opens(access: AccessStore, sco
 async def test_a_token_that_has_expired_or_whose_user_is_disabled_opens_nothing(access: AccessStore) -> None:
     user_id = await add(access)
     _expired_id, expired = await make_token(access, user_id, timedelta(0))
-    _token_id, live = await make_token(access, user_id, LASTS)
+    token_id, live = await make_token(access, user_id, LASTS)
     assert await access.token(expired) is None
-    assert await access.token(live) is not None
+    person = await access.token(live)
+    assert person is not None
+    assert [person.expires_at] == [
+        token.expires_at for token in await access.tokens(user_id) if token.id == token_id
+    ]
     assert len(await access.tokens(user_id)) == 2
     await access.amend_user(user_id, Amendment(disabled=True))
     assert await access.token(live) is None
@@ -211,6 +217,20 @@ async def test_tries_beyond_the_free_ones_have_to_wait(access: AccessStore, aged
     assert 0 < await access.count_try(throttles) <= 60 + 1
     await access.forgive(list(throttles))
     assert await access.count_try(throttles) == 0.0
+
+
+async def test_a_try_that_is_taken_back_was_none_and_earlier_ones_stay(
+    access: AccessStore, aged: Aged
+) -> None:
+    throttles = {f"address {uuid4()}": TWICE}
+    for _ in range(4):
+        assert await access.count_try(throttles) == 0.0
+        await access.take_back(list(throttles))
+    assert [await access.count_try(throttles) for _ in range(2)] == [0.0, 0.0]
+    await access.take_back(list(throttles))
+    assert await access.count_try(throttles) == 0.0
+    await aged(A_MINUTE_LESS)
+    assert await access.count_try(throttles) > 0
 
 
 async def test_a_hundred_tries_at_once_are_a_hundred_tries(access: AccessStore) -> None:

@@ -23,7 +23,9 @@ from codehub.core.access import (
     may_manage,
 )
 
-OWNER = Person(User(OWNER_ID, "ann", Role.MEMBER, disabled=False, created_at=NOW), Scope.WRITE, False, b"")
+OWNER = Person(
+    User(OWNER_ID, "ann", Role.MEMBER, disabled=False, created_at=NOW), Scope.WRITE, False, b"", None
+)
 STRANGER = replace(OWNER, user=replace(OWNER.user, id=UUID(int=1), username="bob"))
 ADMIN = replace(STRANGER, user=replace(STRANGER.user, role=Role.ADMIN))
 

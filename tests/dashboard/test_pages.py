@@ -75,6 +75,25 @@ async def test_a_part_of_a_page_sends_whoever_lost_the_session_to_sign_in(site: 
         assert (answer.status_code, answer.headers["hx-redirect"]) == (401, "/login?next=/workspaces/x")
 
 
+async def test_the_way_on_may_be_written_in_any_script(site: Site) -> None:
+    await site.user("ann")
+    place = "/%ED%95%9C?x=%26"
+    async with site.anybody() as client:
+        done = await post(client, site, "/login", username="ann", password=PASSWORD, next="/한?x=%26")
+        assert (done.status_code, done.headers["location"]) == (303, place)
+        again = await client.get("/login", params={"next": "/한?x=%26"})
+        assert (again.status_code, again.headers["location"]) == (303, place)
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://x]/", "", "//", "/\xff"])
+async def test_an_address_that_is_none_leads_home(site: Site, url: str) -> None:
+    async with site.anybody() as client:
+        headers = {b"HX-Request": b"true", b"HX-Current-URL": url.encode("latin-1")}
+        answer = await client.get("/", headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["hx-redirect"].startswith("/login?next=/")
+
+
 async def test_too_many_wrong_passwords_have_to_wait(site: Site) -> None:
     await site.user("ann")
     async with site.anybody() as client:
@@ -83,6 +102,15 @@ async def test_too_many_wrong_passwords_have_to_wait(site: Site) -> None:
         throttled = [answer for answer in answers[5:] if answer.status_code == 429]
         assert throttled
         assert int(throttled[-1].headers["retry-after"]) >= 1
+
+
+async def test_whoever_tries_too_many_old_passwords_has_to_wait(site: Site) -> None:
+    ann = await site.browser("ann")
+    tried = [await post(ann, site, "/account/password", old="no", new="another horse") for _ in range(10)]
+    throttled = [answer for answer in tried[5:] if answer.status_code == 429]
+    assert throttled
+    assert int(throttled[-1].headers["retry-after"]) >= 1
+    assert "Too many failed tries." in throttled[-1].text
 
 
 async def test_every_change_refuses_another_site(site: Site) -> None:

@@ -108,6 +108,24 @@ async def test_interim_answers_pass_before_the_final_one() -> None:
         await talk.close()
 
 
+@pytest.mark.parametrize("framing", [b"Content-Length: 5", b"Transfer-Encoding: chunked"])
+async def test_an_interim_answer_says_nothing_of_a_body(framing: bytes) -> None:
+    """A client that believed it would take the final answer for that body."""
+
+    async def handler(talk: Talk) -> None:
+        await talk.head()
+        await talk.send(b"HTTP/1.1 103 Early Hints\r\n" + framing + b"\r\n\r\n")
+        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async with world(handler) as made:
+        talk = await made.connect()
+        await talk.send(get())
+        assert await talk.head() == b"HTTP/1.1 103 Early Hints\r\n\r\n"
+        assert (await talk.head()).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert await talk.exactly(2) == b"ok"
+        await talk.close()
+
+
 async def test_a_body_that_waits_for_100_continue_is_asked_for_by_the_workspace() -> None:
     async def handler(talk: Talk) -> None:
         head = await talk.head()

@@ -1,95 +1,41 @@
 """`GET /api/v1/events`: a stream of what happens to one's workspaces, as server-sent events that can be resumed."""
 
 import re
+from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from starlette.types import Receive, Scope, Send
 
 from codehub.api.desk import Asking, desk
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code
 from codehub.api.feed import LiveFeed, Stream, message
-from codehub.api.race import first_of, within
+from codehub.api.live import LiveAnswer
+from codehub.api.race import within
 
 HEARTBEAT_S = 30.0
-STREAM_S_MAX = 3600.0  # then its reader comes back, and shows its key again: a token may have expired
-_SEND_S_MAX = 30.0
 _SEQ = re.compile("[0-9]{1,18}")
 _NO_EVENT = 0
 router = APIRouter(prefix="/api/v1", tags=["events"])
 _EXAMPLE = (
     'id: 42\nevent: workspace_updated\ndata: {"id": "…", "name": "…"}\n\nevent: heartbeat\ndata: {}\n\n'
 )
-_HEADERS = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
-class EventStream(Response):
-    """Sends what was missed, then what comes, until the reader goes, is too slow, or has lost its key."""
-
-    def __init__(self, feed: LiveFeed, stream: Stream, since: int | None) -> None:
-        super().__init__()
-        self._feed = feed
-        self._stream = stream
-        self._since = since
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await first_of(
-                self._send_all(send),
-                self._stream.is_ended.wait(),
-                _gone(receive),
-                self._feed.pause(STREAM_S_MAX),
-            )
-        finally:
-            self._feed.close(self._stream)
-            let_go(scope)
-
-    async def _send_all(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        await _send(
-            send,
-            message("heartbeat", b"{}", None if self._since is not None else self._stream.begins_after.seq),
-        )
-        if self._since is not None:
-            async for missed in self._feed.since(self._stream, self._since):
-                await _send(send, missed)
-        waiting = self._stream.waiting
-        while True:
-            first = await within(HEARTBEAT_S, waiting.get())
-            if first is None:
-                await _send(send, message("heartbeat", b"{}"))
-                continue
-            rest = [waiting.get_nowait() for _ in range(waiting.qsize())]
-            await _send(send, b"".join([first, *rest]))
-
-
-async def _send(send: Send, body: bytes) -> None:
-    """Send, or raise TimeoutError: whoever takes nothing for so long is gone or asleep."""
-    sent = await within(_SEND_S_MAX, _sent(send, body))
-    if sent is None:
-        raise TimeoutError
-
-
-async def _sent(send: Send, body: bytes) -> bool:
-    await send({"type": "http.response.body", "body": body, "more_body": True})
-    return True
-
-
-def let_go(scope: Scope) -> None:
-    """End the connection now: a reader that takes nothing would keep a polite end waiting."""
-    extension = scope.get("extensions", {}).get("codehub.abort")
-    if extension is not None:
-        extension["abort"]()
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+async def _told(feed: LiveFeed, stream: Stream, since: int | None) -> AsyncIterator[bytes]:
+    """Yield what was missed, then what comes."""
+    yield message("heartbeat", b"{}", None if since is not None else stream.begins_after.seq)
+    if since is not None:
+        async for missed in feed.since(stream, since):
+            yield missed
+    waiting = stream.waiting
+    while True:
+        first = await within(HEARTBEAT_S, waiting.get())
+        if first is None:
+            yield message("heartbeat", b"{}")
+            continue
+        rest = [waiting.get_nowait() for _ in range(waiting.qsize())]
+        yield b"".join([first, *rest])
 
 
 @router.get(
@@ -120,8 +66,8 @@ async def events(
         raise ApiError(Code.FORBIDDEN, "Only an admin may follow others' workspaces.")
     since = _seq(last_event_id) if last_event_id else None
     feed = desk(request).feed
-    stream = await feed.open(None if owner == "all" else person.id, person.id)
-    return EventStream(feed, stream, since)
+    stream = await feed.open(None if owner == "all" else person.id, person)
+    return LiveAnswer(feed, stream, _told(feed, stream, since), media_type="text/event-stream")
 
 
 def _seq(last_event_id: str) -> int:

@@ -16,6 +16,7 @@ import structlog
 
 from codehub.api import render
 from codehub.api.view import View
+from codehub.core.access import Person
 from codehub.core.idle import sleeps_at
 from codehub.ports.store import FeedEvent, PageQuery, Position, StoreUnavailable
 from codehub.web.parts import Parts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+ANSWER_S_MAX = 3600.0  # then its reader comes back, and shows the key again
 _BATCH = 500
 _TICK_S = 1.0
 _HELD_BACK_S = 0.02
@@ -32,15 +34,22 @@ _BACKLOG_MAX = 512
 _EVERYTHING_PAGE = 200
 
 
-@dataclass(eq=False, slots=True)
-class Stream:
+@dataclass(eq=False, slots=True, kw_only=True)
+class Held:
+    """An answer that goes on: whose key it hangs on, and for how long it may."""
+
+    reader_id: UUID
+    seconds: float
+    is_ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Stream(Held):
     """What one reader has still to be sent. `owner_id` None: everybody's workspaces."""
 
     owner_id: UUID | None
-    reader_id: UUID
     begins_after: Position
     waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_BACKLOG_MAX))
-    is_ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wants(self, owner_id: UUID) -> bool:
         return self.owner_id in (None, owner_id)
@@ -51,6 +60,7 @@ class LiveFeed:
         self._parts = parts
         self._store = parts.store
         self._view = view
+        self._held: set[Held] = set()
         self._streams: set[Stream] = set()
         self._position: Position | None = None
         self._warned: dict[UUID, datetime] = {}
@@ -79,13 +89,21 @@ class LiveFeed:
 
     # Streams
 
-    async def open(self, owner_id: UUID | None, reader_id: UUID) -> Stream:
+    async def hold(self, person: Person) -> Held:
+        """Begin an answer that ends with this person's key, and is nobody's stream."""
+        held = Held(reader_id=person.id, seconds=await self._seconds(person))
+        self._held.add(held)
+        return held
+
+    async def open(self, owner_id: UUID | None, person: Person) -> Stream:
         """Begin a stream: from now on it gets everything that is after its beginning."""
+        seconds = await self._seconds(person)
         if self._position is None:
             end = await self._store.feed_end()
             self._begin(end)
         assert self._position is not None
-        stream = Stream(owner_id, reader_id, self._position)
+        stream = Stream(owner_id=owner_id, reader_id=person.id, seconds=seconds, begins_after=self._position)
+        self._held.add(stream)
         self._streams.add(stream)
         self._parts.meters.listening(len(self._streams))
         return stream
@@ -95,8 +113,18 @@ class LiveFeed:
         if self._position is None:
             self._position = end
 
-    def close(self, stream: Stream) -> None:
-        self._streams.discard(stream)
+    async def _seconds(self, person: Person) -> float:
+        """Return for how long an answer to this key may go on."""
+        if person.expires_at is None:
+            return ANSWER_S_MAX
+        left = person.expires_at - await self._store.now()
+        return min(ANSWER_S_MAX, max(0.0, left.total_seconds()))
+
+    def close(self, held: Held) -> None:
+        self._held.discard(held)
+        if not isinstance(held, Stream):
+            return
+        self._streams.discard(held)
         self._parts.meters.listening(len(self._streams))
         if not self._streams:
             self._position = None
@@ -175,11 +203,11 @@ class LiveFeed:
             self._woken.set()
 
     async def _revoke(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
-        """End the streams of people whose keys have changed: they come back if theirs is still good."""
+        """End the answers to people whose keys have changed: they come back if theirs is still good."""
         async for people in hints:
-            for stream in self._streams:
-                if not people or stream.reader_id in people:
-                    stream.is_ended.set()
+            for held in self._held:
+                if not people or held.reader_id in people:
+                    held.is_ended.set()
 
     async def _tick(self) -> None:
         while True:

@@ -1,20 +1,25 @@
 """What became of a workspace and why: its history, its output, and an explanation. Only reads."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from codehub.api import render
 from codehub.api.desk import Asking, desk
 from codehub.api.document import OF_WORKSPACE, SIGNED_IN, answers
+from codehub.api.errors import ApiError
+from codehub.api.live import LiveAnswer
 from codehub.api.shapes import EventList, ExplainShape
 from codehub.api.view import JSON
 from codehub.api.workspaces import PREFIX, WorkspaceId
+from codehub.core.access import Person
 from codehub.core.explain import explain
 from codehub.ports.backends import BackendUnreachable
+from codehub.ports.store import StoreUnavailable
 
 _DECISIONS = 5
+_TEXT = "text/plain; charset=utf-8"
 router = APIRouter(prefix=PREFIX, tags=["workspaces"])
 
 
@@ -64,8 +69,26 @@ async def logs(
         raise BackendUnreachable(f"this process does not reach {row.spec.instance_backend}")
     output = instances.logs(row.id, tail=tail, follow=follow)
     if follow:
-        return StreamingResponse(output, media_type="text/plain; charset=utf-8")
-    return Response(b"".join([part async for part in output]), media_type="text/plain; charset=utf-8")
+        return await _followed(request, person, workspace_id, output)
+    return Response(b"".join([part async for part in output]), media_type=_TEXT)
+
+
+async def _followed(
+    request: Request, person: Person, workspace_id: str, output: AsyncIterator[bytes]
+) -> Response:
+    """Return output that goes on, for as long as whoever asked may still ask for it."""
+    here = desk(request)
+
+    async def may_go_on() -> bool:
+        try:
+            await here.find(await here.guard.person(request), workspace_id)
+        except (ApiError, StoreUnavailable):
+            return False
+        return True
+
+    held = await here.feed.hold(person)
+    held.is_ended.set()  # asked at once: the key may have ended before its end would have been heard of
+    return LiveAnswer(here.feed, held, output, media_type=_TEXT, may_go_on=may_go_on)
 
 
 @router.get(

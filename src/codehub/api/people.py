@@ -44,13 +44,7 @@ async def login(request: Request, body: LoginBody) -> Response:
     address = client_address(request, here.parts.trusted_proxies)
     found = await here.parts.access.login(body.username, body.password, address=address)
     if isinstance(found, Throttled):
-        wait_s = math.ceil(found.retry_after_s)
-        raise ApiError(
-            Code.TOO_MANY_REQUESTS,
-            f"Too many failed tries. Wait {wait_s} s, then try again.",
-            {"retry_after_seconds": wait_s},
-            headers={"Retry-After": str(wait_s)},
-        )
+        raise _too_many(found)
     if not isinstance(found, SignedIn):
         raise ApiError(Code.UNAUTHORIZED, "The name or the password is wrong.")
     answer = JSONResponse({"user": _user(found.user)}, headers=_PRIVATE)
@@ -93,11 +87,16 @@ async def session(request: Request, person: Asking) -> Response:
     tags=["signing in"],
     summary="Change your password, which ends your other sessions",
     status_code=204,
-    responses=answers(*OF_PEOPLE, body=True),
+    responses=answers(*OF_PEOPLE, Code.TOO_MANY_REQUESTS, body=True),
     openapi_extra=SIGNED_IN,
 )
 async def change_password(request: Request, person: Asking, body: PasswordBody) -> Response:
-    if not await desk(request).parts.access.change_password(person, body.old, body.new):
+    parts = desk(request).parts
+    address = client_address(request, parts.trusted_proxies)
+    refused = await parts.access.change_password(person, body.old, body.new, address=address)
+    if isinstance(refused, Throttled):
+        raise _too_many(refused)
+    if refused is not None:
         raise ApiError(Code.FORBIDDEN, "The old password is wrong.")
     return Response(status_code=204)
 
@@ -204,6 +203,16 @@ async def amend_user(request: Request, _admin: Admin, user_id: UUID, body: UserP
         message = "This is the last admin. Make somebody else an admin first."
         raise ApiError(Code.INVALID_STATE, message) from None
     return JSONResponse(_user(amended))
+
+
+def _too_many(throttled: Throttled) -> ApiError:
+    wait_s = math.ceil(throttled.retry_after_s)
+    return ApiError(
+        Code.TOO_MANY_REQUESTS,
+        f"Too many failed tries. Wait {wait_s} s, then try again.",
+        {"retry_after_seconds": wait_s},
+        headers={"Retry-After": str(wait_s)},
+    )
 
 
 def _user(user: User) -> dict[str, Any]:

@@ -41,6 +41,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_head = True
         self.scope["extensions"] = {"codehub.abort": {"abort": self._let_go}}
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. A trailer is none, though uvicorn would add it to them: the head alone says who asks (security 5)."""
+        if self._is_in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._end_head()
         super().on_headers_complete()

@@ -46,6 +46,8 @@ class Person:
     is_token: bool
     key_sha256: bytes
     """The session's or token's hash: what a change of password leaves open."""
+    expires_at: datetime | None
+    """When the key opens nothing any more. None: no such time is known."""
 
     @property
     def id(self) -> UUID:
@@ -103,6 +105,8 @@ class Throttle:
     free: int
     wait_s_max: float
     forget_s: float = 900.0
+    is_one_accounts: bool = True
+    """Whether it counts failures of one account alone: then a success shows that they were harmless."""
 
     def wait_s(self, failures: int, last_at: datetime, now: datetime) -> float:
         """Return how long the next try has to wait."""
@@ -116,11 +120,11 @@ class Throttle:
 # out for longer than a minute, or a stranger could lock anybody out.
 PAIR = Throttle(free=5, wait_s_max=60.0)
 ACCOUNT = Throttle(free=20, wait_s_max=30.0)
-ADDRESS = Throttle(free=50, wait_s_max=60.0)
+ADDRESS = Throttle(free=50, wait_s_max=60.0, is_one_accounts=False)
 
 
 def login_throttles(username: str, address: str) -> Mapping[str, Throttle]:
-    """Return what a try to sign in counts against, by key."""
+    """Return what a try at a password counts against, by key."""
     account = username.casefold()
     return {
         f"pair {address} {account}": PAIR,

@@ -79,7 +79,15 @@ async def change_password(face: Face, caller: Caller) -> Response:
         body = checked(PasswordBody, {"old": given.get("old", ""), "new": given.get("new", "")})
     except WrongFields as wrong:
         return await _account(face, caller, status=422, wrong=wrong.fields)
-    if not await face.parts.access.change_password(caller.person, body.old, body.new):
+    address = client_address(caller.request, face.parts.trusted_proxies)
+    refused = await face.parts.access.change_password(caller.person, body.old, body.new, address=address)
+    if isinstance(refused, Throttled):
+        wait_s = math.ceil(refused.retry_after_s)
+        problem = caller.say("login.throttled", seconds=wait_s)
+        answer = await _account(face, caller, status=429, problem=problem)
+        answer.headers["Retry-After"] = str(wait_s)
+        return answer
+    if refused is not None:
         return await _account(face, caller, status=403, wrong={"old"})
     return await _account(face, caller, said=caller.say("done.password"))
 
@@ -106,7 +114,7 @@ async def delete_token(face: Face, caller: Caller) -> Response:
 
 
 async def _account(face: Face, caller: Caller, *, status: int = 200, **values: Any) -> Response:
-    shown = {"wrong": frozenset(), "said": None, "word": None, "made": None} | values
+    shown = {"wrong": frozenset(), "said": None, "problem": None, "word": None, "made": None} | values
     return face.page(
         caller,
         "account.html",

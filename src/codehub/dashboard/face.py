@@ -46,6 +46,7 @@ _HEADERS: Mapping[str, str] = {
     "Vary": "Accept-Language, Accept-Encoding",
 }
 _PACKED_FROM, _PACKING = 1000, 4
+_OF_A_PLACE = "%/:?#[]@!$&'()*+,;=~"
 
 _TEMPLATES = Environment(
     loader=PackageLoader("codehub.dashboard"),
@@ -232,17 +233,27 @@ def local_path(text: str | None) -> str:
 
 
 def see_other(place: str) -> Response:
-    return Response(status_code=303, headers={"Location": place, "Cache-Control": "no-store"})
+    """Send them there. A header is ASCII; what is escaped already stays as it is."""
+    return Response(
+        status_code=303, headers={"Location": quote(place, safe=_OF_A_PLACE), "Cache-Control": "no-store"}
+    )
 
 
 def _to_login(request: Request) -> Response:
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if request.headers.get("hx-request") == "true":
-        shown = urlsplit(request.headers.get("hx-current-url", "/")).path or "/"
-        return Response(status_code=401, headers={"HX-Redirect": f"/login?next={quote(local_path(shown))}"})
+        shown = local_path(_path_of(request.headers.get("hx-current-url", "/")))
+        return Response(status_code=401, headers={"HX-Redirect": f"/login?next={quote(shown)}"})
     if request.method not in SAFE_METHODS or here == "/":
         return see_other("/login")
     return see_other(f"/login?next={quote(here)}")
+
+
+def _path_of(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        return "/"
 
 
 def _stamp(at: datetime) -> str:

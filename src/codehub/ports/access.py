@@ -103,10 +103,13 @@ class AccessStore(Protocol):
         """Return whose token this is, if it has not expired and its user is not disabled."""
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
-        """Count a try to sign in against each key and return 0; or, if any of them has to wait, count nothing and return how long.
+        """Count a try at a password against each key and return 0; or, if any of them has to wait, count nothing and return how long.
 
         Counted before the password is looked at, so that a hundred tries at once are a hundred tries.
         """
 
     async def forgive(self, keys: Sequence[str]) -> None:
         """Forget the failures of these keys."""
+
+    async def take_back(self, keys: Sequence[str]) -> None:
+        """Count one try less for each of these keys: that one was no failure. Earlier ones stay."""

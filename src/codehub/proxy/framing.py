@@ -10,7 +10,7 @@ _TRAILER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t\x20-\x7e\x80-\xff]*")
 _LINE_BYTES_MAX = 4096
 _TRAILER_BYTES_MAX = 16_384
 # What says where a message ends, where it goes or who sends it must not come after it (RFC 9110, 6.5.1).
-_NEVER_TRAILERS = frozenset(
+NEVER_TRAILERS = frozenset(
     {
         b"authorization",
         b"connection",
@@ -67,17 +67,21 @@ class UntilClose:
 
 
 class Chunked:
-    """A chunked body, its trailers included. With `decodes` the content alone is gathered in `content`."""
+    """A chunked body, its trailers included. With `decodes` the content alone is gathered in `content`.
 
-    __slots__ = ("_data_left", "_in_trailers", "_line", "_line_bytes_max", "content", "done")
+    `refused` are the names of trailers that can't be, in lower case; None: there can't be any.
+    """
 
-    def __init__(self, *, decodes: bool = False) -> None:
+    __slots__ = ("_data_left", "_in_trailers", "_line", "_line_bytes_max", "_refused", "content", "done")
+
+    def __init__(self, *, decodes: bool = False, refused: frozenset[bytes] | None = NEVER_TRAILERS) -> None:
         self.done = False
         self.content: list[bytes] | None = [] if decodes else None
         self._data_left = 0  # of the chunk and the CRLF after it
         self._line = b""
         self._in_trailers = False
         self._line_bytes_max = _LINE_BYTES_MAX
+        self._refused = refused
 
     def take(self, data: bytes, start: int) -> int:
         """Return where the body's part of `data`, which begins at `start`, ends. Raises Malformed."""
@@ -135,8 +139,13 @@ class Chunked:
             return
         self._line_bytes_max -= len(line)
         match = _TRAILER.fullmatch(line)
-        if match is None or match[1].lower() in _NEVER_TRAILERS:
+        if match is None or self._refused is None or _plain(match[1]) in self._refused:
             raise Malformed("a trailer that can't be")
+
+
+def _plain(name: bytes) -> bytes:
+    """Return a header's name as servers compare it: those that grew up with CGI read X_Forwarded_For as X-Forwarded-For."""
+    return name.lower().replace(b"_", b"-")
 
 
 Body = Sized | Chunked | UntilClose

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import httptools
 
 from codehub.ports.doors import Credential
-from codehub.proxy.framing import NO_BODY, Body, Chunked, Sized
+from codehub.proxy.cookies import BLANKS, OUR_COOKIES, is_ours
+from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, Body, Chunked, Sized
 
 if TYPE_CHECKING:
     from codehub.core.visit import Visit
 
 SESSION_COOKIE = b"codehub_session"
-_OUR_COOKIES = b"codehub_"
 _TOKEN = re.compile(rb"(?<![A-Za-z0-9])cht_[A-Za-z0-9_-]{8,}")
 _TOKEN_IN_QUERY = re.compile(rb"(?:(?<=%[0-9A-Fa-f]{2})|(?<![A-Za-z0-9]))cht_[A-Za-z0-9_-]{8,}")
 
@@ -66,6 +66,8 @@ _ENDS_HERE = frozenset(
         b"x-request-id",
     }
 )
+# Some servers take trailers for headers, so what ends here can't come after the body either.
+_REFUSED_TRAILERS = NEVER_TRAILERS | _ENDS_HERE
 # Whoever sends one of these asks for another. The API is told that, though not for whom: what is only for this machine is not for them.
 _SAYS_FORWARDED = frozenset(
     name for name in _ENDS_HERE if name == b"forwarded" or name.startswith((b"x-forwarded-", b"x-real-"))
@@ -231,8 +233,8 @@ class HeaderBlock:
         found = b""
         for pair in self.fields.get(b"cookie", b"").split(b";"):
             name, _, value = pair.partition(b"=")
-            if name.strip() == SESSION_COOKIE:
-                found = value.strip()
+            if name.strip(BLANKS) == SESSION_COOKIE:
+                found = value.strip(BLANKS)
         return Credential("session", found) if found else None
 
     def _read_bearer(self) -> Credential | None:
@@ -331,7 +333,8 @@ class RequestHead:
         self.to_workspace = target.startswith(b"/w/")
         self.upgrade = block.upgrade if method == b"GET" else None
         if block.chunked:
-            self.body = Chunked()
+            # uvicorn is one of those servers, and the API has no use for any.
+            self.body = Chunked(refused=_REFUSED_TRAILERS if self.to_workspace else None)
         else:
             self.body = Sized(block.length) if block.length else NO_BODY
 
@@ -382,12 +385,10 @@ def without_tokens(target: bytes) -> bytes:
 
 def _foreign_cookies(cookie: bytes) -> bytes:
     """Return the cookies that are not ours and hold no token of ours, as they came."""
-    if _OUR_COOKIES not in cookie.lower() and not _TOKEN.search(cookie):
+    if OUR_COOKIES not in cookie.lower() and not _TOKEN.search(cookie):
         return cookie
     pairs = (pair.strip() for pair in cookie.split(b";"))
-    return b"; ".join(
-        pair for pair in pairs if not pair.lower().startswith(_OUR_COOKIES) and not _TOKEN.search(pair)
-    )
+    return b"; ".join(pair for pair in pairs if not is_ours(pair) and not _TOKEN.search(pair))
 
 
 _NO_BLOCK = HeaderBlock(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n", is_http_1_0=False)

@@ -4,11 +4,11 @@ import re
 
 import httptools
 
+from codehub.proxy.cookies import is_ours
 from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, Sized, UntilClose
 
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?")
-_OUR_COOKIES = b"codehub_"
 _HOP_BY_HOP = frozenset(
     {b"connection", b"content-length", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding"}
     | {b"upgrade", b"proxy-authenticate", b"proxy-authorization"}
@@ -84,8 +84,7 @@ class ResponseHead:
         elif kind is None or self._prefix is None:
             self._lines += (name, b": ", value, b"\r\n")
         elif lower == b"set-cookie":
-            # Of a cookie without a name a browser sends the value alone, which may look like another cookie.
-            if not value.lstrip(b" \t=").lower().startswith(_OUR_COOKIES):
+            if not is_ours(value):
                 self._lines += (name, b": ", _kept_cookie(value, self._prefix), b"\r\n")
         elif lower == b"location":
             self._lines += (name, b": ", self._mounted(value), b"\r\n")
@@ -112,6 +111,8 @@ class ResponseHead:
     def _framing(self) -> bytes:
         if self.status == 101:  # noqa: PLR2004
             return b"Connection: Upgrade\r\nUpgrade: " + self.upgrade + b"\r\n"
+        if self.is_interim:  # it has no body, so nothing ends one (RFC 9110, 8.6)
+            return b""
         if self.length is not None and self.status != 204:  # noqa: PLR2004
             return b"Content-Length: %d\r\n" % self.length
         if self.chunked and self.status not in _NO_BODY:

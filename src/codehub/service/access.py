@@ -5,12 +5,12 @@ theirs ends, their role changes or they are disabled.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from codehub.core.access import SESSION_LASTS, Person, Role, Scope, User, login_throttles
+from codehub.core.access import SESSION_LASTS, Person, Role, Scope, Throttle, User, login_throttles
 from codehub.ports.access import AccessStore, Amendment, Token
 from codehub.ports.hints import Hints
 from codehub.ports.passwords import Passwords
@@ -85,7 +85,7 @@ class AccessService:
             return WrongPassword()
         word = self._randomness.token()
         await self._store.open_session(sha256(word), found.user.id, lasts=SESSION_LASTS)
-        await self._store.forgive(list(throttles))
+        await self._forgive(throttles)
         return SignedIn(word, found.user)
 
     async def logout(self, person: Person) -> None:
@@ -94,15 +94,32 @@ class AccessService:
             await self._store.close_session(person.key_sha256)
             await self._hints.send({person.id})
 
-    async def change_password(self, person: Person, old: str, new: str) -> bool:
-        """Change one's own password and end one's other sessions; False if the old one is wrong."""
+    async def change_password(
+        self, person: Person, old: str, new: str, *, address: str
+    ) -> Throttled | WrongPassword | None:
+        """Change one's own password and end one's other sessions; None says that it is done.
+
+        Whoever has found a session must not find the password by it: a try counts as one to sign in does.
+        """
+        throttles = login_throttles(person.user.username, address)
+        wait_s = await self._store.count_try(throttles)
+        if wait_s > 0:
+            return Throttled(wait_s)
         found = await self._store.credentials(person.user.username)
         if not await self._passwords.verified(old, None if found is None else found.password_hash):
-            return False
+            return WrongPassword()
         change = Amendment(password_hash=await self._passwords.hashed(new))
         await self._store.amend_user(person.id, change, keep_session=person.key_sha256)
+        await self._forgive(throttles)
         await self._hints.send({person.id})
-        return True
+        return None
+
+    async def _forgive(self, throttles: Mapping[str, Throttle]) -> None:
+        """Forget this account's failures. Those of others from the same address stay, or one's own password would pay for guesses at theirs."""
+        await self._store.forgive([key for key, throttle in throttles.items() if throttle.is_one_accounts])
+        await self._store.take_back(
+            [key for key, throttle in throttles.items() if not throttle.is_one_accounts]
+        )
 
     # Tokens
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.instances import LocalWorld, become_healthy, local_world, new_spec
+from tests.support.instances import LocalWorld, become_healthy, local_world, new_spec, server_profile
 
 from codehub.adapters.local.profiles import Profile, installed_profiles
 from codehub.adapters.local.sandbox import find_bubblewrap
@@ -75,6 +77,21 @@ async def test_jupyterlab_answers_under_its_base_url_and_writes_into_the_home(
         )
         await world.instances.delete(spec.workspace_id)
         assert not any(path.is_socket() for path in world.home(spec.workspace_id).rglob("*"))
+
+
+async def test_a_kernel_finds_no_debugger_that_others_could_reach(
+    profiles: Mapping[str, Profile], tmp_path: Path
+) -> None:
+    """debugpy listens on the loopback, which all workspaces share, and runs what anybody there tells it."""
+    place = tmp_path / "ide"
+    server, lab = server_profile(place), profiles["jupyterlab"]
+    seen = replace(server, visible=(*server.visible, *lab.visible), hidden=lab.hidden)
+    python = Path(sys.executable)
+    async with local_world(profiles={"http": seen}) as world:
+        one = await world.run()
+        asked = "import ipykernel.debugger as it; print(it._is_debugpy_available)"
+        assert (await world.inside(one, f"{python} -c '{asked}' 2>&1")).splitlines() == ["False"]
+        assert await world.inside(one, f"{python} -c 'import ipykernel.kernelapp; print(1)'") == "1\n"
 
 
 async def socket_of(world: LocalWorld, workspace_id: UUID) -> Path:

@@ -99,7 +99,7 @@ class Launcher:
             group=group,
             uid=uid,
             visible=profile.visible,
-            hidden=self.hidden,
+            hidden=(self.hidden, *profile.hidden),
             tmp_mb=spec.resources.memory_mb,
             pids=spec.resources.pids,
             environment=self._environment(place, profile),

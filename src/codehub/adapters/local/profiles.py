@@ -43,6 +43,8 @@ class Profile:
     """Whether it wants to be asked for /w/{id}/… rather than for what follows."""
     visible: tuple[Path, ...] = ()
     """What it needs of the machine beside /usr."""
+    hidden: tuple[Path, ...] = ()
+    """What it must not find, though something visible holds it: empty in a sandbox."""
     bin: tuple[Path, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,6 +135,7 @@ def _jupyterlab(python: Path) -> Profile | None:
         healthy_below=300,
         keeps_prefix=True,
         visible=(*python_installation(python), _JUPYTER_CONFIG),
+        hidden=_debuggers(),
         bin=(python.parent,),
         environment={"JUPYTER_CONFIG_PATH": str(_JUPYTER_CONFIG)},
     )
@@ -144,6 +147,13 @@ def python_installation(python: Path) -> tuple[Path, ...]:
     if python == Path(sys.executable):
         found |= {Path(sys.prefix), Path(sys.base_prefix)}
     return tuple(sorted(found))
+
+
+def _debuggers() -> tuple[Path, ...]:
+    """Return where debugpy lies. A kernel with it listens, once somebody debugs, on a loopback port and asks for no password: every
+    workspace could run code there. Without it JupyterLab has no debugger, and all else works."""
+    found = (Path(entry) / "debugpy" for entry in sys.path if entry)
+    return tuple(sorted({path for path in found if path.is_dir()}))
 
 
 def _installation(entry: Path) -> Path:

@@ -57,8 +57,8 @@ class Confinement:
     uid: int | None
     """The uid to change to, or None to stay who we are."""
     visible: Sequence[Path]
-    hidden: Path
-    """What must not be seen even if something visible holds it: codehub's own data."""
+    hidden: Sequence[Path]
+    """What must not be seen even if something visible holds it, as codehub's own data."""
     tmp_mb: int
     pids: int
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -199,8 +199,9 @@ def _read_only(box: Confinement, visible: Sequence[Path]) -> list[str]:
                 made.add(parent)
                 words += ["--perms", "0755", "--dir", str(parent)]
         words += ["--ro-bind", str(path), str(path)]
-    if any(box.hidden.is_relative_to(path) for path in (Path("/usr"), *visible)):
-        words += ["--tmpfs", str(box.hidden)]
+    for hidden in box.hidden:
+        if any(hidden.is_relative_to(path) for path in (Path("/usr"), *visible)):
+            words += ["--tmpfs", str(hidden)]
     return words
 
 

@@ -95,8 +95,8 @@ class MemoryAccess:
         if user.disabled:
             return None
         if now - found.last_seen_at > _NOTED_EVERY:
-            self._sessions[id_sha256] = _Session(found.user_id, now, now + lasts)
-        return Person(user, Scope.WRITE, is_token=False, key_sha256=id_sha256)
+            found = self._sessions[id_sha256] = _Session(found.user_id, now, now + lasts)
+        return Person(user, Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=found.expires_at)
 
     async def add_token(
         self,
@@ -135,7 +135,7 @@ class MemoryAccess:
             return None
         if token.last_used_at is None or now - token.last_used_at > _NOTED_EVERY:
             self._tokens[token_sha256] = (owner, replace(token, last_used_at=now))
-        return Person(user, token.scope, is_token=True, key_sha256=token_sha256)
+        return Person(user, token.scope, is_token=True, key_sha256=token_sha256, expires_at=token.expires_at)
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         now = self._now()
@@ -155,6 +155,12 @@ class MemoryAccess:
     async def forgive(self, keys: Sequence[str]) -> None:
         for key in keys:
             self._failures.pop(key, None)
+
+    async def take_back(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            failures, last_at = self._failures.pop(key, (0, self._now()))
+            if failures > 1:
+                self._failures[key] = (failures - 1, last_at)
 
     def _admins(self) -> list[UUID]:
         return [

@@ -23,7 +23,7 @@ from codehub.ports.access import (
 )
 
 if TYPE_CHECKING:
-    from codehub.adapters.postgres.connect import Pool
+    from codehub.adapters.postgres.connect import Executor, Pool
 
 
 class PostgresAccess:
@@ -81,9 +81,11 @@ class PostgresAccess:
             row = await self._pool.fetchrow(self._sql["session"], id_sha256)
             if row is None:
                 return None
+            expires_at = row["expires_at"]
             if row["is_to_be_prolonged"]:
-                await self._pool.execute(self._sql["prolong_session"], id_sha256, lasts)
-        return Person(_to_user(row), Scope.WRITE, is_token=False, key_sha256=id_sha256)
+                prolonged = await self._pool.fetchval(self._sql["prolong_session"], id_sha256, lasts)
+                expires_at = prolonged or expires_at
+        return Person(_to_user(row), Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=expires_at)
 
     async def add_token(
         self,
@@ -118,15 +120,19 @@ class PostgresAccess:
                 return None
             if row["is_to_be_noted"]:
                 await self._pool.execute(self._sql["note_token_use"], token_sha256)
-        return Person(_to_user(row), Scope(row["scope"]), is_token=True, key_sha256=token_sha256)
+        return Person(
+            _to_user(row),
+            Scope(row["scope"]),
+            is_token=True,
+            key_sha256=token_sha256,
+            expires_at=row["expires_at"],
+        )
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         by_key = {_hashed(key): throttle for key, throttle in throttles.items()}
         keys = sorted(by_key)
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            for key in keys:
-                number = int.from_bytes(key[:8], "big", signed=True)
-                await connection.execute(self._sql["lock_try"], number)
+            await self._lock_tries(connection, keys)
             rows = await connection.fetch(self._sql["failures"], keys)
             now = rows[0]["now"]
             known = {row["key_sha256"]: (row["failures"], row["last_at"]) for row in rows}
@@ -145,6 +151,17 @@ class PostgresAccess:
     async def forgive(self, keys: Sequence[str]) -> None:
         async with translated():
             await self._pool.execute(self._sql["forgive"], [_hashed(key) for key in keys])
+
+    async def take_back(self, keys: Sequence[str]) -> None:
+        hashed = sorted(map(_hashed, keys))
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            await self._lock_tries(connection, hashed)
+            await connection.execute(self._sql["take_back"], hashed)
+
+    async def _lock_tries(self, connection: "Executor", keys: Sequence[bytes]) -> None:
+        """Wait for whoever counts one of these. They come sorted, so that nobody waits in a circle."""
+        for key in keys:
+            await connection.execute(self._sql["lock_try"], int.from_bytes(key[:8], "big", signed=True))
 
 
 def is_storable(text: str) -> bool:

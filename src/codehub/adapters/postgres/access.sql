@@ -33,12 +33,13 @@ INSERT INTO sessions (id_sha256, user_id, expires_at) VALUES ($1, $2, clock_time
 DELETE FROM sessions WHERE id_sha256 = $1;
 
 -- name: session
-SELECT u.id, u.username, u.role, u.disabled, u.created_at, s.last_seen_at < now() - interval '1 hour' AS is_to_be_prolonged
+SELECT u.id, u.username, u.role, u.disabled, u.created_at, s.expires_at, s.last_seen_at < now() - interval '1 hour' AS is_to_be_prolonged
 FROM sessions s JOIN users u ON u.id = s.user_id
 WHERE s.id_sha256 = $1 AND s.expires_at > now() AND NOT u.disabled;
 
 -- name: prolong_session
-UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + $2::interval WHERE id_sha256 = $1;
+UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + $2::interval WHERE id_sha256 = $1
+RETURNING expires_at;
 
 -- name: people
 -- Whom sessions ($1) and tokens ($2) belong to, by the hashes they are stored under: those that are valid now, of people who are not disabled.
@@ -72,7 +73,7 @@ SELECT id, name, scope, created_at, expires_at, last_used_at FROM api_tokens WHE
 DELETE FROM api_tokens WHERE id = $1 AND user_id = $2 RETURNING id;
 
 -- name: token
-SELECT u.id, u.username, u.role, u.disabled, u.created_at, t.scope,
+SELECT u.id, u.username, u.role, u.disabled, u.created_at, t.scope, t.expires_at,
     coalesce(t.last_used_at < now() - interval '1 hour', true) AS is_to_be_noted
 FROM api_tokens t JOIN users u ON u.id = t.user_id
 WHERE t.token_sha256 = $1 AND (t.expires_at IS NULL OR t.expires_at > now()) AND NOT u.disabled;
@@ -96,3 +97,7 @@ ON CONFLICT (key_sha256) DO UPDATE SET failures = excluded.failures, last_at = c
 -- name: forgive
 -- And, as nobody else does it, forget what is long over.
 DELETE FROM login_failures WHERE key_sha256 = ANY ($1::bytea[]) OR last_at < now() - interval '1 day';
+
+-- name: take_back
+WITH gone AS (DELETE FROM login_failures WHERE key_sha256 = ANY ($1::bytea[]) AND failures = 1)
+UPDATE login_failures SET failures = failures - 1 WHERE key_sha256 = ANY ($1::bytea[]) AND failures > 1;
