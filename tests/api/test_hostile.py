@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.support.site import API, PATIENCE_S, Site, open_site
+from tests.support.patience import PATIENCE_S
+from tests.support.site import API, Site, open_site
 from tests.support.stores import memory_world
 
 from codehub.api import bodies

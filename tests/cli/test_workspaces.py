@@ -190,8 +190,9 @@ async def test_an_admin_forgets_what_a_dead_backend_holds_up(
     monkeypatch.setattr(living_site.instances, "status", away)
     await command("ws", "delete", "demo")
     explain = ("explain", "demo", "--owner", living_site.people["ann"].username)
-    while "codehub ws forget demo" not in (told := await command(*explain, token=token)).out:
-        assert told.code == 0, told.err
+    async with asyncio.timeout(ENDS_S_MAX):
+        while "codehub ws forget demo" not in (told := await command(*explain, token=token)).out:
+            assert told.code == 0, told.err
     forgotten = await command(*asked, "--yes", token=token)
     assert (forgotten.code, forgotten.out.splitlines()[0]) == (
         0,
