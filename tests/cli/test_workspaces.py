@@ -15,7 +15,7 @@ from codehub.ports.backends import BackendUnreachable
 
 async def test_a_workspace_goes_round_by_the_command_line_alone(living_site: Site, command: Command) -> None:
     with starts_held(living_site.instances) as let_go:
-        made = await command.started("ws", "create", "demo", "--wait", "--timeout", "60s")
+        made = await command.started("ws", "create", "demo", "--wait", "--timeout", "110s")
         assert made.stderr is not None
         async with asyncio.timeout(ENDS_S_MAX):
             while b"demo: starting" not in (line := await made.stderr.readline()):
@@ -122,7 +122,7 @@ async def test_an_error_is_waited_into_explained_and_recovered_from(
     assert "DataLost while" in explained.out
     assert "codehub ws recover lost --accept-loss" in explained.out
     assert (await command("ws", "start", "lost")).code == 5
-    in_vain = await command("ws", "recover", "lost", "--wait", "--timeout", "30s")
+    in_vain = await command("ws", "recover", "lost", "--wait", "--timeout", "110s")
     assert in_vain.code == 8
     assert "DataLost" in in_vain.err
     refused = await command("ws", "recover", "lost", "--accept-loss")

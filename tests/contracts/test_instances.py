@@ -18,12 +18,19 @@ from tests.support.instances import (
 )
 from tests.support.patience import PATIENCE_S
 
+from codehub.adapters.health import answer_status
 from codehub.core.seen import Instance
 from codehub.core.workspace import Resources
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec
 
 HEALTHY = Instance(running=True, healthy=True)
+
+
+@pytest.fixture(autouse=True)
+def patient_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, a server that answers is well: nobody takes it for ill after two seconds."""
+    monkeypatch.setattr(answer_status, "__defaults__", (PATIENCE_S,))
 
 
 @pytest.fixture(params=["memory", "local", "local-without-sandbox", pytest.param("docker", marks=DOCKER)])

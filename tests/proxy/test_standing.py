@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from tests.support.edge import Talk, server, until
 from tests.support.hub import ANN, BOBS, COOKIE, ORIGIN, SESSION, WRITES, Hub, hub
-from tests.support.patience import within
+from tests.support.patience import PATIENCE_S, within
 from tests.support.workspaces import OWNER_ID
 
 from codehub.core.operations import DesiredState, Phase
@@ -206,7 +206,8 @@ async def test_who_comes_while_the_round_asks_for_others_stays() -> None:
             return found
 
         made.doorkeeper.people = slow  # type: ignore[method-assign]
-        await asked.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            await asked.wait()
         second = await made.connect()
         lines = ("Host: hub.test", f"Authorization: Bearer {WRITES.secret.decode()}", *UPGRADE)
         await second.send("\r\n".join((f"GET /w/{row.id}/ws HTTP/1.1", *lines, "", "")).encode())
@@ -232,7 +233,8 @@ async def test_a_visitor_who_leaves_while_it_is_looked_for_takes_nobody_along() 
         made.store.load = slow  # type: ignore[method-assign,assignment]
         leaves = await made.connect()
         await leaves.send(f"GET /w/{row.id}/ HTTP/1.1\r\nHost: hub.test\r\n{COOKIE}\r\n\r\n".encode())
-        await asked.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            await asked.wait()
         stays = asyncio.create_task(made.ask(f"/w/{row.id}/x", COOKIE))
         leaves.reset()
         await until(lambda: len(made.edge.connections) == 1)

@@ -17,11 +17,11 @@ from typing import Any, Self
 
 import asyncpg
 import structlog
-from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from codehub.adapters.system.machine import SystemClock, SystemTasks
 
+DEADLINE_S = 120.0  # not from `patience`: the program below knows nothing of the tests
 # What a client may see when the server dies under it.
 LOST = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
@@ -78,7 +78,7 @@ class EmbeddedProcess:
         await self.ended()
 
     async def ended(self) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(DEADLINE_S):
             await self.process.wait()
             await self._reader
 
@@ -95,7 +95,7 @@ class EmbeddedProcess:
             self.said |= word
 
 
-async def until(condition: Callable[[], bool], deadline_s: float = PATIENCE_S) -> None:
+async def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
     """Wait until it is true, however long that takes, but not for ever."""
     async with asyncio.timeout(deadline_s):
         while not condition():  # noqa: ASYNC110  # other processes make it true, and tell nobody
@@ -104,7 +104,7 @@ async def until(condition: Callable[[], bool], deadline_s: float = PATIENCE_S) -
 
 async def connected(connect_args: dict[str, Any]) -> "asyncpg.Connection[asyncpg.Record]":
     """Connect as soon as the server lets us: after a crash it recovers first."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(DEADLINE_S):
         while True:
             try:
                 return await asyncpg.connect(**connect_args, timeout=5)
@@ -162,7 +162,7 @@ async def main(arguments: argparse.Namespace) -> None:
         await server.start()
     except EmbeddedPostgresError as error:
         return say({"error": str(error)})
-    connection = await asyncpg.connect(**server.connect_args, timeout=PATIENCE_S)
+    connection = await asyncpg.connect(**server.connect_args, timeout=DEADLINE_S)
     say({"started": int((await connection.fetchval("SELECT pg_read_file('postmaster.pid')")).split()[0])})
     await connection.close()
     committer = None
