@@ -6,7 +6,8 @@ from uuid import UUID
 
 import httpx
 import pytest
-from tests.support.site import API, PATIENCE_S, Site, create
+from tests.support.patience import PATIENCE_S
+from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
 from codehub.core.operations import Phase
@@ -81,9 +82,10 @@ async def test_a_lost_home_is_an_error_until_somebody_accepts_the_loss(living_si
     assert broken["error"]["reason"] == "DataLost"
     assert (await ann.post(f"{path}:start")).json()["error"]["code"] == "RECOVERY_REQUIRED"
     recovered_at = (await ann.post(f"{path}:recover")).json()["updated_at"]
-    again = await living_site.arrives(ann, one, "ERROR")
-    while again["error"]["occurred_at"] <= broken["error"]["occurred_at"]:
+    async with asyncio.timeout(PATIENCE_S):
         again = await living_site.arrives(ann, one, "ERROR")
+        while again["error"]["occurred_at"] <= broken["error"]["occurred_at"]:
+            again = await living_site.arrives(ann, one, "ERROR")
     assert again["updated_at"] > recovered_at
     accepted = await ann.post(f"{path}:recover", json={"accept_loss": True})
     assert accepted.status_code == 200

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import ignored_auth
 from tests.support.background import Background
-from tests.support.site import API, PATIENCE_S
+from tests.support.patience import PATIENCE_S
+from tests.support.site import API
 
 from codehub.api.app import openapi
 from codehub.api.errors import STATUS, Code

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.support.site import API, PATIENCE_S, Site, open_site
+from tests.support.patience import PATIENCE_S
+from tests.support.site import API, Site, open_site
 from tests.support.stores import memory_world
 
 from codehub.api import bodies
@@ -186,7 +187,7 @@ async def test_a_head_that_never_ends_is_refused(small_site: Site) -> None:
 async def test_a_client_that_falls_silent_in_its_head_is_let_go(
     small_site: Site, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S_MAX", 1.0)
+    monkeypatch.setattr(connections, "HEAD_S_MAX", 2.0)
     answer = await talk(small_site, sent)
     assert answer.count(b"HTTP/1.1 ") == sent.count(b"healthz")
 

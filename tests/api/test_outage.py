@@ -10,8 +10,9 @@ from contextlib import suppress
 
 import httpx
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.postgres import TestServer, running_server
-from tests.support.site import API, PATIENCE_S, RESTS, Site, create, open_site
+from tests.support.site import API, RESTS, Site, create, open_site
 from tests.support.stores import PostgresWorld
 from tests.support.streams import reading
 

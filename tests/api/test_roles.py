@@ -7,6 +7,7 @@ import httpx
 import pytest
 import uvicorn
 from tests.support.engine import Dice
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.app import web
@@ -99,11 +100,11 @@ async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     ours = System(SystemClock(), Dice(), SystemIdentity(), tasks)
     with listener:
-        async with serving(app, listener, ours), httpx.AsyncClient(timeout=30) as client:
+        async with serving(app, listener, ours), httpx.AsyncClient(timeout=PATIENCE_S) as client:
             assert (await client.get(address)).status_code == 204
             dying = servers[-1]
             dying.should_exit = True
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while servers[-1] is dying or not servers[-1].started:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             assert (await client.get(address)).status_code == 204

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import httpx
 import pytest
-from tests.support.program import ANSWERS_S_MAX, Running, codehub, environment, running
+from tests.support.patience import PATIENCE_S
+from tests.support.program import Running, codehub, environment, running
 from tests.support.workspaces import NOW
 
 from codehub.cli.people import told
@@ -37,14 +38,14 @@ def user(data_dir: Path, *arguments: str, password: str = "") -> subprocess.Comp
         input=password,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
 
 def login(server: Running, name: str, password: str) -> int:
     body = {"username": name, "password": password}
-    return httpx.post(f"{server.address}{API}/login", json=body, timeout=ANSWERS_S_MAX).status_code
+    return httpx.post(f"{server.address}{API}/login", json=body, timeout=PATIENCE_S).status_code
 
 
 def test_the_first_start_makes_admin_with_the_given_password_and_does_not_show_it(server: Running) -> None:

@@ -8,9 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
+from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, running
-
-WAIT_S_MAX = 60.0
 
 
 def workers_of(pid: int) -> set[int]:
@@ -23,7 +22,7 @@ def workers_of(pid: int) -> set[int]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    limit = time.monotonic() + WAIT_S_MAX
+    limit = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < limit
         time.sleep(0.05)

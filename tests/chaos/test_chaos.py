@@ -18,6 +18,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tests.support.docker import BASE, DOCKER, LIGHT, Dockerd, alone, clear, make_images
+from tests.support.patience import PATIENCE_S
 from tests.support.postgres import TestServer, running_server
 from tests.support.program import environment
 from tests.support.redis import REDIS, TestRedis, running_redis
@@ -45,7 +46,7 @@ ROUNDS = int(os.environ.get("CODEHUB_TEST_CHAOS_ROUNDS", "5"))
 SEED = int(os.environ.get("CODEHUB_TEST_CHAOS_SEED", "0")) or time.time_ns() % 1_000_000
 STOPPED_S = float(os.environ.get("CODEHUB_TEST_CHAOS_STOPPED_S", "5"))
 WORKSPACES = 3
-CONVERGES_S_MAX = 120
+CONVERGES_S_MAX = 2 * PATIENCE_S
 BY = By("chaos", "the test")
 WISHES = (DesiredState.RUNNING, DesiredState.RUNNING, DesiredState.STANDBY, DesiredState.ARCHIVED)
 
@@ -111,7 +112,7 @@ class World:
     async def harm_postgres(self) -> None:
         process = self.postgres.process
         process.send_signal(signal.SIGINT)
-        await asyncio.to_thread(process.wait, 60)
+        await asyncio.to_thread(process.wait, PATIENCE_S)
         await asyncio.sleep(self.dice.random())
         self.postgres.process = relaunched(process)
 
@@ -323,13 +324,12 @@ async def eventually_empty(world: World) -> list[str]:
     """Return what is left of workspaces on the engine, once what is being removed is."""
     engine = world.daemon.engine
     assert engine is not None
-    left: list[str] = []
-    for _ in range(600):
+    deadline = time.monotonic() + CONVERGES_S_MAX
+    while True:
         left = [each["Names"][0] for each in engine.ask("GET", "containers/json", all=1)]
         left += [
             each["Name"] for each in engine.ask("GET", "volumes")["Volumes"] if each["Name"].startswith("ws-")
         ]
-        if not left:
-            break
+        if not left or time.monotonic() > deadline:
+            return left
         await asyncio.sleep(0.1)
-    return left

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -16,11 +15,11 @@ import pytest
 from tests.conftest import Servers
 from tests.support.command import Command
 from tests.support.light_ide import light_code_server
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
-from tests.support.program import ENDS_S_MAX, codehub, environment
+from tests.support.program import codehub, end, environment, until_it_says
 
 PASSWORD = "correct horse"
-PATIENCE_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -43,15 +42,11 @@ class Apart:
                 stderr=errors,
                 text=True,
             )
-        assert process.stdout is not None
         try:
-            assert any(line == "ready\n" for line in process.stdout), log.read_text()
+            assert until_it_says(process, "ready")[-1:] == ["ready"], log.read_text()
             yield process
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                process.wait(ENDS_S_MAX)
-            process.stdout.close()
+            end(process)
 
 
 @pytest.fixture
@@ -91,7 +86,7 @@ async def signed_in(apart: Apart, home: Path) -> Command:
 
 
 async def visited(url: str, headers: dict[str, str]) -> str:
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
         return (await client.get(url, headers=headers)).text
 
 
@@ -102,7 +97,7 @@ async def test_three_processes_serve_a_workspace(apart: Apart, tmp_path: Path) -
         api = stack.enter_context(apart.role("api", port=port_of(apart.settings["api_url"])))
         proxy = stack.enter_context(apart.role("proxy", port=port_of(apart.address), proxy_workers="2"))
         command = await signed_in(apart, tmp_path / "home")
-        made = await command("ws", "create", "demo", "--wait", "--json", "--timeout", "60s")
+        made = await command("ws", "create", "demo", "--wait", "--json", "--timeout", "110s")
         assert made.code == 0, made.out
         token = (await command("token", "create", "visitor")).out.strip()
         bearer = {"Authorization": f"Bearer {token}"}

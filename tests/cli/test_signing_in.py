@@ -118,11 +118,13 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
     assert find_account(given) == Account("https://code.example.org", "cht_a")
 
 
-@pytest.mark.parametrize("text", ["ftp://x", "http://", "http://u:p@host", "http://host:port", "http://[::1"])
+@pytest.mark.parametrize(
+    "text", ["ftp://x", "http://", "http://ann:secret@host", "http://host:port", "http://[::1"]
+)
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Failed) as refused:
         normal_url(text)
-    assert "u:p" not in refused.value.message or "://" not in refused.value.message
+    assert "secret" not in refused.value.message
 
 
 async def test_a_damaged_login_file_is_named(tmp_path: Path) -> None:

@@ -33,6 +33,9 @@ def environ_of(command: Command, **changes: str) -> dict[str, str]:
     return environ | {"PATH": f"{Path(sys.executable).parent}:{environ['PATH']}"}
 
 
+# Whatever waits for the terminal waits in a thread: the site that is asked there is served by the loop of these tests.
+
+
 async def seen(opened: Terminal, pattern: str) -> str:
     return await asyncio.to_thread(opened.until, pattern)
 
@@ -45,14 +48,14 @@ async def shell(command: Command) -> AsyncIterator[Terminal]:
 
 async def test_steps_are_seen_as_they_are_done(living_site: Site, shell: Terminal) -> None:
     with starts_held(living_site.instances) as let_go:
-        shell.run("codehub ws create demo --wait")
-        await seen(shell, r"[⠀-⣿] starting +0:00:\d\d")
+        await asyncio.to_thread(shell.run, "codehub ws create demo --wait")
+        await seen(shell, r"[⠀-⣿] starting +\d:\d\d:\d\d")
         let_go()
         screen = await seen(shell, "/w/")
     assert re.search(r"✓ started \(\d+ s\)\ndemo is RUNNING.\nhttp://", screen), screen
-    shell.run("codehub ws list")
+    await asyncio.to_thread(shell.run, "codehub ws list")
     await seen(shell, "^demo +RUNNING +jupyterlab +never +in \\d+ min *$")
-    assert "\x1b[32mRUNNING" in shell.screen(coloured=True)
+    assert "\x1b[32mRUNNING" in await asyncio.to_thread(shell.screen, coloured=True)
 
 
 async def test_a_bar_shows_how_many_bytes_were_moved(site: Site, tmp_path: Path) -> None:
@@ -72,7 +75,7 @@ async def test_a_bar_shows_how_many_bytes_were_moved(site: Site, tmp_path: Path)
     token = ann.headers["Authorization"].removeprefix("Bearer ")
     command = Command(tmp_path, {"url": site.address, "token": token})
     with terminal(environ_of(command), columns=100) as shell:
-        shell.run("codehub ws archive demo --wait")
+        await asyncio.to_thread(shell.run, "codehub ws archive demo --wait")
         await seen(shell, "archiving its files")
         moved = Progress("archive", 42_000_000, 100_000_000, 12_000_000.0, 5.0)
         await store.write_progress({made: (op_id, moved)}, [])
@@ -85,50 +88,50 @@ async def test_a_bar_shows_how_many_bytes_were_moved(site: Site, tmp_path: Path)
 
 async def test_who_no_longer_waits_stops_nothing(living_site: Site, shell: Terminal) -> None:
     with starts_held(living_site.instances):
-        shell.run("codehub ws create demo --wait; echo code $?")
+        await asyncio.to_thread(shell.run, "codehub ws create demo --wait; echo code $?")
         await seen(shell, "starting")
-        shell.type("C-c")
+        await asyncio.to_thread(shell.type, "C-c")
         assert "It goes on by itself." in await seen(shell, "code 130")
 
 
 async def test_a_password_is_asked_for_and_not_shown(living_site: Site, tmp_path: Path) -> None:
     await living_site.user("ann")
     with terminal(environ_of(Command(tmp_path))) as shell:
-        shell.run(f"codehub login {living_site.address}")
+        await asyncio.to_thread(shell.run, f"codehub login {living_site.address}")
         await seen(shell, "Username: ")
-        shell.type(living_site.prefix + "ann", "Enter")
+        await asyncio.to_thread(shell.type, living_site.prefix + "ann", "Enter")
         await seen(shell, "Password: ")
-        shell.tmux("send-keys", "-l", PASSWORD)
-        shell.type("Enter")
+        await asyncio.to_thread(shell.tmux, "send-keys", "-l", PASSWORD)
+        await asyncio.to_thread(shell.type, "Enter")
         screen = await seen(shell, "Signed in to")
         assert PASSWORD not in screen
-        shell.run("codehub ws list")
+        await asyncio.to_thread(shell.run, "codehub ws list")
         await seen(shell, "You have no workspaces yet")
 
 
 async def test_what_can_not_be_undone_is_asked_for(shell: Terminal) -> None:
-    shell.run("codehub ws create demo --no-start")
+    await asyncio.to_thread(shell.run, "codehub ws create demo --no-start")
     await seen(shell, "/w/")
-    shell.run("codehub ws delete demo --purge; echo code $?")
+    await asyncio.to_thread(shell.run, "codehub ws delete demo --purge; echo code $?")
     await seen(shell, r"Purge demo\? Its files are gone for good \[y/N\]: ")
-    shell.type("n", "Enter")
+    await asyncio.to_thread(shell.type, "n", "Enter")
     await seen(shell, "code 1")
-    shell.run("codehub ws list")
+    await asyncio.to_thread(shell.run, "codehub ws list")
     await seen(shell, "^demo +PENDING")
 
 
 async def test_the_shell_completes_names_from_the_server(living_site: Site, shell: Terminal) -> None:
     ann = await living_site.program("ann")
     await create(ann, "demonstration", desired_state="PENDING")
-    shell.run('eval "$(codehub --show-completion bash)"; echo set')
+    await asyncio.to_thread(shell.run, 'eval "$(codehub --show-completion bash)"; echo set')
     await seen(shell, "^set")
     await seen(shell, "^> ?$")
-    shell.tmux("send-keys", "-l", "codehub ws show demo")
-    shell.type("Tab")
+    await asyncio.to_thread(shell.tmux, "send-keys", "-l", "codehub ws show demo")
+    await asyncio.to_thread(shell.type, "Tab")
     await seen(shell, "show demonstration")
-    shell.type("C-u")
-    shell.tmux("send-keys", "-l", "codehub ws undel")
-    shell.type("Tab")
+    await asyncio.to_thread(shell.type, "C-u")
+    await asyncio.to_thread(shell.tmux, "send-keys", "-l", "codehub ws undel")
+    await asyncio.to_thread(shell.type, "Tab")
     await seen(shell, "ws undelete")
 
 

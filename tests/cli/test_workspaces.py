@@ -15,7 +15,7 @@ from codehub.ports.backends import BackendUnreachable
 
 async def test_a_workspace_goes_round_by_the_command_line_alone(living_site: Site, command: Command) -> None:
     with starts_held(living_site.instances) as let_go:
-        made = await command.started("ws", "create", "demo", "--wait", "--timeout", "60s")
+        made = await command.started("ws", "create", "demo", "--wait", "--timeout", "110s")
         assert made.stderr is not None
         async with asyncio.timeout(ENDS_S_MAX):
             while b"demo: starting" not in (line := await made.stderr.readline()):
@@ -123,7 +123,7 @@ async def test_an_error_is_waited_into_explained_and_recovered_from(
     assert "while NONE" not in explained.out
     assert "codehub ws recover --accept-loss lost" in explained.out
     assert (await command("ws", "start", "lost")).code == 5
-    in_vain = await command("ws", "recover", "lost", "--wait", "--timeout", "30s")
+    in_vain = await command("ws", "recover", "lost", "--wait", "--timeout", "110s")
     assert in_vain.code == 8
     assert "lost is in ERROR: DataLost: " in in_vain.err
     refused = await command("ws", "recover", "lost", "--accept-loss")
@@ -191,8 +191,9 @@ async def test_an_admin_forgets_what_a_dead_backend_holds_up(
     monkeypatch.setattr(living_site.instances, "status", away)
     await command("ws", "delete", "demo")
     explain = ("explain", "demo", "--owner", living_site.people["ann"].username)
-    while "codehub ws forget demo" not in (told := await command(*explain, token=token)).out:
-        assert told.code == 0, told.err
+    async with asyncio.timeout(ENDS_S_MAX):
+        while "codehub ws forget demo" not in (told := await command(*explain, token=token)).out:
+            assert told.code == 0, told.err
     forgotten = await command(*asked, "--yes", token=token)
     assert (forgotten.code, forgotten.out.splitlines()[0]) == (
         0,

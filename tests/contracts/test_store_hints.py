@@ -7,6 +7,7 @@ from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.stores import World, claim
 
 from codehub.core.wishes import Accepted, Unchanged
@@ -59,7 +60,7 @@ async def test_whoever_is_woken_by_a_hint_sees_what_it_is_about(world: World) ->
 
 async def test_a_look_that_changed_nothing_else_is_stored_and_hinted_to_nobody(world: World) -> None:
     row, other = await world.create(), await world.create()
-    async with asyncio.timeout(30), world.hints.listen() as listener:
+    async with asyncio.timeout(PATIENCE_S), world.hints.listen() as listener:
         looked = replace(row.status, observed_at=await world.now())
         assert not await world.controller.persist([Change(row.id, looked, is_quiet=True)])
         assert not await world.controller.persist([Change(other.id, other.status)])

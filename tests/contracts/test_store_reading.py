@@ -6,6 +6,7 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.stores import PostgresWorld, World
 
 from codehub.adapters.system.machine import SystemIdentity
@@ -145,7 +146,7 @@ async def test_a_key_counts_before_the_limit_and_not_if_nothing_was_made(world: 
 async def follow(world: World, after: Position, owner: UUID | None = None) -> tuple[list[int], Position]:
     """Read to the end, waiting for what other transactions hold back."""
     seqs: list[int] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             feed = await world.api.feed(after, limit=3, owner_user_id=owner)
             seqs += [event.position.seq for event in feed.events]

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from tests.support.engine import BY, EVERYONE, Dice, Plane, breathe
+from tests.support.patience import PATIENCE_S
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID
 
@@ -56,7 +57,7 @@ async def running(plane: Plane, cadence: Cadence, *names: str) -> AsyncIterator[
         await tasks.settle()
 
 
-async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
+async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S) -> None:
     async with asyncio.timeout(seconds):
         while not await is_so():  # noqa: ASYNC110  # what is waited for is seen from outside only
             await asyncio.sleep(0.005)
@@ -151,17 +152,19 @@ async def test_with_every_hint_and_event_lost_the_clock_alone_gets_there() -> No
 
 async def test_a_store_that_is_away_for_a_while_stops_nothing_for_good() -> None:
     plane = real_plane()
-    is_away = False
+    is_away, was_missed = False, asyncio.Event()
 
     async def hook(point: str) -> None:
         if is_away and point in ("load", "persist.before_commit"):
+            was_missed.set()
             raise StoreUnavailable("away")
 
     plane.hook = hook
     async with running(plane, QUICK):
-        workspace_id = await plane.create()
         is_away = True
-        await asyncio.sleep(0.1)
+        workspace_id = await plane.create()
+        async with asyncio.timeout(PATIENCE_S):
+            await was_missed.wait()
         is_away = False
         await arrives(plane, workspace_id, Phase.RUNNING)
 
@@ -202,7 +205,7 @@ async def test_two_controllers_side_by_side_start_one_instance() -> None:
         for wanted in (Phase.RUNNING, Phase.STANDBY, Phase.RUNNING, Phase.ARCHIVED, Phase.RUNNING):
             await plane.service.set_wish(workspace_id, DesiredState(wanted.value), BY)
             await arrives(plane, workspace_id, wanted)
-            assert sum(plane.instances.started.count(one) for one in [workspace_id]) <= 3
+            assert plane.instances.started.count(workspace_id) <= 3
     assert len(plane.instances.started) - len(plane.instances.deleted) == 1
 
 

@@ -4,6 +4,7 @@ import asyncio
 import signal
 
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.redis import REDIS, running_redis
 
 from codehub.adapters.redis import hints
@@ -11,7 +12,6 @@ from codehub.adapters.redis.hints import RedisHints
 from codehub.adapters.system.machine import SystemClock
 
 pytestmark = REDIS
-PATIENCE_S = 120
 
 
 async def test_a_server_that_stands_still_is_noticed_and_everything_looked_at_afterwards(

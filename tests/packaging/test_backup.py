@@ -9,6 +9,7 @@ import httpx
 import pytest
 from tests.support.command import Command
 from tests.support.light_ide import light_code_server
+from tests.support.patience import PATIENCE_S
 from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, running_server
 from tests.support.program import Running, codehub, running
 
@@ -45,7 +46,7 @@ async def signed_in(server: Running, home: Path) -> tuple[Command, dict[str, str
 
 async def inside(server: Running, workspace_id: str, headers: dict[str, str], line: str) -> str:
     """Run a line in the workspace, as its terminal would."""
-    async with httpx.AsyncClient(timeout=60, headers=headers) as client:
+    async with httpx.AsyncClient(timeout=PATIENCE_S, headers=headers) as client:
         url = f"{server.address}/w/{workspace_id}/run"
         return (await client.post(url, content=line.encode())).text.strip()
 
@@ -72,7 +73,7 @@ async def test_a_copy_of_the_data_directory_is_the_whole_installation(
     with running(restored) as server:
         command, headers = await signed_in(server, tmp_path / "two")
         for name, workspace_id in ids.items():
-            assert (await command("ws", "start", name, "--wait", "--timeout", "60s")).code == 0
+            assert (await command("ws", "start", name, "--wait", "--timeout", "110s")).code == 0
             told = await inside(server, workspace_id, headers, "cat ~/link; stat -c %a ~/note")
             assert told == f"kept by {name}\n640"
 
@@ -109,7 +110,7 @@ async def test_a_dump_and_the_files_are_the_whole_installation_on_another_server
             postgres("pg_restore", "-d", url, "--exit-on-error", str(dump))
             with running(data, database_url=url) as server:
                 command, headers = await signed_in(server, tmp_path / "two")
-                assert (await command("ws", "start", "demo", "--wait", "--timeout", "60s")).code == 0
+                assert (await command("ws", "start", "demo", "--wait", "--timeout", "110s")).code == 0
                 assert await inside(server, made, headers, "cat ~/note") == "kept"
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.support.command import Command
 from tests.support.docker import BASE, DOCKER, LIGHT, Docker
 from tests.support.instances import eventually
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.standins import ROOT, make_codehub, make_standins
 
@@ -74,21 +75,23 @@ async def stack(docker: Docker, tmp_path: Path) -> AsyncIterator[Stack]:
 
 
 async def test_a_workspace_goes_round_and_everything_survives_a_restart(stack: Stack, tmp_path: Path) -> None:
-    await eventually(stack.is_ready, within_s=90)
+    await eventually(stack.is_ready, within_s=2 * PATIENCE_S)
     command = Command(tmp_path / "home")
     login = ("login", stack.address, "--username", "admin", "--password-stdin")
     assert (await command(*login, stdin=f"{PASSWORD}\n")).code == 0
-    made = await command("ws", "create", "demo", "--ide", "http", "--wait", "--json", "--timeout", "60s")
+    made = await command("ws", "create", "demo", "--ide", "http", "--wait", "--json", "--timeout", "110s")
     assert made.code == 0, made.out
     assert made.lines[-1]["instance_backend"] == "local-docker"
     token = (await command("token", "create", "visitor")).out.strip()
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as visitor:
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as visitor:
         assert (await visitor.get(made.lines[-1]["url"])).status_code == 200
     for word in ("archive", "start"):
-        told = await command("ws", word, "demo", "--wait", "--timeout", "90s")
+        told = await command("ws", word, "demo", "--wait", "--timeout", "110s")
         assert told.code == 0, told.err
     stack.compose("restart", "-t", "15")
-    await eventually(stack.is_ready, within_s=90)
+    await eventually(stack.is_ready, within_s=2 * PATIENCE_S)
     assert (await command("ws", "show", "demo", "--json")).json["name"] == "demo"
-    assert (await command("ws", "delete", "demo", "--purge", "--yes", "--wait", "--timeout", "60s")).code == 0
+    assert (
+        await command("ws", "delete", "demo", "--purge", "--yes", "--wait", "--timeout", "110s")
+    ).code == 0
     assert "p1" not in stack.compose("logs", "codehub")

@@ -8,11 +8,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.support.program import environment, until_ready
+from tests.support.patience import PATIENCE_S
+from tests.support.program import environment, until_it_says, until_ready
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
-START_S_MAX = 60
 
 
 @pytest.fixture(scope="module")
@@ -79,16 +79,12 @@ def test_from_a_fresh_environment_it_starts_until_it_is_ready(installed: Path, t
     )
     assert process.stdout is not None
     try:
-        lines = []
-        for line in process.stdout:
-            lines.append(line.strip())
-            if line == "ready\n":
-                break
+        lines = until_it_says(process, "ready")
         assert lines[-1:] == ["ready"], lines
         until_ready(lines[0].removeprefix("address: "))
     finally:
         process.terminate()
-        assert process.wait(START_S_MAX) == 0
+        assert process.wait(PATIENCE_S) == 0
         process.stdout.close()
 
 

@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from tests.support.edge import PREFIX, WAIT_S_MAX, Talk, answer_ok, get, server, until, world
-from tests.support.patience import within
+from tests.support.edge import PREFIX, Talk, answer_ok, get, server, until, world
+from tests.support.patience import PATIENCE_S, within
 
 from codehub.ports.instances import TcpUpstream
 from codehub.proxy.edge import DEFAULT_LIMITS
@@ -98,7 +98,7 @@ async def test_a_request_that_its_client_cancels_is_cancelled_at_the_workspace()
         await talk.send(get())
         await until(lambda: bool(made.workspace.received))
         talk.reset()
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             await ended.wait()
 
 
@@ -115,7 +115,7 @@ async def test_a_client_that_hangs_up_politely_is_not_waited_for_long() -> None:
         await talk.send(get())
         await until(lambda: bool(made.workspace.received))
         await talk.close()
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             await ended.wait()
 
 

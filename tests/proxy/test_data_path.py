@@ -234,7 +234,8 @@ async def test_a_download_waits_for_a_client_that_takes_nothing() -> None:
         talk = await made.connect()
         talk.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await talk.send(get())
-        before = -1
+        await until(lambda: sent > 0)
+        before = 0
         while before != sent:
             before = sent
             await asyncio.sleep(0.2)

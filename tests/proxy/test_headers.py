@@ -5,11 +5,14 @@ import ipaddress
 from dataclasses import replace
 
 import pytest
-from tests.support.edge import PREFIX, WAIT_S_MAX, Talk, World, answer_ok, get, until, world
+from tests.support.edge import PREFIX, Talk, World, answer_ok, get, until, world
+from tests.support.patience import PATIENCE_S
 
 from codehub.proxy.edge import DEFAULT_LIMITS
 
 TOKEN = "cht_0123456789abcdefghijklmnop"
+SHORT_S = 2.0
+"""Soon over, and yet several of the edge's ticks: what is done at once is done in time."""
 
 
 async def forwarded(made: World, raw: bytes) -> bytes:
@@ -318,7 +321,7 @@ async def test_an_answer_that_can_be_read_in_two_ways_is_not_passed_on(lines: tu
 
 
 async def test_a_head_that_does_not_come_to_its_end_is_given_up() -> None:
-    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=0.3)) as made:
+    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=SHORT_S)) as made:
         talk = await made.connect()
         await talk.send(b"GET / HTTP/1.1\r\nHost: ")
         assert (await talk.rest()).startswith(b"HTTP/1.1 408 ")
@@ -326,7 +329,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_given_up() -> None:
 
 
 async def test_a_head_in_drops_does_not_win_time() -> None:
-    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=0.5)) as made:
+    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=SHORT_S)) as made:
         talk = await made.connect()
         answered = asyncio.create_task(talk.rest())
         for byte in b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 1000:
@@ -339,7 +342,9 @@ async def test_a_head_in_drops_does_not_win_time() -> None:
 
 
 async def test_a_silent_connection_is_closed() -> None:
-    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=1.0, idle_s_max=1.0)) as made:
+    async with world(
+        answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=SHORT_S, idle_s_max=SHORT_S)
+    ) as made:
         silent, used = await made.connect(), await made.connect()
         await used.send(get())
         await used.head()
@@ -357,12 +362,12 @@ async def test_a_body_that_stops_coming_is_given_up_and_its_workspace_let_go() -
         await talk.rest()
         ended.set()
 
-    async with world(handler, limits=replace(DEFAULT_LIMITS, body_silence_s_max=0.3)) as made:
+    async with world(handler, limits=replace(DEFAULT_LIMITS, body_silence_s_max=SHORT_S)) as made:
         talk = await made.connect()
         await talk.send(get("/", "Content-Length: 10", method="POST") + b"abc")
         assert (await talk.rest()).startswith(b"HTTP/1.1 408 ")
         await talk.close()
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             await ended.wait()
 
 
@@ -375,7 +380,7 @@ async def test_a_client_that_takes_nothing_is_given_up_and_holds_nobody_else() -
         while True:
             await talk.send(b"x" * 1_000_000)
 
-    async with world(handler, limits=replace(DEFAULT_LIMITS, stall_s_max=1.0)) as made:
+    async with world(handler, limits=replace(DEFAULT_LIMITS, stall_s_max=SHORT_S)) as made:
         slow = await made.connect()
         slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await slow.send(get("/large"))

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page
 from tests.support.ides import CHROMIUM
+from tests.support.patience import PATIENCE_S
 from tests.support.program import running
-from tests.support.tabs import PASSWORD, PATIENCE_S, sit_before_a_tab
+from tests.support.tabs import PASSWORD, sit_before_a_tab
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed (scripts/engines)")
 

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from tests.support.edge import WAIT_S_MAX
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, hub
+from tests.support.patience import PATIENCE_S
 
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
@@ -23,7 +23,7 @@ async def test_a_navigation_wakes_and_the_page_leads_in() -> None:
         assert '<meta http-equiv="refresh"' in page
         assert "demo is waking up" in page
         await made.arrives(row.id, Phase.RUNNING)
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while (await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION))[0] != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
@@ -45,7 +45,7 @@ async def test_the_waking_page_is_told_when_it_may_enter() -> None:
         row = await made.workspace(Phase.STANDBY)
         await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
         version, moves, body = "", True, ""
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while moves:
                 status, _, body = await made.ask(f"/w/{row.id}/_codehub/progress?seen={version}", COOKIE)
                 assert status == 200

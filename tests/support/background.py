@@ -3,6 +3,7 @@
 import asyncio
 from threading import Event, Thread
 
+from tests.support.patience import PATIENCE_S
 from tests.support.site import open_site
 from tests.support.stores import memory_world
 
@@ -20,12 +21,12 @@ class Background:
 
     def __enter__(self) -> "Background":
         self._thread.start()
-        assert self._is_up.wait(60)
+        assert self._is_up.wait(PATIENCE_S)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
 
     async def _run(self) -> None:
         async with open_site(memory_world(), controlled=True) as site:

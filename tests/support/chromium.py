@@ -8,10 +8,11 @@ from typing import Any
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 from tests.support.ides import CHROMIUM, FLAGS
+from tests.support.patience import PATIENCE_S
 from tests.support.site import Site
 
 __all__ = ["CHROMIUM", "chromium_running", "serious", "sign_in", "until", "watched_page"]
-PATIENCE_MS = 20_000
+PATIENCE_MS = PATIENCE_S * 1000
 expect.set_options(timeout=PATIENCE_MS)
 # What the browser itself says of answers that are meant to be errors.
 _EXPECTED = ("the server responded with a status of 4", "net::ERR_", "htmx:sendError", "htmx:afterRequest")
@@ -71,7 +72,7 @@ async def serious(page: Page) -> list[str]:
     ]
 
 
-async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = PATIENCE_MS / 1000) -> None:
+async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = PATIENCE_S) -> None:
     async with asyncio.timeout(seconds):
         while not await check():  # noqa: ASYNC110  # it does not tell
             await asyncio.sleep(0.02)

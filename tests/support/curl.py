@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.program import Running
 
-PATIENCE_S = 90.0
 CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl (apt-get install curl)")
 
 
@@ -29,7 +29,7 @@ class Curl:
             capture_output=True,
             text=True,
             check=True,
-            timeout=30,
+            timeout=PATIENCE_S,
         )
         text, _, status = told.stdout.rpartition("\n")
         return int(status), json.loads(text) if text.startswith("{") else text

@@ -285,7 +285,7 @@ def make_images(engine: TestEngine) -> None:
     engine.build(LIGHT, dockerfile, files)
     for variant, words in {
         "another": "LIGHT_NAME=another",
-        "slow": "LIGHT_DELAY_S=6",
+        "slow": "LIGHT_AWAITS=/home/coder/listen",
         "crashes": "LIGHT_CRASH=1",
         "hangs": "LIGHT_HANG=1",
     }.items():

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import httpx
 from tests.support.docker import BASE, TestEngine
-from tests.support.instances import PATIENCE_S, become_healthy, new_spec
+from tests.support.instances import become_healthy, new_spec
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.engine import Engine

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import SupportsIndex
 
+from tests.support.patience import PATIENCE_S
+
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
 from codehub.proxy.answers import bad_gateway
@@ -17,11 +19,10 @@ from codehub.proxy.targets import Answer, Target
 
 WORKSPACE = "019a8b00-0000-7000-8000-000000000001"
 PREFIX = f"/w/{WORKSPACE}"
-WAIT_S_MAX = 30.0
 Handler = Callable[["Talk"], Awaitable[None]]
 
 
-async def until(holds: Callable[[], bool], *, seconds: float = WAIT_S_MAX) -> None:
+async def until(holds: Callable[[], bool], *, seconds: float = PATIENCE_S) -> None:
     """Wait for a condition, with a deadline."""
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110  # whatever it is, it does not tell
@@ -40,21 +41,21 @@ class Talk:
         await self.writer.drain()
 
     async def head(self) -> bytes:
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.reader.readuntil(b"\r\n\r\n")
 
     async def exactly(self, size: int) -> bytes:
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.reader.readexactly(size)
 
     async def until_text(self, text: bytes) -> bytes:
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.reader.readuntil(text)
 
     async def rest(self) -> bytes:
         """Return what comes until the other side ends the connection, however it does."""
         got = b""
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             with suppress(ConnectionError):
                 while part := await self.reader.read(1 << 16):
                     got += part

@@ -21,7 +21,7 @@ import structlog
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from codehub.adapters.system.machine import SystemClock, SystemTasks
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0  # not from `patience`: the program below knows nothing of the tests
 # What a client may see when the server dies under it.
 LOST = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 

@@ -51,7 +51,7 @@ async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
-        await server.wait_closed()
         for task in (left := list(handling)):
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        await server.wait_closed()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from tests.support.edge import Handler, Server, Talk, answer_ok, server, serving
+from tests.support.patience import PATIENCE_S
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, SPEC
 
@@ -47,7 +48,6 @@ NAVIGATION = (
     "Accept: text/html",
 )
 COOKIE = "Cookie: codehub_session=anns-session"
-ARRIVES_S_MAX = 20.0
 
 
 class ServedInstances(MemoryInstances):
@@ -85,7 +85,7 @@ class Hub:
         return await self.arrives(made.id, phase)
 
     async def arrives(self, workspace_id: UUID, phase: Phase) -> Workspace:
-        async with asyncio.timeout(ARRIVES_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 row = await self.store.get(workspace_id)
                 if row.status.phase is phase and row.status.operation is Operation.NONE:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.async_api import BrowserContext, async_playwright
 from tests.support.docker import code_server
+from tests.support.patience import PATIENCE_S
 
 from codehub.ports.instances import UnixUpstream
 
@@ -18,7 +19,6 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
-START_S_MAX = 60.0
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ async def _running(directory: Path, command: object) -> AsyncIterator[tuple[Unix
             start_new_session=True,
         )
     try:
-        async with asyncio.timeout(START_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while not sock.exists():  # noqa: ASYNC110  # it does not tell
                 await asyncio.sleep(0.05)
         yield UnixUpstream(sock), home
@@ -81,7 +81,7 @@ async def browser() -> AsyncIterator[BrowserContext]:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         try:
             context = await chromium.new_context()
-            context.set_default_timeout(START_S_MAX * 1000)
+            context.set_default_timeout(PATIENCE_S * 1000)
             yield context
         finally:
             await chromium.close()

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.control import control, make_service
@@ -23,7 +24,6 @@ from codehub.service.workspaces import By, WorkspaceService
 from codehub.settings import Settings, load_settings
 
 BY = By("ann", "the test")
-ARRIVES_S_MAX = 120.0
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Installation:
     service: WorkspaceService
 
     async def arrives(self, workspace_id: UUID, phase: Phase) -> Workspace:
-        async with asyncio.timeout(ARRIVES_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 row = await self.stored.api.get(workspace_id)
                 assert row.status.error_info is None or not row.status.error_info.is_terminal, (
@@ -45,7 +45,7 @@ class Installation:
                 await asyncio.sleep(0.05)
 
     async def fails(self, workspace_id: UUID) -> Workspace:
-        async with asyncio.timeout(ARRIVES_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 row = await self.stored.api.get(workspace_id)
                 if row.status.phase is Phase.ERROR:
@@ -66,7 +66,7 @@ class Installation:
             "http://ide" if isinstance(upstream, UnixUpstream) else f"http://{upstream.host}:{upstream.port}"
         )
         transport = httpx.AsyncHTTPTransport(uds=uds)
-        async with httpx.AsyncClient(transport=transport, base_url=base, timeout=ARRIVES_S_MAX) as client:
+        async with httpx.AsyncClient(transport=transport, base_url=base, timeout=PATIENCE_S) as client:
             return (await client.get(path)).status_code
 
 

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import httpx
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 _USER, _PASSWORD = "codehub-test", "secret-of-tests"
-_PATIENCE_S = 60
 
 
 def main(command: list[str]) -> int:
@@ -30,7 +30,7 @@ def main(command: list[str]) -> int:
                 stderr=output,
             )
         try:
-            deadline = time.monotonic() + _PATIENCE_S
+            deadline = time.monotonic() + PATIENCE_S
             while not _answers(endpoint):
                 assert server.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+PATIENCE_S = 120.0
+"""How long anything may take that is promised without a time: so long that only what never comes takes longer."""
 _TICK_S = 0.05
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.postgres.embedded.account import server_account
 from codehub.adapters.postgres.embedded.binaries import usable_binaries
@@ -102,7 +103,7 @@ async def _start(programs: Path, directory: Path) -> TestServer:
     # Not in a thread: what is to end with its parent ends with the thread that started it.
     server = TestServer(directory, _launch(programs, directory))
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not await _is_ready(server):  # noqa: ASYNC110  # a server sets no asyncio.Event
                 await asyncio.sleep(0.02)
     except BaseException:
@@ -160,7 +161,7 @@ async def _is_ready(server: TestServer) -> bool:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     try:
-        process.wait(30)
+        process.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGQUIT)
-        process.wait(30)
+        process.wait(PATIENCE_S)

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,10 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-
-START_S_MAX = 60.0
-ANSWERS_S_MAX = 60.0
-ENDS_S_MAX = 60.0
+from tests.support.patience import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +24,10 @@ class Running:
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(ENDS_S_MAX)
+        return self.process.wait(PATIENCE_S)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(self.address + path, headers=headers, timeout=ANSWERS_S_MAX)
+        return httpx.get(self.address + path, headers=headers, timeout=PATIENCE_S)
 
     def until_ready(self) -> httpx.Response:
         return until_ready(self.address)
@@ -53,7 +51,7 @@ def codehub(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str
         env=environment(**settings),
         capture_output=True,
         text=True,
-        timeout=START_S_MAX,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -72,32 +70,50 @@ def running(data_dir: Path, **settings: str) -> Iterator[Running]:
         try:
             yield _until_ready(process, data_dir.parent / "stderr")
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(ENDS_S_MAX)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            end(process)
 
 
 def _until_ready(process: subprocess.Popen[str], errors: Path) -> Running:
+    lines = until_it_says(process, "ready")
+    if lines[-1:] != ["ready"]:
+        raise AssertionError(f"codehub ended before it was ready: {lines} {errors.read_text()}")
+    address = next(line.removeprefix("address: ") for line in lines if line.startswith("address: "))
+    return Running(process, address, tuple(lines))
+
+
+def until_it_says(process: subprocess.Popen[str], word: str) -> list[str]:
+    """Return its lines up to this one, or all if it ends before. One that says nothing for too long is killed."""
     assert process.stdout is not None
     lines: list[str] = []
-    for line in process.stdout:
-        lines.append(line.strip())
-        if lines[-1] == "ready":
-            address = next(line.removeprefix("address: ") for line in lines if line.startswith("address: "))
-            return Running(process, address, tuple(lines))
-    raise AssertionError(f"codehub ended before it was ready: {lines} {errors.read_text()}")
+    limit = threading.Timer(PATIENCE_S, process.kill)
+    limit.start()
+    try:
+        for line in process.stdout:
+            lines.append(line.strip())
+            if lines[-1] == word:
+                break
+    finally:
+        limit.cancel()
+    return lines
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Let it end, by force if it must be."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def until_ready(address: str) -> httpx.Response:
     """Ask until it is ready: a database that is asked while the machine stands still does not answer in time."""
-    deadline = time.monotonic() + ANSWERS_S_MAX
-    while (answer := httpx.get(f"{address}/readyz", timeout=ANSWERS_S_MAX)).status_code != 200:
+    deadline = time.monotonic() + PATIENCE_S
+    while (answer := httpx.get(f"{address}/readyz", timeout=PATIENCE_S)).status_code != 200:
         assert time.monotonic() < deadline, answer.text
         time.sleep(0.1)
     return answer

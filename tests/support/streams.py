@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-
-PATIENCE_S = 20.0
+from tests.support.patience import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +23,13 @@ class Reader:
         self.response = response
         self._messages = self._parsed()
 
-    async def next(self) -> Message:
+    async def next(self, *, heartbeats: bool = False) -> Message:
+        """Return what is told next. That nothing happens is told now and then: it is skipped, unless asked for."""
         async with asyncio.timeout(PATIENCE_S):
-            return await anext(self._messages)
+            while True:
+                one = await anext(self._messages)
+                if heartbeats or one.kind != "heartbeat":
+                    return one
 
     async def until(self, is_it: Callable[[Message], bool]) -> list[Message]:
         """Return messages up to the first that is it. What was committed just before a stream began may be told in it as well."""
@@ -62,6 +65,6 @@ async def reading(
     ) as response:
         assert response.status_code == 200, await response.aread()
         reader = Reader(response)
-        first = await reader.next()
+        first = await reader.next(heartbeats=True)
         assert (first.kind, first.data) == ("heartbeat", {})
         yield reader

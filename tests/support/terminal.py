@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.patience import PATIENCE_S
 
-PATIENCE_S = 60.0
 NO_TMUX = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux (scripts/engines)")
 PROMPT = "> "
 _ASKS = r"^> ?\s*\Z"

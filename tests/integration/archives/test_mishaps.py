@@ -13,6 +13,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.storages import OnThisMachine, granted, new_home, unheard
 from tests.support.trees import picture
 
@@ -21,7 +22,6 @@ from codehub.core.seen import Archive, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home, Restored
 
-PATIENCE_S = 60
 FILES = {f"d{number % 7}/f{number}": random.Random(number).randbytes(60_000) for number in range(400)}
 
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from tests.support.cut_line import cut_line
 from tests.support.docker import BASE, DOCKER, Docker
+from tests.support.patience import PATIENCE_S
 from tests.support.storages import OnDocker, docker_storage, granted, new_home, unheard
 
 from codehub.adapters.docker.engine import Engine
@@ -94,7 +95,8 @@ async def test_a_restore_that_stood_still_touches_nothing_of_the_home_that_took_
         else:
             volumes.make, stands, goes_on = held_up(volumes.make, before=False)
         restoring = asyncio.ensure_future(stopped.restore(home, key, unheard))
-        await stands.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            await stands.wait()
         restored = await storage.provider.restore(home, key, unheard)
         storage.write(home, {"file 1": b"edited by its owner"})
         goes_on.set()

@@ -6,6 +6,7 @@ import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
 from tests.support.instances import become_healthy, eventually, new_spec
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.docker.network import ensure_network
 from codehub.core.workspace import Resources
@@ -82,11 +83,11 @@ async def test_one_workspace_can_not_reach_another(world: DockerWorld) -> None:
     upstream = await world.instances.resolve_upstream(other)
     assert isinstance(upstream, TcpUpstream)
 
-    async def reaches(host: str, port: int) -> bool:
-        script = f"import socket; socket.create_connection(('{host}', {port}), 2); print('reached')"
+    async def reaches(host: str, port: int, within_s: float = 2) -> bool:
+        script = f"import socket; socket.create_connection(('{host}', {port}), {within_s}); print('reached')"
         return "reached" in await world.inside(one, f'python3 -S -c "{script}" 2>&1')
 
-    assert await reaches("127.0.0.1", 8080)  # the probe itself works
+    assert await reaches("127.0.0.1", 8080, PATIENCE_S)  # the probe itself works
     assert not await reaches(network["IPAddress"], 8080)
     assert not await reaches(network["Gateway"], upstream.port)
     assert not await reaches(f"codehub-ws-{other}", 8080)

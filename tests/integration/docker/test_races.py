@@ -7,13 +7,15 @@ import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
 from tests.support.engine import ManualClock
-from tests.support.instances import PATIENCE_S, become_healthy, eventually, new_spec
+from tests.support.instances import become_healthy, eventually, new_spec
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.docker import instances
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.profiles import PROFILES
 from codehub.adapters.docker.storage import DockerStorage
+from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.health import answer_status
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
@@ -78,6 +80,8 @@ async def test_a_slow_server_is_waited_for_and_not_replaced(world: DockerWorld) 
     first = await world.identity(spec.workspace_id)
     assert await world.instances.status(spec.workspace_id) == Instance(running=True, healthy=False)
     await world.instances.start(spec, volume_id)
+    assert await world.instances.status(spec.workspace_id) == Instance(running=True, healthy=False)
+    (world.engine.path_of(home_name(spec.workspace_id)) / "listen").touch()
     await become_healthy(world.instances, spec.workspace_id)
     assert await world.identity(spec.workspace_id) == first
 
@@ -158,7 +162,7 @@ async def test_a_burst_of_lists_asks_each_container_once(
     async def counted(upstream: Upstream, target: str) -> int | None:
         nonlocal asked
         asked += 1
-        return await answer_status(upstream, target)
+        return await answer_status(upstream, target, PATIENCE_S)
 
     clock = ManualClock()
     clock.seconds = world.instances._clock.monotonic() + 10

@@ -12,11 +12,12 @@ from playwright.async_api import Page, expect
 from tests.support.chromium import CHROMIUM, chromium_running, watched_page
 from tests.support.curl import CURL, Curl, go_round
 from tests.support.docker import BASE, CODE_SERVER, DOCKER, NO_CODE_SERVER, Docker, TestEngine, cache
+from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, running
 from tests.support.redis import REDIS, running_redis
 from tests.support.registry import REGISTRY, running_registry, slow_line
 from tests.support.s3 import S3, running_s3, told
-from tests.support.tabs import PASSWORD, PATIENCE_S, sit_before_a_tab
+from tests.support.tabs import PASSWORD, sit_before_a_tab
 
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.postgres.connect import Role, connect

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.support.edge import until
 
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.wire import Answer, Wire
@@ -92,8 +93,7 @@ async def test_what_changes_something_is_never_asked_twice(server: Told, wire: W
 async def test_whoever_was_cancelled_leaves_no_answer_to_the_next(server: Told, wire: Wire) -> None:
     server.answers = [b"HTTP/1.1 200 OK\r\n", WELL]
     asking = asyncio.ensure_future(wire.ask("GET", "slow", b""))
-    while not server.asked:  # noqa: ASYNC110  # a socket sets no asyncio.Event
-        await asyncio.sleep(0)
+    await until(lambda: bool(server.asked))
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
@@ -108,8 +108,7 @@ async def test_half_an_answer_is_an_outage(server: Told, socket: Path, answer: b
     server.answers = [answer]
     engine = Engine(f"unix://{socket}", installation="i")
     asking = asyncio.ensure_future(engine.ask("GET", "info"))
-    while not server.asked:  # noqa: ASYNC110  # a socket sets no asyncio.Event
-        await asyncio.sleep(0)
+    await until(lambda: bool(server.asked))
     server.open[0].close()
     with pytest.raises(BackendUnreachable, match="can't be asked"):
         await asking

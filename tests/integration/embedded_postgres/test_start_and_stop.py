@@ -132,9 +132,13 @@ async def test_stopping_while_it_initialises_leaves_nothing(tmp_path: Path, mome
     server = embedded(tmp_path)
     starting = asyncio.create_task(server.start())
     await asyncio.sleep(moment_s)
+    is_quick = starting.done()
     await server.stop()
-    with pytest.raises(EmbeddedPostgresError, match="stopped while it was starting"):
+    if is_quick:
         await starting
+    else:
+        with pytest.raises(EmbeddedPostgresError, match="stopped while it was starting"):
+            await starting
     assert_nothing_runs(tmp_path)
     if data_of(
         tmp_path

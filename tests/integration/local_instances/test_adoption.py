@@ -11,7 +11,6 @@ from uuid import UUID
 
 import pytest
 from tests.support.instances import (
-    PATIENCE_S,
     LocalWorld,
     are_listed,
     become_healthy,
@@ -19,6 +18,7 @@ from tests.support.instances import (
     eventually,
     new_spec,
 )
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.local.processes import marked
 from codehub.adapters.processes import Process
@@ -157,8 +157,11 @@ async def test_a_controller_that_ends_cleanly_leaves_them_too(world: LocalWorld)
 
 async def test_a_killed_launcher_does_not_end_the_ide_nor_hide_it(sandboxed: LocalWorld) -> None:
     one = await sandboxed.run()
-    launcher = await sandboxed.identity(one)
-    assert isinstance(launcher, Process)
+    paths = sandboxed.instances._run.of(one)
+    record = paths.read()
+    assert record is not None
+    launcher = paths.starter(record)
+    assert launcher is not None
     async with asyncio.timeout(PATIENCE_S), sandboxed.instances.events() as events:
         launcher.send(signal.SIGKILL)
         assert await anext(events) == one

@@ -3,7 +3,8 @@
 import httpx
 import pytest
 from tests.support.docker import NO_CODE_SERVER, code_server
-from tests.support.instances import PATIENCE_S, become_healthy, local_world, new_spec
+from tests.support.instances import become_healthy, local_world, new_spec
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.local.sandbox import find_bubblewrap

@@ -3,8 +3,8 @@
 import asyncio
 from uuid import UUID
 
-from tests.support.instances import PATIENCE_S, LocalWorld, are_listed, command_of, eventually, new_spec
-from tests.support.patience import within
+from tests.support.instances import LocalWorld, are_listed, command_of, eventually, new_spec
+from tests.support.patience import PATIENCE_S, within
 
 from codehub.adapters.local.processes import marked
 from codehub.adapters.processes import Process

@@ -10,7 +10,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.instances import PATIENCE_S, LocalWorld, eventually, new_spec
+from tests.support.instances import LocalWorld, eventually, new_spec
+from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.local import accounts, output
 from codehub.adapters.local.accounts import Accounts, own_home

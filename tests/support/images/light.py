@@ -1,8 +1,8 @@
 """An IDE for tests, as light as one can be: HTTP on port 8080 with the few modules of python3-minimal.
 
 GET /healthz and anything else answers 200, or 503 once it is ill; POST /echo answers what it got, POST /run what a shell says,
-POST /ill and /die do harm; a WebSocket on /ws echoes. LIGHT_DELAY_S waits before it listens, LIGHT_CRASH ends it at the start,
-LIGHT_HANG accepts and never answers.
+POST /ill and /die do harm; a WebSocket on /ws echoes. LIGHT_AWAITS names a file that must be there before it listens, LIGHT_CRASH ends
+it at the start, LIGHT_HANG accepts and never answers.
 """
 
 import base64
@@ -102,7 +102,8 @@ sys.stdout.write("the light server starts\n")
 sys.stdout.flush()
 if os.environ.get("LIGHT_CRASH"):
     sys.exit(1)
-time.sleep(float(os.environ.get("LIGHT_DELAY_S", "0")))
+while (awaited := os.environ.get("LIGHT_AWAITS")) and not os.path.exists(awaited):  # noqa: PTH110  # no pathlib in there
+    time.sleep(0.02)
 listener = socket.create_server(("0.0.0.0", 8080), backlog=128)
 while True:
     accepted, _ = listener.accept()
