@@ -7,7 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.site import API, PASSWORD, PATIENCE_S, Site, create, open_site
+from tests.support.patience import PATIENCE_S
+from tests.support.site import API, PASSWORD, Site, create, open_site
 from tests.support.stores import PostgresWorld, memory_world
 from tests.support.throttles import Timeless
 

@@ -119,7 +119,15 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ftp://x", "http://", "http://ann:secret@host", "http://host:port", "http://[::1"]
+    "text",
+    [
+        "ftp://x",
+        "http://",
+        "http://ann:secret@host",
+        "http://ann:secret@host:port",
+        "http://host:port",
+        "http://[::1",
+    ],
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Failed) as refused:

@@ -21,7 +21,6 @@ from codehub.proxy import directory
 from codehub.service.workspaces import By
 
 BY = By("ann", "test")
-PATIENCE_S = 60
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 
 

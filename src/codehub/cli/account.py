@@ -40,6 +40,10 @@ def normal_url(text: str) -> str:
     """Return the address without a slash at its end, or raise Failed."""
     from urllib.parse import urlsplit
 
+    if "@" in text:  # said before anything else, so that no error repeats it
+        raise Failed(
+            "USAGE", "an address holds no name and no password: use `codehub login` or CODEHUB_TOKEN"
+        )
     given = text if "://" in text else f"http://{text}"
     wrong = Failed("USAGE", f"{text!r} is no address: it must be http://host:port or https://host")
     try:
@@ -49,10 +53,6 @@ def normal_url(text: str) -> str:
         raise wrong from None
     if not is_right:
         raise wrong
-    if parts.username or parts.password:
-        raise Failed(
-            "USAGE", "an address holds no name and no password: use `codehub login` or CODEHUB_TOKEN"
-        )
     return given.rstrip("/")
 
 
