@@ -103,8 +103,9 @@ async def test_a_volume_of_a_workspace_that_nobody_knows_is_found_by_its_id(
     storage: Storage, home: Home
 ) -> None:
     volume_id = await filled(storage, home)
-    await storage.provider.delete_volume(Home(home.workspace_id, ""), volume_id)
-    assert await storage.provider.list_volumes() == {}
+    for _ in range(2):
+        await storage.provider.delete_volume(Home(home.workspace_id, ""), volume_id)
+        assert await storage.provider.list_volumes() == {}
 
 
 async def test_deleting_refuses_any_other_volume(storage: Storage, home: Home) -> None:

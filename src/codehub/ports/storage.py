@@ -11,7 +11,7 @@ from codehub.core.seen import Archive, Volume
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Which home is meant. Of a workspace that the database does not know nobody knows the key: it is empty, and the id has to do."""
+    """Which home is meant. The key may be empty for `delete_volume` alone: of a workspace that the database does not know there is only the id."""
 
     workspace_id: UUID
     home_store_key: str

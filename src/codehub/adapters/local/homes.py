@@ -56,8 +56,6 @@ class Homes:
             raise BackendUnreachable(f"{self._users} belongs to another installation: {found[:100]!r}")
 
     def path(self, home: Home) -> Path:
-        if not home.home_store_key:
-            return self._found_by_id(home.workspace_id)
         found = _KEY.fullmatch(home.home_store_key)
         if found is None or found["workspace"] != str(home.workspace_id):
             raise ActionFailed(f"{home.home_store_key!r} is not the place of a local home")
@@ -123,6 +121,15 @@ class Homes:
             raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
         return path
 
+    def find(self, workspace_id: UUID) -> Home | None:
+        """Return the home of a workspace whose key nobody knows, if there is one."""
+        self.check()
+        with reachable(self._users):
+            for each, place in self._workspaces():
+                if each == workspace_id:
+                    return Home(workspace_id, str((place / "home").relative_to(self._root)))
+        return None
+
     def remove(self, home: Home, volume_id: str | None) -> None:
         """Take this very volume away in one step. The bytes are in the trash then."""
         self.check()
@@ -179,12 +186,6 @@ class Homes:
         with suppress(FileNotFoundError), locked(self._root, leftover.parent, create=False):
             return self._to_trash(leftover)
         return None
-
-    def _found_by_id(self, workspace_id: UUID) -> Path:
-        for each, place in self._workspaces():
-            if each == workspace_id:
-                return place / "home"
-        raise ActionFailed(f"there is no home of workspace {workspace_id}")
 
     def _workspaces(self) -> Iterator[tuple[UUID, Path]]:
         for user in _directories(self._users):

@@ -91,6 +91,11 @@ class LocalStorage(ArchivedHomes):
         return key
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
+        if not home.home_store_key:
+            found = await in_thread(self._homes.find, home.workspace_id)
+            if found is None:
+                return
+            home = found
         await self._refuse_in_use(home, "deleted")
         await in_thread(self._homes.remove, home, volume_id)
         await self._clean(home)
