@@ -29,7 +29,7 @@ _CHECK_S_MAX = 2.0
 _USUAL_PORT = 5432
 SERVING_CONNECTIONS = 8
 _ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is told 503, and to come back
-_PASS_ANSWER_S_MAX = 60.0  # nor a pass, which may ask for every row: one that hung would be the last
+_PASS_ANSWER_S_MAX = 120.0  # nor a pass, which may ask for every row: one that hung would be the last
 
 
 @dataclass(frozen=True, slots=True)
