@@ -117,7 +117,8 @@ format: $(DEV) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV) ## measure, side by side with a peer or a limit, and print ratios
+bench: $(DEV) built ## measure, side by side with a peer or a limit, and print ratios
+	@scripts/engines wrk:wrk
 	$(BIN)/python -m benchmarks
 
 docs: $(DEV) ## write the parts of docs/ that are made from the code
