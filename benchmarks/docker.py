@@ -5,6 +5,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import shutil
 import socket
@@ -21,6 +22,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import obstore
+import structlog
 from benchmarks.corpus import make_corpus
 from tests.support.docker import BASE, LIGHT, TestEngine, cache, lent_engine
 from tests.support.s3 import S3Server, running_s3, told
@@ -329,6 +331,7 @@ def main() -> None:
     asked, _ = parser.parse_known_args()
     import uvloop  # noqa: PLC0415  # as `codehub up` does
 
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     uvloop.run(main_async(asked))
 
 

@@ -24,7 +24,13 @@ _ANSWER_S_MAX = 60.0
 _NO_CONNECTION = 900
 # An engine that is being stopped says such things about whatever it was doing.
 _GOING_AWAY = (
-    *("context canceled", "transport is closing", "connection is closing", "shutting down"),
+    *(
+        "context canceled",
+        "transport is closing",
+        "connection is closing",
+        "shutting down",
+        "database not open",
+    ),
     *("ttrpc: closed", "error reading from server: EOF"),
 )
 

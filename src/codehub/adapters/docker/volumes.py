@@ -136,6 +136,8 @@ class Volumes:
         return f"codehub-{self._engine.installation}"
 
     async def _make(self, name: str, labels: Mapping[str, str]) -> Mapping[str, Any]:
+        # An engine that is going down still makes volumes, but without their labels, and then nobody may touch them. It answers no question.
+        await self._engine.find(f"volumes/{name}")
         body = {"Name": name, "Labels": {**labels, "codehub.install": self._engine.installation}}
         try:
             made: Mapping[str, Any] = await self._engine.ask("POST", "volumes/create", body=body)
