@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 from tests.conftest import Servers
 from tests.support.site import Site, open_site
@@ -22,6 +23,13 @@ async def site(opened_site: Site) -> AsyncIterator[Site]:
     opened_site.forget()
     yield opened_site
     await opened_site.clients.aclose()
+
+
+@pytest.fixture
+async def nobody(site: Site) -> AsyncIterator[httpx.AsyncClient]:
+    """Somebody who has not signed in."""
+    async with site.anybody() as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

@@ -204,3 +204,16 @@ async def placed(site: Site, row: Workspace, **spec: Any) -> Workspace:
     owner = await site.user("ann")
     fields = {"owner_user_id": owner.id, "desired_state": row.spec.desired_state, **spec}
     return await site.world.place(site.world.spec(**fields), row.status)
+
+
+async def login(
+    client: httpx.AsyncClient, name: str, password: str = PASSWORD, **headers: str
+) -> httpx.Response:
+    return await client.post(f"{API}/login", json={"username": name, "password": password}, headers=headers)
+
+
+async def nobody_listens(site: Site) -> None:
+    """Wait until the server has noticed that whoever listened is gone."""
+    async with asyncio.timeout(PATIENCE_S):
+        while site.web.feed._held:  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.01)
