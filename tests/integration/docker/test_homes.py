@@ -217,6 +217,21 @@ async def test_a_seal_whose_home_is_gone_counts_for_nothing(storage: OnDocker) -
     assert await storage.provider.list_leftovers() == []
 
 
+async def test_a_home_that_an_earlier_codehub_sealed_is_whole_and_goes_with_its_seal(
+    storage: OnDocker,
+) -> None:
+    home = new_home()
+    volume_id = await storage.provider.provision(home)
+    sealed = storage.engine.ask("GET", f"volumes/{seal_name(home.workspace_id, volume_id)}")
+    storage.engine.ask("DELETE", f"volumes/{sealed['Name']}")
+    before = {"Name": f"ws-{home.workspace_id}-seal", "Labels": sealed["Labels"]}
+    storage.engine.ask("POST", "volumes/create", body=before)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
+    await storage.provider.delete_volume(home, volume_id)
+    assert await storage.provider.list_volumes() == {}
+    assert await storage.provider.list_leftovers() == []
+
+
 async def test_a_home_in_use_is_neither_deleted_nor_replaced(storage: OnDocker) -> None:
     home = new_home()
     volume_id = await storage.provider.provision(home)

@@ -33,7 +33,8 @@ class Found:
     home: str | None = None
     """None with `exists`: a volume that Docker made of itself, and that was never ours."""
     exists: bool = False
-    seals: Mapping[str, datetime] = field(default_factory=dict)
+    seals: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
+    """By the volume_id that they name: what each is called, and when it was made."""
     trial_made_at: datetime | None = None
 
     @property
@@ -48,9 +49,9 @@ class Found:
 
     def leftovers(self, workspace_id: UUID) -> Iterator[tuple[str, datetime]]:
         """Yield what counts for nobody: seals of homes that are gone, and a trial, by their names."""
-        for volume_id, made_at in self.seals.items():
+        for volume_id, seal in self.seals.items():
             if volume_id != self.home:
-                yield seal_name(workspace_id, volume_id), made_at
+                yield seal
         if self.trial_made_at is not None:
             yield trial_name(workspace_id), self.trial_made_at
 
@@ -119,8 +120,8 @@ class Volumes:
         await ended(asyncio.ensure_future(self._drop_rest(workspace_id, found)))
 
     async def _drop_rest(self, workspace_id: UUID, found: Found) -> None:
-        for volume_id in found.seals:
-            await self.drop_leftover(seal_name(workspace_id, volume_id))
+        for name, _ in found.seals.values():
+            await self.drop_leftover(name)
         await self.drop_leftover(trial_name(workspace_id))
 
     async def make_trial(self, workspace_id: UUID) -> None:
@@ -188,8 +189,9 @@ def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
         name, role, volume_id = each["Name"], labels.get(ROLE), labels.get(VOLUME)
         if name == home_name(workspace_id) and role == _HOME:
             part |= {"exists": True, "home": volume_id}
-        elif role == _SEAL and volume_id is not None and name == seal_name(workspace_id, volume_id):
-            part["seals"][volume_id] = datetime.fromisoformat(each["CreatedAt"])
+        elif role == _SEAL and volume_id is not None and name.startswith(f"ws-{workspace_id}-seal"):
+            # By its beginning: an earlier codehub left out the volume_id, and what that sealed is whole.
+            part["seals"][volume_id] = (name, datetime.fromisoformat(each["CreatedAt"]))
         elif name == trial_name(workspace_id) and role == _TRIAL:
             part["trial_made_at"] = datetime.fromisoformat(each["CreatedAt"])
     return {workspace_id: Found(**part) for workspace_id, part in parts.items()}
