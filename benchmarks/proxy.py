@@ -1,15 +1,14 @@
 """The proxy beside its peers: requests and frames per second, processor time of each, memory. One process each, one after the other in every round; ratios are
 medians of the rounds' own, because what else this machine does changes from minute to minute.
 
-All are loaded by the same generators (wrk; for WebSockets `benchmarks.websockets`) on the same machine at the same time of day. Both ends
-share two cores with the proxy, so they are kept as cheap as can be: what they take, a fast proxy lacks and a slow one does not notice.
+All are loaded by the same generators (wrk; for WebSockets `ends.c`) on the same machine at the same time of day. Both ends share two
+cores with the proxy, so they are kept as cheap as can be: what they take, a fast proxy lacks and a slow one does not notice.
 wrk repeats one header block, which codehub then reads once; what it does with blocks that it never saw is measured beside it.
 """
 
 import http.client
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from benchmarks.proxy_peers import (
     SESSION,
     WORKSPACE,
     Peer,
+    bare_relay,
     caddy_peer,
     chp_peer,
     codehub_peer,
@@ -29,14 +29,13 @@ from benchmarks.proxy_peers import (
     nginx_peer,
     upstream,
 )
+from benchmarks.websockets import LOAD_S_MAX, Ends, ends
 
 ROUNDS = 9
 SECONDS = 2
-LOAD_S_MAX = 30
 CONNECTIONS = 32
 SOCKETS = 50
 IDLE_SOCKETS = 5_000
-SOCKETS_OF = (sys.executable, "-m", "benchmarks.websockets")
 NEVER_SEEN = """
 local before
 local n = 0
@@ -48,14 +47,18 @@ function request()
   return before .. n .. "\\r\\n\\r\\n"
 end
 """
-AUTH, PLAIN, CADDY, CHP, OURS, TWO = (
+AUTH, PLAIN, CADDY, CHP, OURS, TWO, RELAY = (
     "nginx with auth_request",
     "nginx with 64k buffers",
     "Caddy",
     "configurable-http-proxy",
     "codehub",
     "codehub, 2 workers",
+    "bare relay in C",
 )
+
+Load = Callable[[Peer], tuple[float, float]]
+"""Returns how many a second, and how many in all."""
 
 
 @dataclass
@@ -100,29 +103,39 @@ def main() -> None:
             stack.enter_context(chp_peer(behind)),
             stack.enter_context(codehub_peer(behind)),
             stack.enter_context(codehub_peer(behind, workers=2)),
+            stack.enter_context(bare_relay(Path(place), behind)),
         ]
+        sockets = ends(Path(place), behind)
         script = Path(place) / "never-seen.lua"
         script.write_text(NEVER_SEEN)
-        small, unseen, large, sockets = Figures(), Figures(), Figures(), Figures()
+        small, unseen, large, at_port, at_socket = (Figures() for _ in range(5))
+        single = (AUTH, PLAIN, CADDY, CHP, OURS)
+        loads: list[tuple[Figures, tuple[str, ...], Load]] = [
+            (small, (*single, TWO), lambda peer: requests(peer, "small")),
+            (unseen, (AUTH, OURS), lambda peer: requests(peer, "small", script)),
+            (large, single, lambda peer: requests(peer, "large")),
+            (at_port, (*single, RELAY), lambda peer: frames(peer, sockets, "ws")),
+            (at_socket, single, lambda peer: frames(peer, sockets, "ws-unix")),
+        ]
         for _ in range(ROUNDS):
-            for peer in peers:
-                measure(small, peer, lambda peer: requests(peer, "small"))
-            for peer in peers:
-                if peer.name in (AUTH, OURS):
-                    measure(unseen, peer, lambda peer: requests(peer, "small", script))
-            for peer in peers:
-                if peer.name != TWO:
-                    measure(large, peer, lambda peer: requests(peer, "large"))
-            for peer in peers:
-                if peer.name != TWO:
-                    measure(sockets, peer, lambda peer: frames(peer, behind[1]))
+            for figures, names, load in loads:
+                for peer in peers:
+                    if peer.name in names:
+                        measure(figures, peer, load)
         small.tell(
             f"200 B over {CONNECTIONS} connections",
             {AUTH: "must 0.6, goal 0.8", CADDY: "must 1.5, goal 2", CHP: "must 4, goal 6"},
         )
         unseen.tell("200 B, a header block that was never seen before each time", {AUTH: "no target"})
         large.tell("100 KB", {PLAIN: "must 0.9", CHP: "must 5"})
-        sockets.tell(f"WebSocket, {SOCKETS} connections", {PLAIN: "must 0.9", CHP: "must 1.8"})
+        at_port.tell(
+            f"WebSocket, {SOCKETS} connections, to a port",
+            {PLAIN: "must 0.9", CHP: "must 1.8", RELAY: "the limit of whoever reads and writes each frame"},
+        )
+        at_socket.tell(
+            f"WebSocket, {SOCKETS} connections, to a unix socket as codehub reaches an IDE by default (configurable-http-proxy knows ports only)",
+            {PLAIN: "no target", CHP: "no target: it goes to the port"},
+        )
         print(
             f"\nprocessor per request, two workers to one: {small.cpu(TWO) / small.cpu(OURS):.2f}x (at most 1.15)"
         )
@@ -130,17 +143,16 @@ def main() -> None:
         through_memory(ours)
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         behind = stack.enter_context(upstream(Path(place)))
-        idle_memory(stack.enter_context(codehub_peer(behind)), behind[1])
+        idle_memory(stack.enter_context(codehub_peer(behind)), ends(Path(place), behind))
 
 
-def measure(figures: Figures, peer: Peer, load: Callable[[Peer], tuple[float, float]]) -> None:
+def measure(figures: Figures, peer: Peer, load: Load) -> None:
     before = peer.cpu_s()
     per_second, count = load(peer)
     figures.note(peer.name, per_second, (peer.cpu_s() - before) / count * 1e6)
 
 
 def requests(peer: Peer, size: str, script: Path | None = None) -> tuple[float, float]:
-    """Return how many a second, and how many in all."""
     cookie = f"codehub_session={SESSION}"
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}"]
     command += ["-H", f"Cookie: {cookie}"] if script is None else ["-s", str(script)]
@@ -153,12 +165,9 @@ def requests(peer: Peer, size: str, script: Path | None = None) -> tuple[float, 
     return float(words[words.index("Requests/sec:") + 1]), float(words[words.index("requests") - 1])
 
 
-def frames(peer: Peer, echo_port: int) -> tuple[float, float]:
-    command = [*SOCKETS_OF, "count", str(peer.port), str(echo_port), str(SOCKETS), str(SECONDS)]
-    told = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, check=True, timeout=LOAD_S_MAX
-    ).stdout.split()
-    return float(told[0]), float(told[1])
+def frames(peer: Peer, sockets: Ends, path: str) -> tuple[float, float]:
+    per_second, count, _busy = sockets.count(peer, path, SOCKETS, SECONDS)
+    return per_second, count
 
 
 def through_memory(peer: Peer) -> None:
@@ -177,19 +186,12 @@ def through_memory(peer: Peer) -> None:
     print(f"1 GB through: {grown:.1f} MB more (at most 32), {size / took / 1e6:.0f} MB/s")
 
 
-def idle_memory(peer: Peer, echo_port: int) -> None:
-    frames(peer, echo_port)  # warm
+def idle_memory(peer: Peer, sockets: Ends) -> None:
+    frames(peer, sockets, "ws")  # warm
     before = peer.memory_kb()
-    command = [*SOCKETS_OF, "hold", str(peer.port), str(echo_port), str(IDLE_SOCKETS)]
-    holding = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert holding.stdout is not None
-        assert holding.stdout.readline().strip() == "open"
+    with sockets.holding(peer, "ws", IDLE_SOCKETS):
         time.sleep(2)
         each = (peer.memory_kb() - before) / IDLE_SOCKETS
-    finally:
-        holding.terminate()
-        holding.wait()
     print(f"{IDLE_SOCKETS:,} idle WebSockets: {each:.1f} KB each (at most 12)")
 
 

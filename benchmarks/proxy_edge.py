@@ -1,4 +1,4 @@
-"""codehub's proxy as a process to be measured: `PORT UPSTREAM ECHO WORKERS`. Session and owner are checked for every request,
+"""codehub's proxy as a process to be measured: `PORT WORKERS UPSTREAM ECHO_PORT ECHO_SOCKET`. Session and owner are checked for every request,
 and activity is listened to, as in production."""
 
 import asyncio
@@ -7,6 +7,7 @@ import socket
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
 import uvloop
@@ -22,7 +23,7 @@ from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
 from codehub.ports.doors import Credential
-from codehub.ports.instances import TcpUpstream, Upstream
+from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.store import Change
 from codehub.proxy.activity import Activity
 from codehub.proxy.directory import Directory
@@ -54,23 +55,26 @@ class Listening(StoredPlaces):
         return self.address
 
 
-class TwoServers:
-    """The gate, with another server for sockets: the one behind that is quick at files knows no WebSockets."""
+class ThreeServers:
+    """The gate, with others for WebSockets, at a port and at a socket: the one behind that is quick at files knows none."""
 
-    def __init__(self, gate: WorkspaceGate, sockets: WorkspaceGate) -> None:
+    def __init__(self, gate: WorkspaceGate, at_port: WorkspaceGate, at_socket: WorkspaceGate) -> None:
         self._gate = gate
-        self._sockets = sockets
+        self._at_port = at_port
+        self._at_socket = at_socket
         self.find_again = gate.find_again
 
     def admit(self, head):  # type: ignore[no-untyped-def]
-        return (self._gate if head.upgrade is None else self._sockets).admit(head)
+        if head.upgrade is None:
+            return self._gate.admit(head)
+        return (self._at_socket if head.target.endswith(b"-unix") else self._at_port).admit(head)
 
 
-async def serve(port: int, upstream: int, echo: int) -> None:
+async def serve(port: int, *upstreams: Upstream) -> None:
     clock, tasks = SystemClock(), SystemTasks()
     directories = []
     gates = []
-    for number in (upstream, echo):
+    for upstream in upstreams:
         hints = MemoryHints()
         store = MemoryStore(now=lambda: datetime.now(UTC), hints=hints)
         await store.create_user(OWNER.user_id, username="bench", password_hash="$argon2id$", role="member")
@@ -79,7 +83,7 @@ async def serve(port: int, upstream: int, echo: int) -> None:
         doorkeeper = MemoryDoorkeeper()
         doorkeeper.let_in(Credential("session", SESSION.encode()), OWNER)
         places = Listening(store, store, {})
-        places.address = TcpUpstream("127.0.0.1", number)
+        places.address = upstream
         service = WorkspaceService(store, limits=Limits(), trash_s=1)
         activity = Activity(service, doorkeeper, clock=clock, flush_s=FLUSH_S)
         directory = Directory(
@@ -99,7 +103,7 @@ async def serve(port: int, upstream: int, echo: int) -> None:
         rules = GateRules(frozenset())
         api = Target(places.address)
         gates.append(WorkspaceGate(directory, places, service, api, rules, clock=clock, tasks=tasks))
-    edge = Edge(TwoServers(*gates), clock=clock, tasks=tasks, randomness=SystemRandomness())
+    edge = Edge(ThreeServers(*gates), clock=clock, tasks=tasks, randomness=SystemRandomness())
     for directory in directories:
         directory.in_use = edge.targets_in_use
         tasks.spawn(directory.run(), name="directory")
@@ -112,12 +116,19 @@ async def serve(port: int, upstream: int, echo: int) -> None:
 
 
 def main() -> None:
-    port, upstream, echo, workers = (int(word) for word in sys.argv[1:5])
+    port, workers, upstream, echo_port = (int(word) for word in sys.argv[1:5])
     for _ in range(workers - 1):
         if os.fork() == 0:
             break
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(port, upstream, echo))
+        runner.run(
+            serve(
+                port,
+                TcpUpstream("127.0.0.1", upstream),
+                TcpUpstream("127.0.0.1", echo_port),
+                UnixUpstream(Path(sys.argv[5])),
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -38,6 +38,15 @@ class Peer:
         return sum(_status(pid, field) for pid in _family(self.pids))
 
 
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What all of them are in front of: a server of files, and where whoever echoes frames will listen, at a port and at a socket."""
+
+    port: int
+    echo_port: int
+    echo_socket: Path
+
+
 NGINX_UPSTREAM = """
 daemon off; worker_processes 1; pid {dir}/pid; error_log /dev/null; worker_rlimit_nofile 20000;
 events {{ worker_connections 8192; }}
@@ -55,9 +64,12 @@ events {{ worker_connections 8192; }}
 http {{ access_log off; keepalive_requests 100000000; {temp}
   upstream behind {{ server 127.0.0.1:{upstream}; keepalive 64; keepalive_requests 100000000; }}
   upstream echo {{ server 127.0.0.1:{echo}; }}
+  upstream echo_socket {{ server unix:{echo_socket}; }}
   server {{ listen 127.0.0.1:{port} backlog=4096; {more}
     location = /auth {{ internal; return 204; }}
     location ~ /ws$ {{ {auth} proxy_pass http://echo; proxy_http_version 1.1;
+      proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"; }}
+    location ~ /ws-unix$ {{ {auth} proxy_pass http://echo_socket; proxy_http_version 1.1;
       proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"; }}
     location / {{ {auth} proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection ""; }}
   }} }}
@@ -71,20 +83,22 @@ CADDYFILE = """
 }}
 :{port} {{
   bind 127.0.0.1
-  @ws path *ws
+  @ws path */ws
   reverse_proxy @ws 127.0.0.1:{echo}
+  @ws_unix path */ws-unix
+  reverse_proxy @ws_unix unix/{echo_socket}
   reverse_proxy 127.0.0.1:{upstream}
 }}
 """
 
 
 def missing_programs() -> list[str]:
-    return [name for name in ("nginx", "wrk") if _which(name) is None]
+    return [name for name in ("nginx", "wrk", "cc") if _which(name) is None]
 
 
 @contextmanager
-def upstream(directory: Path) -> Iterator[tuple[int, int]]:
-    """The server behind: nginx with a small, a large and a huge answer, by sendfile. Yields its port, and one for whoever echoes frames."""
+def upstream(directory: Path) -> Iterator[Behind]:
+    """The server behind: nginx with a small, a large and a huge answer, by sendfile."""
     place = directory / "upstream"
     place.mkdir()
     (place / "large").write_bytes(b"x" * LARGE)
@@ -95,13 +109,11 @@ def upstream(directory: Path) -> Iterator[tuple[int, int]]:
     port = free_port()
     conf = NGINX_UPSTREAM.format(dir=place, port=port, small="x" * SMALL, temp=_temp(place))
     with _nginx("upstream", place, conf, port):
-        yield port, free_port()
+        yield Behind(port, free_port(), directory / "echo.sock")
 
 
 @contextmanager
-def nginx_peer(
-    name: str, directory: Path, behind: tuple[int, int], *, auth: bool, more: str
-) -> Iterator[Peer]:
+def nginx_peer(name: str, directory: Path, behind: Behind, *, auth: bool, more: str) -> Iterator[Peer]:
     place = directory / name.replace(" ", "-")
     place.mkdir()
     place.chmod(0o755)
@@ -109,8 +121,9 @@ def nginx_peer(
     conf = NGINX_PROXY.format(
         dir=place,
         port=port,
-        upstream=behind[0],
-        echo=behind[1],
+        upstream=behind.port,
+        echo=behind.echo_port,
+        echo_socket=behind.echo_socket,
         auth="auth_request /auth;" if auth else "",
         more=more,
         temp=_temp(place),
@@ -120,10 +133,14 @@ def nginx_peer(
 
 
 @contextmanager
-def caddy_peer(directory: Path, behind: tuple[int, int]) -> Iterator[Peer]:
+def caddy_peer(directory: Path, behind: Behind) -> Iterator[Peer]:
     port = free_port()
     conf = directory / "Caddyfile"
-    conf.write_text(CADDYFILE.format(port=port, upstream=behind[0], echo=behind[1]))
+    conf.write_text(
+        CADDYFILE.format(
+            port=port, upstream=behind.port, echo=behind.echo_port, echo_socket=behind.echo_socket
+        )
+    )
     with process(
         "Caddy", [str(_caddy()), "run", "--config", str(conf), "--adapter", "caddyfile"], port
     ) as peer:
@@ -131,31 +148,48 @@ def caddy_peer(directory: Path, behind: tuple[int, int]) -> Iterator[Peer]:
 
 
 @contextmanager
-def chp_peer(behind: tuple[int, int]) -> Iterator[Peer]:
+def chp_peer(behind: Behind) -> Iterator[Peer]:
     port = free_port()
-    target = f"http://127.0.0.1:{behind[0]}"
+    target = f"http://127.0.0.1:{behind.port}"
     command = [*_chp(), "--ip", "127.0.0.1", "--port", str(port), "--api-port", str(free_port())]
     command += ["--default-target", target, "--log-level", "error"]
     with process("configurable-http-proxy", command, port) as peer:
-        _add_route(command, f"/w/{WORKSPACE}/ws", behind[1])
+        for path in ("ws", "ws-unix"):  # it knows no sockets of the other kind, and goes to the port for both
+            _add_route(command, f"/w/{WORKSPACE}/{path}", behind.echo_port)
         yield peer
 
 
 @contextmanager
-def codehub_peer(behind: tuple[int, int], workers: int = 1) -> Iterator[Peer]:
+def codehub_peer(behind: Behind, workers: int = 1) -> Iterator[Peer]:
     port = free_port()
     command = [
         sys.executable,
         "-m",
         "benchmarks.proxy_edge",
         str(port),
-        str(behind[0]),
-        str(behind[1]),
         str(workers),
+        str(behind.port),
+        str(behind.echo_port),
+        str(behind.echo_socket),
     ]
     name = "codehub" if workers == 1 else f"codehub, {workers} workers"
     with process(name, command, port) as peer:
         yield peer
+
+
+@contextmanager
+def bare_relay(directory: Path, behind: Behind) -> Iterator[Peer]:
+    """What nobody gets below who reads and writes each frame, on this machine."""
+    program, port = compiled("relay", directory), free_port()
+    with process("bare relay in C", [str(program), str(port), str(behind.echo_port)], port) as peer:
+        yield peer
+
+
+def compiled(name: str, directory: Path) -> Path:
+    """Compile a program that lies beside this module."""
+    program, source = directory / name, Path(__file__).with_name(f"{name}.c")
+    subprocess.run(["cc", "-O2", "-o", str(program), str(source)], check=True)
+    return program
 
 
 @contextmanager

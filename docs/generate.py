@@ -119,7 +119,7 @@ def api() -> str:
         "`null`, unknown fields are refused. Every answer has `X-Request-Id`; one that you send is kept, and is in the history.",
         "",
         "Sign in with `POST /api/v1/login` and keep the cookie, or send a token as `Authorization: Bearer cht_…`. With a cookie, a changing",
-        "request that comes from another site's page is 403.",
+        "request that comes from another site's page is 403. An empty query value means the default.",
         "",
         "```",
         'curl -c jar -H \'Content-Type: application/json\' -d \'{"username": "admin", "password": "…"}\' $CODEHUB/api/v1/login',

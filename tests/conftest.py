@@ -1,12 +1,18 @@
 """What every suite may ask for: PostgreSQL servers, each started once per test process and only if asked for."""
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
+from hypothesis import settings
 from tests.support.docker import Docker, TestEngine, lent_engine
 from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, TestServer, running_server
 from tests.support.stores import PostgresWorld
+
+# What is generated is the same in every run: a change is judged by what it changed. `make fuzz` throws other dice.
+settings.register_profile("suites", derandomize="CODEHUB_TEST_EXAMPLES" not in os.environ)
+settings.load_profile("suites")
 
 Servers = Callable[[str], Awaitable[TestServer]]
 Worlds = Callable[[str], Awaitable[PostgresWorld]]

@@ -1,11 +1,14 @@
 """The command `codehub`: the client's commands, and those that run a server, whose code is imported only when they run."""
 
 import os
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from codehub.cli.failures import Failed
 from codehub.cli.main import cli
+from codehub.cli.speech import heard, speaking
+from codehub.cli.usage import Commands
 
 T = TypeVar("T")
 
@@ -26,14 +29,17 @@ def up() -> None:
     """
     from codehub.app import run_up
 
-    raise typer.Exit(run_up(_settings(), os.environ))
+    with speaking(as_json=False):
+        settings = _settings()
+    raise typer.Exit(run_up(settings, os.environ))
 
 
 def _role(name: str) -> None:
     from codehub.app import apart
     from codehub.app.process import run_until_signalled
 
-    settings = _settings()
+    with speaking(as_json=False):
+        settings = _settings()
     raise typer.Exit(run_until_signalled(settings, os.environ, getattr(apart, name)(settings)))
 
 
@@ -69,7 +75,8 @@ def migrate(json: bool = typer.Option(False, "--json", help="Print what was appl
     """Bring the database to this version's schema, and exit. Every start does it too."""
     from codehub.app import apart
 
-    applied = _beside(apart.migrated)
+    with speaking(json):
+        applied = _beside(apart.migrated)
     if json:
         typer.echo(_to_json({"applied": applied}))
     else:
@@ -83,7 +90,8 @@ def doctor(
     """Check this machine: what would work, what not, and what to do."""
     from codehub.doctor import examine, report
 
-    findings = examine(_settings())
+    with speaking(json):
+        findings = examine(_settings())
     typer.echo(report(findings, as_json=json))
     raise typer.Exit(0 if all(finding.is_fine for finding in findings) else 1)
 
@@ -95,19 +103,20 @@ def gc(
     json: bool = typer.Option(False, "--json", help="Print what was done as JSON."),
 ) -> None:
     """Remove what no workspace needs any more."""
-    from codehub.app import run_gc
+    import logging
+
+    from codehub.app import collect
     from codehub.cli.garbage import told
 
-    code = run_gc(
-        _settings(),
-        lambda collected: typer.echo(told(collected, dry_run=dry_run, as_json=json)),
-        dry_run=dry_run,
-        orphans=orphans,
-    )
-    raise typer.Exit(code)
+    with speaking(json):
+        collected = _beside(
+            lambda settings, system: collect(settings, system, dry_run=dry_run, orphans=orphans),
+            log_level=logging.INFO,
+        )
+    typer.echo(told(collected, dry_run=dry_run, as_json=json))
 
 
-user = typer.Typer(
+user = Commands(
     help="People: add, list, disable, set passwords. On the server, beside a running codehub.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -130,13 +139,12 @@ def add_user(
     from codehub.cli.people import told_one
     from codehub.core.access import Role, is_username
 
-    if not is_username(username):
-        _fail(
-            f"{username!r} can't be a name: letters, digits and . _ @ - only, at most 64, and not `me` or `all`",
-            2,
-        )
-    role, password = Role.ADMIN if admin else Role.MEMBER, _password(from_stdin=password_stdin)
-    added = _beside(lambda settings, system: access.add_user(settings, system, username, password, role))
+    with speaking(json):
+        if not is_username(username):
+            words = "letters, digits and . _ @ - only, at most 64, and not `me` or `all`"
+            raise Failed("USAGE", f"{username!r} can't be a name: {words}")
+        role, password = Role.ADMIN if admin else Role.MEMBER, _password(from_stdin=password_stdin)
+        added = _beside(lambda settings, system: access.add_user(settings, system, username, password, role))
     typer.echo(told_one(added, f"added {role} {username}", as_json=json))
 
 
@@ -148,10 +156,11 @@ def set_password(
     from codehub.app import access
     from codehub.cli.people import told_one
 
-    password = _password(from_stdin=password_stdin)
-    changed = _beside(
-        lambda settings, system: access.amend_user(settings, system, username, password=password)
-    )
+    with speaking(json):
+        password = _password(from_stdin=password_stdin)
+        changed = _beside(
+            lambda settings, system: access.amend_user(settings, system, username, password=password)
+        )
     typer.echo(told_one(changed, f"changed the password of {username}", as_json=json))
 
 
@@ -165,9 +174,10 @@ def disable_user(
     from codehub.app import access
     from codehub.cli.people import told_one
 
-    changed = _beside(
-        lambda settings, system: access.amend_user(settings, system, username, disabled=not undo)
-    )
+    with speaking(json):
+        changed = _beside(
+            lambda settings, system: access.amend_user(settings, system, username, disabled=not undo)
+        )
     typer.echo(told_one(changed, f"{'enabled' if undo else 'disabled'} {username}", as_json=json))
 
 
@@ -177,24 +187,30 @@ def list_users(json: bool = typer.Option(False, "--json", help="Print them as JS
     from codehub.app import access
     from codehub.cli.people import told
 
-    typer.echo(told(_beside(access.list_users), as_json=json))
+    with speaking(json):
+        users = _beside(access.list_users)
+    typer.echo(told(users, as_json=json))
 
 
-def _beside(work: "Callable[[Settings, System], Coroutine[Any, Any, T]]") -> "T":
+def _beside(
+    work: "Callable[[Settings, System], Coroutine[Any, Any, T]]", *, log_level: int | None = None
+) -> "T":
+    """Do it beside a codehub that may run, or raise Failed."""
     from codehub.app.errors import CannotStart
     from codehub.app.process import run_beside
     from codehub.ports.access import LastAdmin, UnknownUser, UsernameTaken
 
     try:
-        return run_beside(_settings(), work)
+        return run_beside(_settings(), work, log_level=log_level)
     except CannotStart as error:
-        _fail(str(error), 1)
+        raise Failed("FAILED", str(error)) from None
     except UsernameTaken as error:
-        _fail(f"there is a user {error} already", 5)
+        raise Failed("NAME_TAKEN", f"there is a user {error} already") from None
     except UnknownUser as error:
-        _fail(f"there is no user {error}", 4)
+        raise Failed("NOT_FOUND", f"there is no user {error}") from None
     except LastAdmin:
-        _fail("this is the last admin: make somebody else an admin first", 5)
+        words = "this is the last admin: make somebody else an admin first"
+        raise Failed("INVALID_STATE", words) from None
 
 
 def _to_json(value: object) -> str:
@@ -206,33 +222,29 @@ def _to_json(value: object) -> str:
 def _password(*, from_stdin: bool) -> str:
     import sys
 
-    from codehub.core.access import PASSWORD_LENGTH_MIN
+    from codehub.problems import of_password
 
     if from_stdin:
-        password = sys.stdin.readline().rstrip("\n")
+        password = heard()
     elif sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
-        _fail("give the password on stdin, with --password-stdin", 2)
-    if len(password) < PASSWORD_LENGTH_MIN:
-        _fail(f"a password has at least {PASSWORD_LENGTH_MIN} characters", 2)
+        raise Failed("USAGE", "give the password on stdin, with --password-stdin")
+    problem = of_password(password)
+    if problem is not None:
+        raise Failed("USAGE", f"this can't be a password: {problem}")
     return password
 
 
-def _fail(words: str, code: int) -> NoReturn:
-    typer.echo(f"codehub: {words}", err=True)
-    raise typer.Exit(code)
-
-
 def _settings() -> "Settings":
+    """Return the settings, or raise Failed."""
     from codehub.settings import WrongSetting, load_settings
 
     try:
         return load_settings()
     except WrongSetting as error:
-        for line in str(error).splitlines():
-            typer.echo(f"codehub: {line}", err=True)
-        raise typer.Exit(2) from None
+        lines = str(error).splitlines()
+        raise Failed("USAGE", str(error), lines, words="\ncodehub: ".join(lines)) from None
 
 
 def main() -> None:

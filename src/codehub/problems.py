@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from codehub.core.access import PASSWORD_LENGTH_MIN
+
+PASSWORD_LENGTH_MAX = 1024
+"""What signing in takes. Whoever could choose a longer one would lock themselves out."""
 _WHOLE = "it must be a whole number"
 _NUMBER = "it must be a number"
 _TRUTH = "it must be true or false"
@@ -40,3 +44,16 @@ _OTHERWISE = "it is not what is wanted here"
 
 def in_words(problem: Any) -> str:
     return WORDS.get(problem["type"], _OTHERWISE).format(**problem.get("ctx", {}))
+
+
+def of_password(password: str) -> str | None:
+    """Say what is wrong with a password that somebody chooses, without repeating it."""
+    if len(password) < PASSWORD_LENGTH_MIN:
+        return f"it must have at least {PASSWORD_LENGTH_MIN} characters"
+    if len(password) > PASSWORD_LENGTH_MAX:
+        return f"it must have at most {PASSWORD_LENGTH_MAX} characters"
+    if "\0" in password:
+        return "it contains a NUL character"
+    if any("\ud800" <= one <= "\udfff" for one in password):
+        return "it is not text in UTF-8"
+    return None

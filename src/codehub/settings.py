@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codehub.core.access import PASSWORD_LENGTH_MIN, origin_of, written_origin
+from codehub.core.access import origin_of, written_origin
 from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
-from codehub.problems import in_words
+from codehub.problems import in_words, of_password
 
 PREFIX = "CODEHUB_"
 _LIFETIME_S_MAX = (
@@ -142,7 +142,7 @@ class Settings(BaseSettings):
         604_800,
         ge=0,
         le=_LIFETIME_S_MAX,
-        description="How long a deleted workspace can be taken back, in seconds.",
+        description="How long a deletion can be undone, in seconds.",
     )
     gc_grace_seconds: int = Field(
         7_200,
@@ -216,9 +216,10 @@ class Settings(BaseSettings):
 
     @field_validator("initial_admin_password")
     @classmethod
-    def _long_enough(cls, value: SecretStr) -> SecretStr:
-        if len(value.get_secret_value()) < PASSWORD_LENGTH_MIN:
-            raise ValueError(f"it must have at least {PASSWORD_LENGTH_MIN} characters")
+    def _opens_the_door(cls, value: SecretStr) -> SecretStr:
+        problem = of_password(value.get_secret_value())
+        if problem is not None:
+            raise ValueError(problem)
         return value
 
     @field_validator("database_url", "redis_url", "archive_url", "api_url")

@@ -125,3 +125,29 @@ def test_who_only_looks_makes_no_installation(tmp_path: Path, words: tuple[str, 
     assert told.returncode == 1
     assert f"there is no codehub in {data}" in told.stderr
     assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("user", "list"), ("user", "disable", "bob"), ("gc",), ("migrate",), ("doctor",)], ids=" ".join
+)
+def test_wrong_settings_are_told_to_programs_in_their_form(tmp_path: Path, words: tuple[str, ...]) -> None:
+    wrong = {"data_dir": str(tmp_path / "data"), "port": "many", "trash_seconds": "-1"}
+    for_people, for_programs = codehub(*words, **wrong), codehub(*words, "--json", **wrong)
+    assert (for_people.returncode, for_people.stdout) == (2, "")
+    assert [line.split(":")[:2] for line in for_people.stderr.splitlines()] == [
+        ["codehub", " CODEHUB_PORT"],
+        ["codehub", " CODEHUB_TRASH_SECONDS"],
+    ]
+    assert (for_programs.returncode, for_programs.stderr) == (2, "")
+    told = json.loads(for_programs.stdout)["error"]
+    assert (told["code"], len(told["details"])) == ("USAGE", 2)
+
+
+@pytest.mark.parametrize("words", [("user", "list"), ("gc", "--dry-run"), ("migrate",)], ids=" ".join)
+def test_what_can_not_be_done_is_told_to_programs_in_their_form(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    failed = codehub(*words, "--json", data_dir=str(tmp_path / "data"))
+    assert (failed.returncode, failed.stderr) == (1, "")
+    told = json.loads(failed.stdout)["error"]
+    assert (told["code"], "there is no codehub in" in told["message"]) == ("FAILED", True)

@@ -7,12 +7,14 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from tests.conftest import Servers
+from tests.support.engine import ManualClock, breathe
 from tests.support.patience import PATIENCE_S
 from tests.support.site import API, PASSWORD, RESTS, Site, create, nobody_listens, open_site
 from tests.support.stores import PostgresWorld
@@ -27,6 +29,10 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted
 from codehub.ports.store import Judgement
+
+if TYPE_CHECKING:
+    from codehub.api.view import View
+    from codehub.web.parts import Parts
 
 
 async def history(client: httpx.AsyncClient, workspace_id: str) -> list[int]:
@@ -88,10 +94,25 @@ async def test_a_reader_older_than_the_history_gets_everything_anew(site: Site) 
         got = [await reader.next() for _ in range(3)]
         assert {one.data["id"] for one in got} == ids
         assert {one.kind for one in got} == {"workspace_updated"}
-        resumable = got[-1].id
+        end = await reader.next(heartbeats=True)
+        assert (end.kind, end.data) == ("heartbeat", {})
+        resumable = end.id
+    assert resumable is not None
     await ann.patch(f"{API}/workspaces/{ids.pop()}", json={"memo": "x"})
     async with reading(ann, resumable) as reader:
         await reader.until(lambda one: one.data["memo"] == "x")
+
+
+async def test_a_reader_cut_off_while_it_gets_everything_anew_has_no_id_and_gets_all_of_it_again(
+    site: Site,
+) -> None:
+    ann = await site.browser("ann")
+    ids = {(await create(ann, f"w{number}", **RESTS))["id"] for number in range(3)}
+    async with reading(ann, 999_999_999) as reader:
+        got = [await reader.next() for _ in range(2)]
+    assert [one.id for one in got] == [None, None]
+    async with reading(ann, 999_999_999) as reader:
+        assert {(await reader.next()).data["id"] for _ in range(3)} == ids
 
 
 @pytest.mark.parametrize("last_id", ["x", "-1", "1.5", "9" * 30])
@@ -322,3 +343,23 @@ async def test_a_deletion_that_ended_while_away_is_told_on_return(living_site: S
     async with reading(ann, first.id) as reader:
         got = await reader.until(lambda one: one.kind == "workspace_deleted")
     assert got[-1].data == {"id": made["id"]}
+
+
+async def test_a_tick_that_fails_unexpectedly_is_not_the_last() -> None:
+    ticks = 0
+
+    class Store:
+        async def moving(self) -> None:
+            nonlocal ticks
+            ticks += 1
+            await asyncio.sleep(0)
+            raise RuntimeError("a mistake")
+
+    parts = SimpleNamespace(store=Store(), clock=ManualClock(), sleep_warning_s=1)
+    feed = feed_module.LiveFeed(cast("Parts", parts), cast("View", None))
+    feed._streams.add(cast("feed_module.Stream", None))
+    ticking = asyncio.ensure_future(feed._tick())
+    await breathe()
+    assert not ticking.done()
+    ticking.cancel()
+    assert ticks > 1

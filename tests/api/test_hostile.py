@@ -13,6 +13,7 @@ from tests.support.stores import memory_world
 
 from codehub.api import bodies
 from codehub.app import connections
+from codehub.web.bounds import BODY_BYTES_MAX
 
 JSON = {"Content-Type": "application/json"}
 HEAD = b"POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -81,12 +82,15 @@ async def test_a_broken_body_is_a_clear_error(small_site: Site, body: bytes, sta
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "x"]
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "x", None]
 )
-async def test_a_body_that_a_form_could_send_is_refused(small_site: Site, kind: str) -> None:
+async def test_a_body_that_a_form_could_send_is_refused(small_site: Site, kind: str | None) -> None:
     ann = await small_site.program("ann")
-    answer = await ann.post(f"{API}/workspaces", content=b'{"name": "form"}', headers={"Content-Type": kind})
+    headers = {} if kind is None else {"Content-Type": kind}
+    answer = await ann.post(f"{API}/workspaces", content=b'{"name": "form"}', headers=headers)
     assert answer.status_code == 422
+    words = "it is not said to be JSON: send Content-Type: application/json"
+    assert answer.json()["error"]["details"] == [{"field": "body", "problem": words}]
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
@@ -95,7 +99,7 @@ async def test_a_huge_body_is_413_and_is_not_read_to_its_end(small_site: Site, i
         chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
         answer = await talk(small_site, HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 17)
     else:
-        answer = await talk(small_site, HEAD + b"Content-Length: %d\r\n\r\n{" % (bodies.BODY_MAX + 1))
+        answer = await talk(small_site, HEAD + b"Content-Length: %d\r\n\r\n{" % (BODY_BYTES_MAX + 1))
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"PAYLOAD_TOO_LARGE" in answer
 

@@ -1,6 +1,7 @@
 """Signing in from outside: sessions, passwords, tokens, users, and who is kept out (security 3, 5, 8, 15, 16)."""
 
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -278,6 +279,18 @@ async def test_the_last_admin_can_not_be_taken_away(site: Site) -> None:
     assert unknown.status_code == 404
 
 
+@pytest.mark.parametrize(
+    "unknown", ["x", "00000000", f"{UUID(int=1).hex}", f"{{{UUID(int=1)}}}", str(UUID(int=1))]
+)
+async def test_an_id_that_is_nobody_s_is_404(site: Site, unknown: str) -> None:
+    admin = await site.browser("root", Role.ADMIN)
+    for answer in (
+        await admin.patch(f"{API}/users/{unknown}", json={"role": "member"}),
+        await admin.delete(f"{API}/tokens/{unknown}"),
+    ):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
 @pytest.mark.parametrize("name", ["", "me", "ALL", "a b", "-x", "x" * 65, "ann\n", "ü", "a/b"])
 async def test_a_name_that_can_not_be_is_refused_with_its_field(site: Site, name: str) -> None:
     admin = await site.browser("root", Role.ADMIN)
@@ -329,7 +342,9 @@ async def test_only_admins_list_others_workspaces(site: Site) -> None:
     )
     await create(ann, "hers", desired_state="PENDING")
     assert (await bob.get(f"{API}/workspaces")).json()["items"] == []
-    assert (await ann.get(f"{API}/workspaces", params={"owner": "ann"})).json()["items"][0]["name"] == "hers"
+    for owner in ("ann", "ANN", "Me"):
+        (item,) = (await ann.get(f"{API}/workspaces", params={"owner": owner})).json()["items"]
+        assert item["name"] == "hers"
     for owner in ("all", "ann", "nobody"):
         assert (await bob.get(f"{API}/workspaces", params={"owner": owner})).status_code == 403
     for owner in ("all", "ANN"):

@@ -14,7 +14,8 @@ from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, codehub, environment, running
 from tests.support.workspaces import NOW
 
-from codehub.cli.people import told
+from codehub.cli.failures import OF_CODE
+from codehub.cli.people import told as listed_people
 from codehub.core.access import Role, User
 
 API = "/api/v1"
@@ -38,6 +39,7 @@ def user(data_dir: Path, *arguments: str, password: str = "") -> subprocess.Comp
         input=password,
         capture_output=True,
         text=True,
+        errors="surrogateescape",
         timeout=PATIENCE_S,
         check=False,
     )
@@ -73,15 +75,20 @@ def test_users_are_added_listed_disabled_and_given_passwords(server: Running, da
 def test_people_are_listed_in_words() -> None:
     admin = User(UUID(int=1), "admin", Role.ADMIN, disabled=False, created_at=NOW)
     bob = replace(admin, username="bob", role=Role.MEMBER, disabled=True)
-    assert told([admin, bob], as_json=False) == "admin  admin\nbob    member  disabled"
-    assert told([], as_json=False) == "There is nobody yet."
+    assert listed_people([admin, bob], as_json=False) == "admin  admin\nbob    member  disabled"
+    assert listed_people([], as_json=False) == "There is nobody yet."
 
 
 @pytest.mark.parametrize(
     ("arguments", "password", "code", "words"),
     [
         (("add", "ADMIN", "--password-stdin"), "a long password\n", 5, "there is a user ADMIN already"),
+        (("add", "me", "--password-stdin"), "a long password\n", 2, "can't be a name"),
         (("add", "eve", "--password-stdin"), "short\n", 2, "at least 8 characters"),
+        (("add", "eve", "--password-stdin"), "x" * 1025, 2, "at most 1024 characters"),
+        (("add", "eve", "--password-stdin"), "a long password\udcff\n", 2, "not text in UTF-8"),
+        (("passwd", "admin", "--password-stdin"), "x" * 1025, 2, "at most 1024 characters"),
+        (("disable", "\udcff"), "", 4, "there is no user"),
         (("passwd", "eve", "--password-stdin"), "a long password\n", 4, "there is no user eve"),
         (("disable", "admin"), "", 5, "the last admin"),
     ],
@@ -94,6 +101,10 @@ def test_what_can_not_be_is_said_in_a_line(
     assert (refused.returncode, refused.stdout) == (code, "")
     assert words in refused.stderr
     assert refused.stderr.count("\n") == 1
+    for_programs = user(data_dir, *arguments, "--json", password=password)
+    assert (for_programs.returncode, for_programs.stderr) == (code, "")
+    told = json.loads(for_programs.stdout)["error"]
+    assert (OF_CODE[told["code"]], words in told["message"]) == (code, True)
     assert server.process.poll() is None
 
 
@@ -113,8 +124,20 @@ def test_a_password_that_is_made_is_shown_once(tmp_path: Path) -> None:
         assert login(second, "admin", password) == 200
 
 
-def test_a_short_initial_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    refused = codehub("up", data_dir=str(tmp_path / "data"), port="0", initial_admin_password="geheim")
+@pytest.mark.parametrize(
+    ("password", "words"),
+    [
+        ("geheim", "at least 8 characters"),
+        ("geheim" * 200, "at most 1024 characters"),
+        ("geheimnis\udcff", "not text in UTF-8"),
+    ],
+    ids=ascii,
+)
+def test_an_initial_password_that_opens_no_door_is_refused_and_not_repeated(
+    tmp_path: Path, password: str, words: str
+) -> None:
+    refused = codehub("up", data_dir=str(tmp_path / "data"), port="0", initial_admin_password=password)
     assert refused.returncode == 2
     assert "CODEHUB_INITIAL_ADMIN_PASSWORD" in refused.stderr
+    assert words in refused.stderr
     assert "geheim" not in refused.stderr

@@ -1,15 +1,26 @@
 """Edge processes of their own: several serve one port, one that is killed is replaced, and none is left behind."""
 
+import asyncio
+import errno
 import os
 import signal
+import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
+import pytest
+from tests.support.engine import ManualClock
 from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, running
+
+from codehub.adapters.system.machine import SystemIdentity, SystemRandomness, SystemTasks
+from codehub.app import workers
+from codehub.app.errors import CannotStart
+from codehub.app.workers import edge_workers
+from codehub.engine.system import System
 
 
 def workers_of(pid: int) -> set[int]:
@@ -47,3 +58,61 @@ def test_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) ->
         after = workers_of(server.process.pid)
         assert server.stop() == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in before | after)
+
+
+class Silent:
+    """A worker that lives, and says what it is told to say."""
+
+    pid = 1
+    returncode: int | None = None
+
+    def __init__(self, line: bytes) -> None:
+        self.stdin = self
+        self.stdout = asyncio.StreamReader()
+        if line:
+            self.stdout.feed_data(line)
+
+    def write(self, _orders: bytes) -> None:
+        return
+
+    async def wait(self) -> int:
+        if self.returncode is None:
+            await asyncio.Event().wait()
+        return 0
+
+    def terminate(self) -> None:
+        self.returncode = 0
+
+
+@contextmanager
+def spawning(monkeypatch: pytest.MonkeyPatch, *outcomes: Silent | OSError) -> Iterator[socket.socket]:
+    """Let the machine start these, one after another; yield what they listen on."""
+    coming = iter(outcomes)
+
+    async def spawn(*_: object, **__: object) -> Silent:
+        outcome = next(coming)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", spawn)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+async def test_a_worker_that_the_machine_could_not_start_is_started_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+    full = OSError(errno.EAGAIN, "too many processes")
+    with spawning(monkeypatch, full, Silent(b"ready\n")) as listener:
+        async with edge_workers([listener], {}, "unix:///api", system):
+            pass
+
+
+async def test_workers_that_never_serve_are_told_of_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_READY_S_MAX", 0.01)
+    system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
+    with spawning(monkeypatch, Silent(b"")) as listener, pytest.raises(CannotStart, match="worker"):
+        async with edge_workers([listener], {}, "unix:///api", system):
+            pass

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 from docs.generate import DOCS, PAGES
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from typer.main import get_command
 
 import codehub.__main__
@@ -70,6 +73,21 @@ def test_no_requirement_names_an_address() -> None:
         text = path.read_text()
         assert "://" not in text
         assert "--hash=sha256:" in text
+
+
+@pytest.mark.parametrize("name", ["run", "dev"])
+def test_what_is_asked_for_with_an_extra_is_locked_with_it(name: str) -> None:
+    # pip takes "jsonschema[x]" for something else than the locked "jsonschema", and refuses as soon as there is a newer one.
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+    locked = {one.name: one for one in (Requirement(line.rstrip(" \\")) for line in lines if "==" in line)}
+    installed = [one for one in distributions() if canonicalize_name(one.name) in locked]
+    asked = [Requirement(text) for one in installed for text in one.requires or ()]
+    with_extras = [
+        one for one in asked if one.extras and (one.marker is None or one.marker.evaluate({"extra": ""}))
+    ]
+    assert with_extras
+    for one in with_extras:
+        assert one.extras <= locked[canonicalize_name(one.name)].extras, str(one)
 
 
 def test_every_test_belongs_to_a_suite_of_make_test() -> None:

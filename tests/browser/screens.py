@@ -21,9 +21,10 @@ from tests.support.stores import memory_world
 
 from codehub.core.access import Role
 from codehub.core.limits import Limits
-from codehub.core.operations import Phase
+from codehub.core.operations import DesiredState, Phase
 from codehub.core.progress import Progress
 from codehub.proxy.gate import GateRules
+from codehub.service.workspaces import By
 
 BYTES_MAX = 150_000
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
@@ -161,12 +162,25 @@ async def of_people(studio: Studio) -> None:
         await page.wait_for_selector("#token")
         await page.evaluate("document.querySelector('#token').textContent = 'cht_' + '•'.repeat(39)")
         await studio.shoot(page, "account")
-        for name in ("users", "workspaces", "health"):
+        await _ask_and_disable(studio, page)
+        for name in ("workspaces", "health"):
             await page.goto(f"{address}/admin/{name}")
             await studio.shoot(page, f"admin-{name}")
     async with watched_page(studio.browser, studio.complaints) as page:
         await page.goto(f"{address}/login")
         await studio.shoot(page, "login")
+
+
+async def _ask_and_disable(studio: Studio, page: Page) -> None:
+    """As it goes without scripts, for the question is a page then."""
+    await page.goto(f"{studio.site.address}/admin/users")
+    await page.evaluate("document.querySelector('.people .bad[data-sure]').removeAttribute('data-sure')")
+    await page.get_by_role("button", name="Disable bob").click()
+    await page.get_by_role("heading", name="Are you sure?").wait_for()
+    await studio.shoot(page, "sure")
+    await page.get_by_role("button", name="Disable").click()
+    await page.get_by_role("button", name="Undo").wait_for()
+    await studio.shoot(page, "admin-users")
 
 
 async def of_deletion(studio: Studio, made: dict[str, dict[str, Any]]) -> None:
@@ -194,6 +208,19 @@ async def of_the_proxy(browser: Browser, folder: Path) -> None:
                 await _starting(made, row.id)
                 await page.get_by_text("Starting…").wait_for()
             await page.screenshot(path=folder / f"{name}.png", animations="disabled")
+
+
+async def of_a_problem(browser: Browser, folder: Path) -> None:
+    async with hub() as made, watched_page(browser, []) as page:
+        base = f"http://127.0.0.1:{made.address[1]}"
+        await page.context.add_cookies([{"name": "codehub_session", "value": "anns-session", "url": base}])
+        row = await made.workspace(Phase.RUNNING, "crawler")
+        await made.service.set_wish(row.id, DesiredState.STANDBY, By("ann", "Asked to stop it."))
+        await made.arrives(row.id, Phase.STANDBY)
+        made.instances._storage._disks.pop(row.id)
+        await made.arrives(row.id, Phase.ERROR)
+        await page.goto(f"{base}/w/{row.id}/")
+        await page.screenshot(path=folder / "visit-problem.png", animations="disabled")
 
 
 async def _starting(made: Hub, workspace_id: UUID) -> None:
@@ -225,6 +252,7 @@ async def main(folder: Path) -> None:
         await of_people(studio)
         await of_deletion(studio, made)
         await of_the_proxy(browser, folder)
+        await of_a_problem(browser, folder)
         await site.clients.aclose()
         assert not studio.complaints, studio.complaints
 

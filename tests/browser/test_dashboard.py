@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, Dialog, Page, Route, expect
 from tests.browser.conftest import Pages, row
 from tests.support.boots import starts_held
-from tests.support.chromium import serious, sign_in, until, watched_page
+from tests.support.chromium import serious, sign_in, watched_page
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
@@ -48,6 +48,7 @@ async def test_a_workspaces_own_page_counts_what_runs_after_it_was_stopped(site:
     page = await pages()
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await expect(page.locator(".ws-head .badge")).to_have_text("Running")
     await expect(page.locator("#usage")).to_have_text("1 of 3 running")
     await page.get_by_role("button", name="Put to sleep").click()
     await expect(page.locator(".ws-head .badge")).to_have_text("Asleep")
@@ -74,6 +75,23 @@ async def test_what_others_do_appears_without_a_reload(site: Site, pages: Pages)
     await page.wait_for_selector(row(made), state="detached")
     await api.delete(f"{API}/workspaces/{other['id']}")
     await expect(page.get_by_role("heading", name="Your first workspace")).to_be_visible()
+
+
+async def test_a_button_that_is_held_down_while_its_row_changes_is_still_pressed(
+    site: Site, pages: Pages
+) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.locator(row(made)).get_by_role("button", name="Start").hover()
+    await page.mouse.down()
+    async with page.expect_response(re.compile("rows")):
+        await api.patch(f"{API}/workspaces/{made['id']}", json={"name": "renamed"})
+    await page.evaluate("new Promise(requestAnimationFrame)")
+    await page.mouse.up()
+    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+    await expect(page.locator(f"{row(made)} .name")).to_have_text("renamed")
 
 
 async def test_delete_and_undo(site: Site, pages: Pages) -> None:
@@ -141,10 +159,14 @@ async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undo
     assert said in asked[0]
     assert f"An admin can undo this with “{fact}”." in asked[0]
     await expect(bob.get_by_role("button", name=button)).to_be_enabled()
-    answer_dialog(page, yes=True)
-    await bob.get_by_role("button", name=button).click()
-    await bob.get_by_role("button", name=fact).click()
-    await expect(bob.get_by_role("button", name=button)).to_be_visible()
+    for undo in (
+        page.locator(".said").get_by_role("button", name="Undo"),
+        bob.get_by_role("button", name=fact),
+    ):
+        answer_dialog(page, yes=True)
+        await bob.get_by_role("button", name=button).click()
+        await undo.click()
+        await expect(bob.get_by_role("button", name=button)).to_be_visible()
 
 
 async def test_archive_shows_how_far_it_is(site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +234,23 @@ async def test_a_lost_connection_is_said_and_made_good_by_itself(site: Site, pag
     await expect(page.locator("#lost")).to_be_hidden()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
     await expect(page.locator(".row")).to_have_count(2)
+
+
+async def test_what_was_searched_for_while_nobody_answered_counts_once_connected(
+    site: Site, pages: Pages
+) -> None:
+    api = await site.browser("ann")
+    for name in ("alpha", "beta"):
+        await create(api, name, desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.context.set_offline(True)
+    await expect(page.locator("#lost")).to_be_visible()
+    await page.get_by_role("searchbox").fill("beta")
+    await expect(page.locator(".toast.bad")).to_be_visible()
+    await expect(page.locator(".row")).to_have_count(2)
+    await page.context.set_offline(False)
+    await expect(page.locator(".row .name")).to_have_text(["beta"])
 
 
 @pytest.mark.parametrize(
@@ -284,7 +323,7 @@ async def test_two_people_cannot_see_each_other(site: Site, pages: Pages) -> Non
     made = await create(api, "anns-own")
     await anns.wait_for_selector(row(made))
     await bobs.goto(f"{site.address}/workspaces/{made['id']}")
-    await expect(bobs.get_by_text("This is not yours to see.")).to_be_visible()
+    await expect(bobs.get_by_text("This belongs to somebody else.")).to_be_visible()
     await bobs.goto(f"{site.address}/")
     await expect(bobs.locator(".row")).to_have_count(0)
 
@@ -295,11 +334,15 @@ async def test_search_finds_and_a_row_that_fits_no_more_leaves(site: Site, pages
         await create(api, name, desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
+    steps = await page.evaluate("history.length")
     await page.get_by_role("searchbox").fill("beta")
     await expect(page.locator(".row")).to_have_count(2)
-    await expect(page).to_have_url(re.compile("q=beta"))
+    await expect(page).to_have_url(f"{site.address}/?q=beta")
+    assert await page.evaluate("history.length") == steps, "a search is no step back"
     await page.get_by_label("State").select_option("RUNNING")
     await expect(page.get_by_role("heading", name="No matches")).to_be_visible()
+    await page.get_by_role("link", name="Show all").click()
+    await expect(page.locator(".row")).to_have_count(3)
 
 
 async def test_signing_out_elsewhere_ends_the_page_too(site: Site, pages: Pages) -> None:
@@ -309,10 +352,8 @@ async def test_signing_out_elsewhere_ends_the_page_too(site: Site, pages: Pages)
     async with site.anybody(cookies={"codehub_session": cookie["value"]}) as same:
         assert (await same.post(f"{API}/logout")).status_code == 204
 
-    async def is_at_login() -> bool:
-        return "/login" in page.url
-
-    await until(is_at_login)
+    await expect(page.get_by_text("Your session has ended. Sign in again.")).to_be_visible()
+    await expect(page).to_have_url(re.compile(r"/login\?next=%2F&ended=page$"))
 
 
 async def test_what_happens_between_a_page_and_its_stream_is_not_missed(site: Site, pages: Pages) -> None:

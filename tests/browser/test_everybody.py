@@ -1,6 +1,9 @@
 """The dashboard for everybody, in Chromium: by keyboard, with a screen reader, on a phone, in Korean, in the dark."""
 
+import re
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.async_api import Page, expect
@@ -63,6 +66,7 @@ async def test_axe_finds_nothing_serious_anywhere(
     site: Site, pages: Pages, scheme: str, options: dict[str, Any]
 ) -> None:
     await site.user("ann", Role.ADMIN)
+    await site.user("bob")
     api = await site.browser("ann", Role.ADMIN)
     made = await create(api, "demo", description="Something to look at")
     resting = await create(api, "resting", desired_state="STANDBY")
@@ -93,6 +97,13 @@ async def test_axe_finds_nothing_serious_anywhere(
         await page.goto(f"{site.address}{place}")
         assert await serious(page) == [], place
         assert not await overflows(page), f"{place} is wider than the screen"
+    await page.goto(f"{site.address}/admin/users")
+    await page.evaluate("document.querySelector('.people .bad').removeAttribute('data-sure')")
+    for button in ("Disable bob", "Disable"):  # the second answers the question
+        await page.get_by_role("button", name=button).click()
+        await page.wait_for_selector(".alone" if button == "Disable bob" else ".said")
+        assert await serious(page) == [], button
+        assert not await overflows(page), button
     await page.goto(f"{site.address}/")
     await page.click(f"#s-{made['id']}")
     assert await serious(page) == []
@@ -182,6 +193,40 @@ async def test_on_a_phone_a_workspace_is_opened_and_stopped_with_a_thumb(site: S
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
 
 
+async def test_on_a_phone_a_persons_password_can_be_set(site: Site, pages: Pages) -> None:
+    await site.user("ann", Role.ADMIN)
+    await site.user("bob")
+    page = await pages(**PHONE)
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/admin/users")
+    bob = page.get_by_role("row").filter(has_text="bob")
+    await bob.locator("summary").tap()
+    await expect(bob.locator(".drop")).to_be_in_viewport(ratio=1)
+    assert not await overflows(page)
+    await bob.get_by_label("New password for bob").fill("another horse")
+    await bob.get_by_role("button", name="Save").tap()
+    await expect(page.locator(".said")).to_contain_text("bob has a new password")
+
+
+@pytest.mark.parametrize(("locale", "year"), [("en-US", "2026, "), ("ko-KR", "2026. ")])
+async def test_a_time_says_exactly_when_to_whoever_points_at_it(
+    site: Site, pages: Pages, locale: str, year: str
+) -> None:
+    """By the clock of whoever looks; without scripts in UTC."""
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    place = f"/workspaces/{made['id']}"
+    at = datetime.fromisoformat(made["created_at"])
+    assert f'title="{at:%Y-%m-%d %H:%M:%S} UTC"' in (await api.get(place)).text
+    page = await pages(locale=locale, timezone_id="Asia/Seoul")
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}{place}")
+    told = at.astimezone(ZoneInfo("Asia/Seoul"))
+    times = page.locator(".timeline time")
+    await expect(times.first).to_have_attribute("title", re.compile(f"{told:%M:%S}"))
+    await expect(times.first).to_have_attribute("title", re.compile(year.replace("2026", f"{told:%Y}")))
+
+
 async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     made = await create(api, "demo")
@@ -191,7 +236,7 @@ async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("실행 중")
     await expect(page.get_by_role("heading", name="워크스페이스")).to_be_visible()
     await page.locator(row(made)).get_by_role("link", name="demo", exact=True).click()
-    await expect(page.locator("#explain-title")).to_have_text("지금 일어나는 일")
+    await expect(page.locator("#explain-title")).to_have_text("지금 상황")
     await page.get_by_role("button", name="재우기").first.click()
     await expect(page.locator(".ws-head .badge")).to_have_text("잠듦")
     assert await page.get_attribute("html", "lang") == "ko"

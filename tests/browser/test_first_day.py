@@ -1,16 +1,24 @@
 """The whole story in Chromium, against `codehub up` as people run it: PostgreSQL, sandboxed JupyterLab, archives on disk."""
 
+import asyncio
+import os
+import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from playwright.async_api import Page, expect
 from tests.browser.conftest import Pages
 from tests.support.chromium import until
+from tests.support.patience import PATIENCE_S
 from tests.support.program import running
 
 PASSWORD = "correct horse battery"
 IDE_MS_MAX = 120_000
 MOVES_MS_MAX = 240_000
-"""For what packs or unpacks the 600 MB that are in the home."""
+"""For what packs or unpacks the 150 MB that are in the home."""
+LOOK_S = 0.005
+PACKED_BYTES = 20_000_000
 
 
 async def signed_in_for_the_first_time(page: Page, address: str) -> None:
@@ -41,8 +49,8 @@ async def opened_and_used(page: Page) -> str:
     await ide.click('.jp-LauncherCard[data-category="Other"][title*="terminal"]', timeout=IDE_MS_MAX)
     await ide.wait_for_selector(".jp-Terminal .xterm-screen", timeout=IDE_MS_MAX)
     await ide.click(".jp-Terminal .xterm-screen")
-    await ide.keyboard.type("head -c 600000000 /dev/urandom > big; echo $((6 * 7)) > answer.txt\n")
-    await expect(ide.locator('.jp-DirListing-item[title*="answer"]')).to_be_visible(timeout=MOVES_MS_MAX)
+    await ide.keyboard.type("head -c 150000000 /dev/urandom > big; echo $((6 * 7)) > answer.txt\n")
+    await expect(ide.locator('.jp-DirListing-item[title*="answer"]')).to_be_visible(timeout=IDE_MS_MAX)
     await expect(ide.get_by_text("news")).to_have_count(0)
     entry = ide.url.split("/lab")[0] + "/"
     await ide.close()
@@ -61,11 +69,14 @@ async def woken_by_a_visit(page: Page, entry: str) -> None:
     await is_shown(page, "Running")
 
 
-async def archived_and_restored_by_a_visit(page: Page, entry: str) -> None:
+async def archived_and_restored_by_a_visit(page: Page, entry: str, homes: Path) -> None:
     await page.get_by_role("button", name="Put to sleep").click()
     await is_shown(page, "Asleep")
+    halting = asyncio.create_task(asyncio.to_thread(halted_in_the_middle, homes))
     await page.get_by_role("button", name="Archive").click()
-    await expect(page.locator(".under-way .moved")).to_contain_text("MB", timeout=IDE_MS_MAX)
+    tar = await halting
+    await expect(page.locator(".under-way .moved")).to_contain_text("MB of 15", timeout=IDE_MS_MAX)
+    os.kill(tar, signal.SIGCONT)
     await is_shown(page, "Archived", MOVES_MS_MAX)
     visitor = await page.context.new_page()
     await visitor.goto(entry)
@@ -100,6 +111,31 @@ async def has_the_answer(visitor: Page) -> None:
     await expect(visitor.locator("body")).to_contain_text('"content": "42\\n"', timeout=IDE_MS_MAX)
 
 
+def halted_in_the_middle(homes: Path) -> int:
+    """Let the tar that packs a home stand still when some of it is packed: a quick one would be done before anybody looks."""
+    tar = None
+    for _ in range(round(PATIENCE_S / LOOK_S)):
+        tar = tar or packing(homes)
+        if tar is not None:
+            os.kill(tar, signal.SIGSTOP)
+            told = Path(f"/proc/{tar}/io").read_text().split()
+            if int(told[told.index("wchar:") + 1]) >= PACKED_BYTES:
+                return tar
+            os.kill(tar, signal.SIGCONT)
+        time.sleep(LOOK_S)
+    raise AssertionError("nothing was packed")
+
+
+def packing(homes: Path) -> int | None:
+    """Return the process that packs a home here."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"--create" in words and any(os.fsencode(homes) in word for word in words):
+                return int(entry.name)
+    return None
+
+
 async def test_from_the_first_sign_in_to_undo(tmp_path: Path, pages: Pages) -> None:
     with running(tmp_path / "data", initial_admin_password=PASSWORD, standby_ttl_seconds="3600") as server:
         page = await pages()
@@ -107,7 +143,7 @@ async def test_from_the_first_sign_in_to_undo(tmp_path: Path, pages: Pages) -> N
         await created_and_come_up(page)
         entry = await opened_and_used(page)
         await woken_by_a_visit(page, entry)
-        await archived_and_restored_by_a_visit(page, entry)
+        await archived_and_restored_by_a_visit(page, entry, tmp_path)
         await deleted_and_taken_back(page)
 
         async def everything_answers() -> bool:

@@ -1,11 +1,12 @@
 """The exit codes of wire.md, each with its words for people and its object for programs."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 from tests.support.boots import starts_held
-from tests.support.command import Command
+from tests.support.command import ENDS_S_MAX, Command
 from tests.support.site import Site, create
 
 from codehub.api.errors import Code
@@ -46,6 +47,32 @@ async def test_what_goes_wrong_has_a_code_of_its_own(
     assert for_programs.json["error"].keys() == {"code", "message", "details"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("ws", "show", "x" * 300), 4),
+        (("ws", "show", "\udcff\udcfe"), 2),
+        (("ws", "list", "--owner", "\udcff"), 2),
+        (("token", "delete", "\udcff"), 4),
+    ],
+    ids=ascii,
+)
+async def test_a_name_that_can_not_be_has_a_code_and_no_traceback(
+    command: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # as it is in most languages but C's
+    for_people, for_programs = await asyncio.gather(command(*arguments), command(*arguments, "--json"))
+    assert (for_people.code, for_programs.code) == (code, code), for_people.err
+    assert for_programs.json["error"].keys() == {"code", "message", "details"}
+    assert for_people.err.startswith("codehub: ")
+
+
+@pytest.mark.parametrize("wrong", [("--timeout", "5s"), ("--wait", "--timeout", "soon")], ids=" ".join)
+async def test_wrong_usage_makes_no_workspace(command: Command, wrong: tuple[str, ...]) -> None:
+    assert (await command("ws", "create", "demo", "--no-start", *wrong)).code == 2
+    assert (await command("ws", "list", "--json")).json == []
+
+
 async def test_who_is_not_signed_in_is_told_how_to(command: Command) -> None:
     nobody = await command("ws", "list", token="")
     assert nobody.code == 3
@@ -66,7 +93,80 @@ async def test_at_the_limit_those_that_run_are_named(living_site: Site, command:
         await create(ann, name)
     refused = await command("ws", "create", "three")
     assert refused.code == 6
-    assert "two, one" in refused.err or "one, two" in refused.err
+    told, *remedies = refused.err.splitlines()
+    assert "two, one" in told or "one, two" in told
+    assert sorted(remedies) == ["  → codehub ws stop one", "  → codehub ws stop two"]
+    assert (await command("ws", "stop", "one")).code == 0
+
+
+async def test_what_is_under_way_is_refused_with_how_to_wait_for_it(
+    living_site: Site, command: Command
+) -> None:
+    made = await create(await living_site.program("ann"), "busy", desired_state="PENDING")
+    with starts_held(living_site.instances) as let_go:
+        started = await command.started("ws", "start", made["id"], "--wait")
+        assert started.stderr is not None
+        async with asyncio.timeout(ENDS_S_MAX):
+            while b"busy: starting" not in (line := await started.stderr.readline()):
+                assert line, "it ended and never said that it starts"
+        refused = await command("ws", "archive", "busy")
+        let_go()
+        await started.communicate()
+    assert (refused.code, "With --wait" in refused.err) == (5, True), refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("ws", "awake", "taken", "--for", "13h"), "--for: it must be at most 12 h"),
+        (("ws", "change", "taken", "--sleep-after", "3"), "--sleep-after: it must be at least 10 s"),
+        (("ws", "change", "taken", "--memory", "1"), "--memory: it must be at least 64"),
+        (("ws", "list", "--phase", "asleep"), "--phase: it must be "),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_what_is_wrong_is_said_of_the_option_that_was_typed(
+    living_site: Site, command: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    await create(await living_site.program("ann"), "taken", desired_state="PENDING")
+    told = await command(*arguments)
+    assert (told.code, told.err.startswith(f"codehub: {words}")) == (2, True), told.err
+
+
+@pytest.mark.parametrize("arguments", [("ws", "list", "--json"), ("ws", "list"), ("--help",)], ids=" ".join)
+async def test_an_output_that_can_not_be_written_is_told_in_a_line(
+    living_site: Site, command: Command, arguments: tuple[str, ...]
+) -> None:
+    await create(await living_site.program("ann"), "demo", desired_state="PENDING")
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", 'exec "$@" > /dev/full', "sh", sys.executable, "-m", "codehub", *arguments),
+        env=command.environment(),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _out, err = await process.communicate()
+    assert err == b"codehub: the output can't be written: No space left on device\n"
+    assert process.returncode == 1
+
+
+async def test_a_server_without_https_is_told_apart_from_one_out_of_reach(tmp_path: Path) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        told = await Command(tmp_path)("ws", "list", url=f"https://{place}", token="cht_x")
+    assert told.code == 7
+    assert told.err.splitlines() == [
+        f"codehub: https://{place} can't be reached: it does not speak https there",
+        f"  → Try http://{place}",
+    ]
+
+
+async def test_usage_writes_what_must_be_there_without_braces(tmp_path: Path) -> None:
+    told = await Command(tmp_path)("ws", "show", "--help")
+    assert told.out.splitlines()[0] == "Usage: codehub ws show [OPTIONS] NAME"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://nowhere.invalid"])

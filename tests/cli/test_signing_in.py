@@ -10,7 +10,7 @@ from tests.support.command import Command
 from tests.support.site import PASSWORD, Site
 
 from codehub.cli.account import Account, find_account, normal_url
-from codehub.cli.failures import Failed
+from codehub.cli.failures import Exit, Failed
 
 
 async def signed_in(site: Site, home: Path) -> Command:
@@ -127,18 +127,97 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         "http://ann:secret@host:port",
         "http://host:port",
         "http://[::1",
+        "http://a b",
+        "http://a\nb",
+        "http://host/a b",
+        "http://host/\u00e9",
+        "http://host\udcff",
+        f"http://{'x' * 70}.example",
+        "http://a..example",
     ],
+    ids=ascii,
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Failed) as refused:
         normal_url(text)
+    assert refused.value.exit is Exit.USAGE
     assert "secret" not in refused.value.message
 
 
-async def test_a_damaged_login_file_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("url", ["http://[::1]:8000", "https://b\u00fccher.example", "http://host/below"])
+def test_an_address_of_any_kind_is_taken(url: str) -> None:
+    assert normal_url(f"{url}/") == url
+
+
+@pytest.mark.parametrize(
+    "token", ["cht_geheim\n", "cht_\x01geheim", "cht_geheim\u00e9", "cht_geheim\udcff"], ids=ascii
+)
+async def test_a_token_that_can_not_be_is_refused_and_not_repeated(tmp_path: Path, token: str) -> None:
+    command = Command(tmp_path, {"url": "http://127.0.0.1:1"})
+    for_people = await command("ws", "list", token=token)
+    for_programs = await command("ws", "list", "--json", token=token)
+    assert (for_people.code, for_programs.code, for_programs.json["error"]["code"]) == (2, 2, "USAGE")
+    assert "geheim" not in for_people.out + for_people.err + for_programs.out + for_programs.err
+    assert "Traceback" not in for_people.err
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "{",
+        '{"url": "http://a b", "token": "cht_geheim"}',
+        '{"url": "http://127.0.0.1:1", "token": "cht_geheim\\n"}',
+        '{"url": "http://127.0.0.1:1", "token": 5}',
+    ],
+)
+async def test_a_damaged_login_file_is_named(tmp_path: Path, damaged: str) -> None:
     kept = tmp_path / ".config/codehub/login.json"
     kept.parent.mkdir(parents=True)
-    kept.write_text("{")
+    kept.write_text(damaged)
     told = await Command(tmp_path)("ws", "list")
     assert told.code == 2
     assert str(kept) in told.err
+    assert "geheim" not in told.err
+
+
+async def test_a_password_that_is_no_text_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # as it is in most languages but C's
+    process = await Command(tmp_path).started("login", "http://127.0.0.1:1", "-u", "ann", "--password-stdin")
+    out, err = await process.communicate(b"geheim\xff\n")
+    assert (process.returncode, out) == (2, b"")
+    assert err == b"codehub: what came on stdin is not text in UTF-8\n"
+
+
+async def test_a_token_that_can_not_be_kept_is_ended(
+    living_site: Site, command: Command, tmp_path: Path
+) -> None:
+    kept = tmp_path / "full" / ".config/codehub"
+    kept.parent.mkdir(parents=True)
+    kept.symlink_to("nowhere")  # no directory can be made there, not even by root
+    login = ("login", living_site.address, "-u", living_site.prefix + "ann", "--password-stdin")
+    told = await Command(tmp_path / "full")(*login, stdin=f"{PASSWORD}\n")
+    assert (told.code, told.out) == (1, "")
+    assert told.err == f"codehub: {kept}/login.json can't be written (File exists)\n"
+    assert len((await command("token", "list", "--json")).json) == 1, "the test's own"
+
+
+async def test_a_token_of_the_environment_is_named_when_it_opens_nothing(
+    living_site: Site, tmp_path: Path
+) -> None:
+    command = await signed_in(living_site, tmp_path)
+    refused = await command("ws", "list", token="cht_wrong")
+    assert (refused.code, "CODEHUB_TOKEN" in refused.err, "login http" in refused.err) == (3, True, False)
+    name = living_site.prefix + "ann"
+    login = ("login", living_site.address, "-u", name, "--password-stdin")
+    assert "CODEHUB_TOKEN is set" in (await command(*login, stdin=f"{PASSWORD}\n", token="cht_wrong")).err
+
+
+async def test_tokens_of_one_name_are_told_apart(command: Command) -> None:
+    for expires in ("never", "30d"):
+        assert (await command("token", "create", "ci", "--expires", expires)).code == 0
+    told = await command("token", "delete", "ci")
+    assert told.code == 2
+    assert "  used never, expires never\n" in told.err
+    assert "  used never, expires 20" in told.err

@@ -169,3 +169,32 @@ def test_the_first_screen_says_how_to_go_on(tmp_path: Path) -> None:
             screen = shell.until("code 1").replace("\n", "")
             assert f"already (pid {first.process.pid}): open {first.address}" in screen
         first.stop(signal.SIGTERM)
+
+
+async def test_one_long_name_leaves_every_state_to_be_read(living_site: Site, shell: Terminal) -> None:
+    ann = await living_site.program("ann")
+    for name in ("short", "long-" * 30):
+        await create(ann, name, desired_state="PENDING")
+    await asyncio.to_thread(shell.run, "codehub ws list")
+    screen = await seen(shell, "^short +PENDING +jupyterlab +never")
+    assert re.search("^(long-){4}.*…  PENDING  jupyterlab  never", screen, re.MULTILINE), screen
+
+
+async def test_an_id_and_who_did_it_are_seen_in_80_columns(living_site: Site, shell: Terminal) -> None:
+    ann = await living_site.program("ann")
+    token = {"name": "a long name " * 9, "scope": "read", "expires_in_seconds": 86_400}
+    made = (await ann.post("/api/v1/tokens", json=token)).json()
+    await asyncio.to_thread(shell.run, "codehub token list")
+    await seen(shell, f"^a long name .*…  read   never +{made['id']} *$")
+    demo = await create(ann, "demo")
+    await living_site.arrives(ann, demo["id"], "RUNNING")
+    await asyncio.to_thread(shell.run, "codehub ws events demo")
+    await seen(shell, "^20.{17}  NONE → PROVISIONING  c1 +One step up, ")
+
+
+async def test_who_is_asked_for_a_password_and_interrupts_gets_the_code_of_it(tmp_path: Path) -> None:
+    with terminal(environ_of(Command(tmp_path))) as shell:
+        await asyncio.to_thread(shell.run, "codehub login http://127.0.0.1:1 -u ann; echo code $?")
+        await seen(shell, "Password: ")
+        await asyncio.to_thread(shell.type, "C-c")
+        await seen(shell, "code 130")

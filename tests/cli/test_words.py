@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from codehub.cli.failures import Failed
-from codehub.cli.tables import pairs, plain
+from codehub.cli.fields import in_options
+from codehub.cli.find import spelled
+from codehub.cli.tables import fit, pairs, plain
 from codehub.cli.wait import Goal, carry_out, has_arrived
 from codehub.cli.words import ago, harmless, harmless_bytes, seconds, size, span, state
 
@@ -160,10 +162,11 @@ class Told:
         return next(self._lines, b"")
 
 
-def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
-    def at(second: int, **changes: Any) -> dict[str, Any]:
-        return {**SHOWN, "owner": {"id": "me"}, "updated_at": f"2026-11-16T12:00:0{second}Z", **changes}
+def at(second: int, **changes: Any) -> dict[str, Any]:
+    return {**SHOWN, "owner": {"id": "me"}, "updated_at": f"2026-11-16T12:00:0{second}Z", **changes}
 
+
+def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
     asked = at(1)
     server = Told([at(2, operation="STARTING")], [asked, at(3, phase="RUNNING")])
     seen = list(carry_out(cast("Client", server), asked, lambda: asked, None))
@@ -172,3 +175,45 @@ def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
         ("STANDBY", "STARTING"),
         ("RUNNING", "NONE"),
     ]
+
+
+def test_when_time_is_up_it_is_told_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = at(1)
+    server = Told([asked], [at(2, operation="STARTING")])
+    seen: list[str] = []
+    monkeypatch.setattr("time.monotonic", lambda: 61.0 if "STARTING" in seen else 0.0)
+    states = carry_out(cast("Client", server), asked, lambda: asked, 60)
+    with pytest.raises(Failed) as told:
+        seen.extend(shown["operation"] for shown in states)
+    assert told.value.code == "TIMED_OUT"
+    assert told.value.details == {"id": "1", "phase": "STANDBY", "operation": "STARTING"}
+
+
+WIDTHS = {"NAME": 120, "OWNER": 5, "STATE": 17, "IDE": 11, "LAST USED": 9, "SLEEPS": 8, "ID": 36}
+
+
+@pytest.mark.parametrize(
+    ("columns", "name", "others"),
+    [
+        (400, 120, ["OWNER", "STATE", "IDE", "LAST USED", "SLEEPS", "ID"]),
+        (130, 32, ["OWNER", "STATE", "IDE", "LAST USED", "SLEEPS", "ID"]),
+        (80, 20, ["OWNER", "STATE", "IDE", "LAST USED", "SLEEPS"]),
+        (79, 32, ["OWNER", "STATE", "LAST USED", "SLEEPS"]),
+        (50, 13, ["OWNER", "STATE", "LAST USED"]),
+        (30, 8, ["OWNER", "STATE", "LAST USED"]),
+    ],
+)
+def test_a_long_name_costs_the_other_columns_nothing(columns: int, name: int, others: list[str]) -> None:
+    fitted = fit(WIDTHS, ("ID", "IDE", "SLEEPS"), columns)
+    assert fitted == {"NAME": name, **{heading: WIDTHS[heading] for heading in others}}
+
+
+def test_a_name_is_spelled_as_a_shell_takes_it() -> None:
+    assert spelled(SHOWN, "demo", "me") == "demo"
+    assert spelled(SHOWN, "my demo", "bob") == "'my demo' --owner bob"
+    assert spelled(SHOWN, "-demo", "me") == SHOWN["id"]
+
+
+@pytest.mark.parametrize("details", [None, {}, [], ["x"], [{"field": "x"}], "x"])
+def test_details_of_no_fields_are_left_to_the_message(details: object) -> None:
+    assert in_options(details) is None

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shlex
+from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
@@ -158,6 +160,30 @@ async def test_logs_are_printed_and_followed(command: Command) -> None:
     assert json.loads(line).keys() == {"line"}
 
 
+async def test_a_log_is_followed_on_when_the_server_has_cut_it_off(
+    living_site: Site, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut, asked = asyncio.Event(), list[int]()
+
+    async def output(_workspace_id: UUID, *, tail: int, follow: bool) -> AsyncIterator[bytes]:
+        asked.append(tail)
+        yield b"answer %d\n" % len(asked)
+        if follow and len(asked) == 1:
+            cut.set()
+            await asyncio.Event().wait()
+
+    async def until_cut(_seconds: float) -> None:
+        await cut.wait()
+        cut.clear()
+
+    assert (await command("ws", "create", "demo", "--wait")).code == 0
+    monkeypatch.setattr(living_site.instances, "logs", output)
+    monkeypatch.setattr(living_site.web.feed, "pause", until_cut)
+    followed = await command("ws", "logs", "demo", "--follow")
+    assert (followed.code, followed.out, asked) == (0, "answer 1\nanswer 2\n", [200, 0])
+    assert "cut off" in followed.err
+
+
 async def test_waiting_goes_on_when_the_stream_of_events_is_cut(living_site: Site, command: Command) -> None:
     made = (await command("ws", "create", "demo", "--no-start", "--json")).json
     with starts_held(living_site.instances) as let_go:
@@ -199,4 +225,23 @@ async def test_an_admin_forgets_what_a_dead_backend_holds_up(
         0,
         "demo is forgotten. `codehub gc` lists what is left of it.",
     )
-    assert "it can be taken back: codehub ws undelete" in forgotten.err
+    assert "this can be undone: codehub ws undelete" in forgotten.err
+
+
+async def test_what_is_suggested_can_be_run_as_it_is_written(living_site: Site, command: Command) -> None:
+    assert (await command("ws", "create", "my project", "--no-start")).code == 0
+    boss = await living_site.program("boss", role=Role.ADMIN)
+    token = boss.headers["Authorization"].removeprefix("Bearer ")
+    ann = living_site.people["ann"].username
+    told = (await command("explain", "my project", "--owner", ann, token=token)).out
+    assert f"codehub ws delete 'my project' --owner {ann}" in told
+    opened = await command("ws", "open", "my project")
+    assert "codehub ws start 'my project' --wait" in opened.err
+    deleted = await command("ws", "delete", "my project", "--owner", ann, "--wait", token=token)
+    assert deleted.code == 0, deleted.err
+    assert deleted.err.endswith(f" --owner {ann}\n")
+    gone = await command("ws", "show", "my project", "--owner", ann, token=token)
+    assert f"codehub ws undelete 'my project' --owner {ann}" in gone.err
+    undo = shlex.split(deleted.err.strip().rpartition("codehub ")[2])
+    back = await command(*undo, token=token)
+    assert (back.code, back.out.startswith("my project will be PENDING. ")) == (0, True), back.err

@@ -125,6 +125,19 @@ async def test_half_a_volume_is_deleted_by_the_name_of_none_alone(storage: Stora
     assert await storage.provider.list_volumes() == {}
 
 
+async def test_a_volume_that_somebody_worked_on_is_told_from_one_that_is_as_it_was_made(
+    storage: Storage, home: Home
+) -> None:
+    key = await archived(storage, home)
+    made = await restored(storage, home, key)
+    await storage.let_a_moment_pass()
+    assert not await storage.provider.is_worked_on(home, made.volume_id)
+    storage.write(home, {"src/deep/main.py": b"pass\n"})
+    assert await storage.provider.is_worked_on(home, made.volume_id)
+    with pytest.raises(ActionFailed):
+        await storage.provider.is_worked_on(home, "another")
+
+
 async def test_volumes_do_not_know_each_other(storage: Storage) -> None:
     one, other = new_home(), new_home()
     one_id, other_id = await filled(storage, one), await filled(storage, other, {"other": b"other"})
@@ -182,6 +195,25 @@ async def test_a_half_written_archive_of_an_operation_is_replaced(storage: Stora
     await storage.provider.archive(home, volume_id, op_id, unheard, granted)
     await restored(storage, home, key)
     assert storage.files(home) == {"old": b"old" * 1000, "new": b"new"}
+
+
+async def test_an_archive_whose_meta_was_cut_does_not_count_and_is_written_again(
+    storage: Storage, home: Home
+) -> None:
+    volume_id, op_id = await filled(storage, home), uuid4()
+    key = await storage.provider.archive(home, volume_id, op_id, unheard, granted)
+    storage.damage(key)
+    assert await storage.provider.head_archive(key) == Archive(committed=False)
+    with pytest.raises(ActionFailed) as failed:
+        await restored(storage, home, key)
+    assert failed.value.reason is ErrorReason.ARCHIVE_CORRUPTED
+    with pytest.raises(ActionFailed, match="taken over"):
+        await storage.provider.archive(home, volume_id, op_id, unheard, denied)
+    storage.write(home, {"new": b"new"})
+    assert await storage.provider.archive(home, volume_id, op_id, unheard, granted) == key
+    assert await storage.provider.head_archive(key) == Archive(committed=True)
+    await restored(storage, home, key)
+    assert storage.files(home) == {**FILES, "new": b"new"}
 
 
 async def test_archiving_refuses_any_other_volume(storage: Storage, home: Home) -> None:
@@ -256,6 +288,17 @@ async def test_an_empty_archive_of_an_operation_that_was_taken_over_does_not_cou
     (found,) = await storage.provider.list_archives()
     assert not found.committed
     key = await storage.provider.create_empty_archive(home, op_id, granted)
+    assert await storage.provider.head_archive(key) == Archive(committed=True)
+
+
+async def test_an_empty_archive_whose_meta_was_cut_does_not_count_and_is_written_again(
+    storage: Storage, home: Home
+) -> None:
+    op_id = uuid4()
+    key = await storage.provider.create_empty_archive(home, op_id, granted)
+    storage.damage(key)
+    assert await storage.provider.head_archive(key) == Archive(committed=False)
+    assert await storage.provider.create_empty_archive(home, op_id, granted) == key
     assert await storage.provider.head_archive(key) == Archive(committed=True)
 
 

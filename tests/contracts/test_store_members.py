@@ -40,6 +40,13 @@ async def test_who_was_not_heard_of_lately_is_not_seen(world: World) -> None:
     assert await world.controller.beat(first, alive_s=60) == {first.id: first, second.id: second}
 
 
+async def test_who_was_heard_of_by_a_clock_that_has_been_set_back_is_not_seen(world: World) -> None:
+    first, second = member(), member()
+    await world.controller.beat(first, alive_s=60)
+    await fall_silent(world, timedelta(hours=-9))
+    assert await world.controller.beat(second, alive_s=60) == {second.id: second}
+
+
 async def test_who_leaves_is_gone_at_once(world: World) -> None:
     first, second = member(), member()
     await world.controller.beat(first, alive_s=60)

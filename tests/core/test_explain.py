@@ -1,5 +1,6 @@
 """Explaining: what comes next, what is waited for, and what a person can do."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.workspaces import (
 
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import explain
+from codehub.core.idle import sleeps_at
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_change
 from codehub.core.workspace import InstanceBackend, Workspace, home_key, is_deleted
@@ -103,22 +105,24 @@ def test_what_is_in_the_trash_can_be_taken_back_or_purged() -> None:
 
 def test_a_change_counts_a_revision_and_the_same_values_none() -> None:
     row = workspace(Phase.STANDBY, DesiredState.STANDBY)
-    changed = rule_change(row, {"memo": "new"})
+    changed = rule_change(row, {"memo": "new"}, now=NOW)
     assert isinstance(changed, Accepted)
     assert (changed.spec.memo, changed.spec.revision) == ("new", 2)
-    assert isinstance(rule_change(row, {"name": row.spec.name}, DesiredState.STANDBY), Unchanged)
+    assert isinstance(rule_change(row, {"name": row.spec.name}, DesiredState.STANDBY, now=NOW), Unchanged)
 
 
 def test_values_change_during_an_operation_but_a_wish_does_not() -> None:
     row = workspace(Phase.STANDBY, operation=Operation.STARTING)
-    assert isinstance(rule_change(row, {"memo": "new"}), Accepted)
-    refused = rule_change(row, {"memo": "new"}, DesiredState.STANDBY)
+    assert isinstance(rule_change(row, {"memo": "new"}, now=NOW), Accepted)
+    refused = rule_change(row, {"memo": "new"}, DesiredState.STANDBY, now=NOW)
     assert isinstance(refused, Refused)
     assert refused.code is Refusal.OPERATION_IN_PROGRESS
 
 
 def test_a_wish_and_values_change_together() -> None:
-    changed = rule_change(workspace(Phase.STANDBY, DesiredState.STANDBY), {"memo": "x"}, DesiredState.RUNNING)
+    changed = rule_change(
+        workspace(Phase.STANDBY, DesiredState.STANDBY), {"memo": "x"}, DesiredState.RUNNING, now=NOW
+    )
     assert isinstance(changed, Accepted)
     assert (changed.spec.desired_state, changed.spec.memo, changed.spec.revision) == (
         DesiredState.RUNNING,
@@ -127,13 +131,26 @@ def test_a_wish_and_values_change_together() -> None:
     )
 
 
+def test_a_new_time_to_sleep_counts_from_now_and_shortens_no_promise_to_stay_awake() -> None:
+    used = {"standby_ttl_seconds": 300, "last_access_at": ago(25)}
+    row = workspace(Phase.RUNNING, DesiredState.RUNNING, spec=used)
+    shortened = rule_change(row, {"standby_ttl_seconds": 10}, now=NOW)
+    assert isinstance(shortened, Accepted)
+    assert sleeps_at(replace(row, spec=shortened.spec)) == NOW + timedelta(seconds=10)
+    until = NOW + timedelta(hours=1)
+    row = workspace(Phase.RUNNING, DesiredState.RUNNING, spec={**used, "awake_until": until})
+    kept = rule_change(row, {"standby_ttl_seconds": 10}, now=NOW)
+    assert isinstance(kept, Accepted)
+    assert kept.spec.awake_until == until
+
+
 @pytest.mark.parametrize(
     ("revisions", "is_refused"), [(None, False), ({1}, False), ({1, 2}, False), ({2}, True), (set(), True)]
 )
 def test_what_somebody_else_changed_is_not_changed_unseen(
     revisions: set[int] | None, is_refused: bool
 ) -> None:
-    ruling = rule_change(workspace(Phase.STANDBY), {"memo": "x"}, revisions=revisions)
+    ruling = rule_change(workspace(Phase.STANDBY), {"memo": "x"}, now=NOW, revisions=revisions)
     assert isinstance(ruling, Refused) is is_refused
 
 
@@ -142,7 +159,7 @@ def test_what_somebody_else_changed_is_not_changed_unseen(
     [(Phase.STANDBY, Refusal.INVALID_STATE), (Phase.DELETED, Refusal.WORKSPACE_NOT_FOUND)],
 )
 def test_what_is_deleted_is_not_changed(phase: Phase, code: Refusal) -> None:
-    ruling = rule_change(workspace(phase, DesiredState.PENDING, spec=DELETED), {"memo": "x"})
+    ruling = rule_change(workspace(phase, DesiredState.PENDING, spec=DELETED), {"memo": "x"}, now=NOW)
     assert isinstance(ruling, Refused)
     assert ruling.code is code
 

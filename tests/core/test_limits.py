@@ -3,9 +3,11 @@
 from uuid import UUID
 
 from codehub.core.limits import Limits, refuse_one_more
+from codehub.core.operations import Phase
 from codehub.core.wishes import Refusal
 
-ONE = (UUID(int=1), "first")
+ONE = (UUID(int=1), "first", Phase.RUNNING)
+FAILED = (UUID(int=2), "second", Phase.ERROR)
 
 
 def test_below_both_limits_nothing_is_said() -> None:
@@ -22,6 +24,15 @@ def test_the_owner_s_limit_names_what_runs_and_what_to_do() -> None:
         "max": 1,
         "running": [{"id": str(ONE[0]), "name": "first"}],
     }
+
+
+def test_what_is_in_error_is_not_to_be_stopped_but_decided_about() -> None:
+    both, alone = (refuse_one_more(Limits(1, 100), running, 2) for running in ([ONE, FAILED], [FAILED]))
+    assert both is not None
+    assert both.message.endswith("Stop one of them first. second is in ERROR: recover or delete it.")
+    assert list(both.in_error) == [str(FAILED[0])]
+    assert alone is not None
+    assert alone.message.endswith("already: second. second is in ERROR: recover or delete it.")
 
 
 def test_the_total_names_nobody() -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.support.workspaces import (
     ABSENT,
     COMMITTED,
+    FOREIGN_VOLUME,
     HALF_VOLUME,
     HEALTHY_INSTANCE,
     KEY,
@@ -27,7 +28,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.judge import judge
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Begin, Why, plan
-from codehub.core.seen import Seen
+from codehub.core.seen import Seen, Volume
 from codehub.core.settle import settle
 from codehub.core.workspace import Status
 
@@ -60,6 +61,21 @@ def test_a_container_that_is_seen_makes_the_home_dirty() -> None:
     row = workspace(Phase.RUNNING, home_ctx=home("v1"))
     assert judge(row, seen(HEALTHY_INSTANCE, OUR_VOLUME), NOW).status.home_ctx.dirty
     assert judge(row, seen(HEALTHY_INSTANCE, UNREACHABLE), NOW).status.home_ctx.dirty
+
+
+@pytest.mark.parametrize("volume", [FOREIGN_VOLUME, HALF_VOLUME])
+def test_what_an_instance_writes_to_a_volume_that_the_row_does_not_know_is_not_lost_silently(
+    volume: Volume,
+) -> None:
+    # As after a dump of the database was restored: it knows an archive, and the home was restored and used since.
+    row = workspace(Phase.ARCHIVED, archive_key=KEY, home_ctx=home(None))
+    status = judge(row, Seen(HEALTHY_INSTANCE, volume, COMMITTED), NOW).status
+    assert status.error_info is not None
+    assert (status.error_info.reason, status.home_ctx.dirty) == (ErrorReason.CONTAINER_WITHOUT_VOLUME, True)
+    stopped = replace(row, spec=replace(row.spec, recover_at=NOW), status=status)
+    found = judge(stopped, Seen(None, volume, COMMITTED), NOW).status.error_info
+    assert found is not None
+    assert found.reason is ErrorReason.DATA_LOST
 
 
 def test_recovery_alone_does_not_accept_a_loss() -> None:

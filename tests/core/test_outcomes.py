@@ -229,6 +229,12 @@ def test_nothing_is_done_before_the_back_off_is_over() -> None:
     assert plan(row.spec, judge(row, look, later), look, later, is_mine=True) == START
 
 
+def test_a_back_off_longer_than_any_was_written_by_a_clock_that_has_been_set_back() -> None:
+    look = seen(None, OUR_VOLUME)
+    row = replace(STARTING, status=replace(STARTING.status, retry_at=NOW + timedelta(hours=9)))
+    assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == START
+
+
 # Time
 
 
@@ -287,6 +293,12 @@ def test_the_clock_stands_still_while_a_step_waits_for_its_turn_and_that_is_no_n
 def test_an_operation_that_was_never_looked_at_keeps_its_clock() -> None:
     row = replace(STARTING, status=replace(STARTING.status, observed_at=None))
     assert judge(row, seen(None, OUR_VOLUME), NOW).status.op_started_at == STARTING.status.op_started_at
+
+
+def test_an_operation_begins_at_the_latest_now_though_the_clock_was_set_back() -> None:
+    ahead = replace(STARTING.status, op_started_at=ago(-9 * 3600), observed_at=ago(-9 * 3600))
+    row = replace(STARTING, status=ahead)
+    assert judge(row, seen(None, OUR_VOLUME), NOW).status.op_started_at == NOW
 
 
 def test_during_an_outage_nothing_fails_however_long_it_lasts() -> None:

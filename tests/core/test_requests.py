@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.workspaces import (
     ABSENT,
+    KEY,
     NEW_OP_ID,
     NOT_READY,
     NOW,
@@ -21,7 +22,8 @@ from tests.support.workspaces import (
 from codehub.core.conditions import HEALTHY, Condition, Conditions
 from codehub.core.errors import ErrorReason
 from codehub.core.history import Event, EventKind, is_to_be_carried_out, observed, wished
-from codehub.core.idle import idle_wish, sleeps_at, sleeps_soon
+from codehub.core.idle import archives_at, idle_wish, sleeps_at, sleeps_soon
+from codehub.core.judge import is_answered
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.seen import ARCHIVE_READY, INSTANCE_READY, INSTANCE_STOPPED, VOLUME_ABSENT, VOLUME_READY
@@ -164,6 +166,46 @@ def test_only_an_error_can_be_recovered() -> None:
     assert refused(rule_recovery(deleted(Phase.DELETED), NOW)) is Refusal.WORKSPACE_NOT_FOUND
 
 
+NOT_ARCHIVED = error(ErrorReason.RETRY_EXCEEDED, operation=Operation.ARCHIVING)
+AFTER_ARCHIVING = [
+    # wish, backend, status, the wish after a recovery
+    (DesiredState.ARCHIVED, StorageBackend.LOCAL_DIR, {}, DesiredState.STANDBY),
+    (DesiredState.PENDING, StorageBackend.LOCAL_DIR, {}, DesiredState.STANDBY),
+    (DesiredState.ARCHIVED, StorageBackend.OBJECT_STORE, {}, DesiredState.RUNNING),
+    (DesiredState.RUNNING, StorageBackend.LOCAL_DIR, {}, DesiredState.RUNNING),
+    (DesiredState.ARCHIVED, StorageBackend.LOCAL_DIR, {"archive_key": KEY}, DesiredState.ARCHIVED),
+    (DesiredState.ARCHIVED, StorageBackend.LOCAL_DIR, {"conditions": conditions()}, DesiredState.ARCHIVED),
+    (DesiredState.ARCHIVED, StorageBackend.LOCAL_DIR, {"error_info": error()}, DesiredState.ARCHIVED),
+]
+
+
+@pytest.mark.parametrize(("wish", "backend", "status", "expected"), AFTER_ARCHIVING)
+def test_what_could_not_be_archived_is_not_sent_straight_back_to_it(
+    wish: DesiredState, backend: StorageBackend, status: dict[str, Any], expected: DesiredState
+) -> None:
+    found = {"conditions": conditions(READY), "error_info": NOT_ARCHIVED, **status}
+    row = workspace(Phase.ERROR, wish, spec={"storage_backend": backend}, **found)
+    spec = accepted(rule_recovery(row, NOW))
+    assert spec.desired_state is expected
+    assert spec.revision == row.spec.revision + (expected is not wish)
+
+
+def test_a_deletion_that_failed_to_archive_is_not_taken_back_by_a_recovery() -> None:
+    row = deleted(Phase.ERROR, conditions=conditions(READY), error_info=NOT_ARCHIVED)
+    assert accepted(rule_recovery(row, NOW)) == replace(row.spec, recover_at=NOW)
+
+
+def test_a_request_answers_an_error_that_a_clock_which_was_set_back_put_into_the_future() -> None:
+    to_come = error(at=ago(-9 * 3600))
+    row = workspace(Phase.ERROR, conditions=conditions(READY), error_info=to_come)
+    for spec in (
+        accepted(rule_recovery(row, NOW)),
+        accepted(rule_deletion(row, NOW, trash_s=700)),
+        accepted(rule_deletion(row, NOW, trash_s=700, purge=True)),
+    ):
+        assert is_answered(spec, to_come)
+
+
 # Idleness
 
 
@@ -227,6 +269,14 @@ def test_only_a_running_workspace_says_when_it_sleeps() -> None:
     spec = {"last_access_at": ago(100)}
     assert sleeps_at(workspace(Phase.RUNNING, spec=spec)) == ago(-200)
     assert sleeps_at(workspace(Phase.STANDBY, DesiredState.STANDBY, spec=spec)) is None
+
+
+def test_only_a_sleeping_workspace_says_when_it_is_archived() -> None:
+    spec = {"last_access_at": ago(100), "archive_ttl_seconds": 300}
+    assert archives_at(workspace(Phase.STANDBY, DesiredState.STANDBY, spec=spec)) == ago(-200)
+    assert archives_at(workspace(Phase.RUNNING, spec=spec)) is None
+    kept = {"last_access_at": ago(100), "archive_ttl_seconds": None}
+    assert archives_at(workspace(Phase.STANDBY, DesiredState.STANDBY, spec=kept)) is None
 
 
 def test_people_are_told_shortly_before_it_sleeps() -> None:
@@ -306,7 +356,7 @@ def test_a_wish_a_deletion_and_a_recovery_are_carried_out_and_nothing_else() -> 
         assert is_to_be_carried_out(before, after)
     for after in (
         accepted(rule_keep_awake(row, NOW, seconds=60)),
-        accepted(rule_change(row, {"memo": "x", "image_ref": "y"})),
+        accepted(rule_change(row, {"memo": "x", "image_ref": "y"}, now=NOW)),
     ):
         assert not is_to_be_carried_out(row.spec, after)
 

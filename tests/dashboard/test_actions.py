@@ -2,32 +2,22 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
+from tests.support.forms import answered_yes, post
 from tests.support.patience import PATIENCE_S
 from tests.support.site import API, PASSWORD, Site, create
 
-from codehub.core.access import Role
+from codehub.core.errors import ErrorReason
 from codehub.core.workspace import InstanceBackend, StorageBackend
-from codehub.ports.backends import BackendUnreachable
+from codehub.dashboard import detail
+from codehub.web.terms import remedy_words
 
 PARTIAL = {"HX-Request": "true"}
-
-
-async def post(
-    client: httpx.AsyncClient,
-    site: Site,
-    path: str,
-    headers: Mapping[str, str] | None = None,
-    /,
-    **fields: Any,
-) -> httpx.Response:
-    return await client.post(path, data=fields, headers={"Origin": site.parts.base_url, **(headers or {})})
 
 
 async def made_by_form(client: httpx.AsyncClient, site: Site, **fields: str) -> dict[str, Any]:
@@ -117,6 +107,11 @@ async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
         answer = await post(ann, site, f"{place}/{word}", back=place)
         assert (answer.status_code, answer.headers["location"]) == (303, place)
         await site.arrives(ann, made["id"], phase)
+        told = [
+            words in (await ann.get(path)).text
+            for words, path in (("archived in", "/"), ("Archived in", place))
+        ]
+        assert told == [phase == "STANDBY"] * 2
     assert (await post(ann, site, f"{place}/keep_awake")).headers["location"] == "/"
     assert (await ann.get(f"{API}{place}")).json()["awake_until"] is not None
     await post(ann, site, f"{place}/delete")
@@ -129,7 +124,11 @@ async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
     page = (await ann.get(place)).text
     assert re.search("<dt>It should be</dt><dd>Archived</dd>", page)
     assert ("ann undid its deletion" in page, "ann asked for: At rest" in page) == (True, False)
-    await post(ann, site, f"{place}/purge")
+    asked = await post(ann, site, f"{place}/purge", back="/trash")
+    assert "Delete “demo” for good?" in asked.text
+    assert (await ann.get(place)).status_code == 200, "a question alone does nothing"
+    done = await post(ann, site, f"{place}/purge", **answered_yes(asked))
+    assert (done.status_code, done.headers["location"]) == (303, "/trash")
     await site.arrives(ann, made["id"], "DELETED")
     assert "demo" not in (await ann.get("/trash")).text
 
@@ -188,6 +187,26 @@ async def test_a_refusal_says_why_and_shows_what_is_true(site: Site) -> None:
     assert (plain.status_code, "You can run 2 at a time" in plain.text) == (429, True)
 
 
+async def test_at_the_limit_what_has_a_problem_is_named_as_such(site: Site) -> None:
+    ann = await site.browser("ann")
+    one, two = [await create(ann, name) for name in ("fine", "crashy")]
+    resting = await create(ann, "resting", desired_state="STANDBY")
+    for made in (one, two):
+        await site.arrives(ann, made["id"], "RUNNING")
+    await site.arrives(ann, resting["id"], "STANDBY")
+    start = f"/workspaces/{resting['id']}/start"
+    site.storage._disks.pop(UUID(two["id"]))  # its IDE is still there, so it still counts
+    await site.arrives(ann, two["id"], "ERROR")
+    said = (await post(ann, site, start, PARTIAL)).text
+    assert "Running now: fine. Put one to sleep first" in said
+    assert "“crashy” takes a place and has a problem: recover or delete it." in said
+    site.storage._disks.pop(UUID(one["id"]))
+    await site.arrives(ann, one["id"], "ERROR")
+    said = (await post(ann, site, start, PARTIAL)).text
+    assert "You can run 2 at a time. “" in said
+    assert "Put one to sleep" not in said
+
+
 async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> None:
     ann = await site.browser("ann")
     made = await create(ann, "demo")
@@ -231,14 +250,41 @@ async def test_settings_are_saved_unless_somebody_else_was_first(site: Site) -> 
         900,
         None,
     )
-    stale = await post(ann, site, place, revision=revision, **fields)
+    stale = await post(
+        ann, site, place, revision=revision, **{**fields, "description": "mine", "ide": "http"}
+    )
     assert (stale.status_code, "Somebody changed it meanwhile" in stale.text) == (409, True)
+    assert 'name="description" value="mine"' in stale.text, "what was typed is kept"
+    assert re.findall(r"Stored now: ([^<]+)", stale.text) == ["nothing", "jupyterlab"]
+    assert f'name="revision" value="{shown["revision"]}"' in stale.text
     wrong = await post(ann, site, place, revision=revision, **{**fields, "name": " "})
     assert wrong.status_code == 422
     await create(ann, "other", desired_state="PENDING")
     current = str(shown["revision"])
     taken = await post(ann, site, place, revision=current, **{**fields, "name": "other"})
     assert taken.status_code == 409
+
+
+async def test_saving_says_so_and_the_history_names_what_was_changed_and_nothing_else(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    place = f"/workspaces/{made['id']}"
+    form = (await ann.get(f"{place}/settings")).text
+    fields = dict(re.findall(r'name="(\w+)" (?:type="number" .*?)?value="([^"]*)"', form)) | {
+        "ide": "jupyterlab",
+        "standby_ttl_seconds": "900",
+        "archive_ttl_seconds": "86400",
+        "description": "new words",
+    }
+    saved = await post(ann, site, f"{place}/settings", **fields)
+    page = (await ann.get(saved.headers["location"])).text
+    assert '<p class="said" role="status">Saved.</p>' in page
+    assert "Changed: Description, Sleep after<" in page
+    assert "Saved." not in (await ann.get(place)).text
+    korean = (await ann.get(place, headers={"Accept-Language": "ko"})).text
+    assert "변경한 항목: 설명, 잠들기까지<" in korean
+    (recorded,) = await site.parts.store.history(UUID(made["id"]), limit=1)
+    assert recorded.event.reason == "Asked to change description, standby_ttl_seconds."
 
 
 async def test_rows_are_answered_as_they_are_now_and_what_fits_no_more_is_left_out(site: Site) -> None:
@@ -251,6 +297,58 @@ async def test_rows_are_answered_as_they_are_now_and_what_fits_no_more_is_left_o
     assert "ws-" not in (await ann.get(asked + "&phase=RUNNING")).text
 
 
+async def test_a_button_of_what_is_gone_says_so_and_its_row_goes(site: Site) -> None:
+    ann, bob = await site.browser("ann"), await site.browser("bob")
+    made = await create(ann, "demo", desired_state="PENDING")
+    place = f"/workspaces/{made['id']}"
+    others = await post(bob, site, f"{place}/start", {**PARTIAL, "HX-Target": f"ws-{made['id']}"})
+    assert (others.status_code, "This belongs to somebody else." in others.text) == (403, True)
+    await post(ann, site, f"{place}/delete")
+    await site.arrives(ann, made["id"], "DELETED")
+    in_trash = {**PARTIAL, "HX-Target": f"trash-{made['id']}"}
+    there = (await ann.get(f"/trash?id={made['id']}&id=x", headers={**PARTIAL, "HX-Target": "rows"})).text
+    assert ('id="trash-' in there, "<html" in there) == (True, False)
+    assert (
+        "trash-"
+        not in (await bob.get(f"/trash?id={made['id']}", headers={**PARTIAL, "HX-Target": "rows"})).text
+    )
+    await ann.delete(f"{API}{place}?purge=true")
+    for path, headers in ((place, in_trash), ("/workspaces/none", in_trash), (place, PARTIAL)):
+        gone = await post(ann, site, f"{path}/undelete", headers)
+        assert (gone.status_code, "This workspace is gone." in gone.text) == (404, True), path
+        assert gone.headers["x-codehub-said"] == "yes"
+        assert ("<li" in gone.text, "<html" in gone.text) == (False, False)
+    assert (
+        "trash-"
+        not in (await ann.get(f"/trash?id={made['id']}", headers={**PARTIAL, "HX-Target": "rows"})).text
+    )
+    logs = await ann.get(f"{place}/logs", headers={**PARTIAL, "HX-Target": "logs"})
+    assert (logs.status_code, logs.headers["hx-reswap"]) == (404, "none")
+
+
+async def test_the_output_of_what_sleeps_is_not_waited_for_and_a_remedy_leads_to_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo")
+    place = f"/workspaces/{made['id']}"
+    await site.arrives(ann, made["id"], "RUNNING")
+    assert "started" in (await ann.get(f"{place}/logs")).text
+    await post(ann, site, f"{place}/stop")
+    await site.arrives(ann, made["id"], "STANDBY")
+    assert ">There is output only while it runs.<" in (await ann.get(f"{place}/logs")).text
+    site.storage._disks.pop(UUID(made["id"]))
+    await site.arrives(ann, made["id"], "ERROR")
+    assert "#logs-title" not in (await ann.get(place)).text
+    for reason in (ErrorReason.CRASH_LOOP, ErrorReason.TIMEOUT):
+        monkeypatch.setattr(
+            detail, "remedy_words", lambda _, language, why=reason: remedy_words(why, language)
+        )
+        for language, words in (("en", "IDE&#39;s output"), ("ko", "IDE 출력")):
+            page = (await ann.get(place, headers={"Accept-Language": language})).text
+            assert f'<a href="#logs-title">{words}</a>' in page
+
+
 async def test_a_long_list_comes_in_pages(site: Site) -> None:
     ann = await site.browser("ann")
     for number in range(55):
@@ -261,8 +359,9 @@ async def test_a_long_list_comes_in_pages(site: Site) -> None:
     rest = (await ann.get(more, headers={**PARTIAL, "HX-Target": "more"})).text
     assert len(re.findall('<li class="row"', rest)) == 5
     assert "<html" not in rest
-    found = (await ann.get("/?q=ws-07", headers={**PARTIAL, "HX-Target": "list"})).text
-    assert len(re.findall('<li class="row"', found)) == 1
+    answer = await ann.get("/?q=ws-07&phase=", headers={**PARTIAL, "HX-Target": "list"})
+    assert len(re.findall('<li class="row"', answer.text)) == 1
+    assert answer.headers["hx-replace-url"] == "/?q=ws-07"
 
 
 async def test_a_token_is_shown_once_and_the_password_can_be_changed(site: Site) -> None:
@@ -274,77 +373,21 @@ async def test_a_token_is_shown_once_and_the_password_can_be_changed(site: Site)
     assert word not in again
     assert (await ann.get(f"{API}/session", headers={"Authorization": f"Bearer {word}"})).status_code == 200
     token_id = re.findall(r"/account/tokens/([\w-]+)/delete", again)[0]
-    assert (await post(ann, site, f"/account/tokens/{token_id}/delete")).status_code == 303
-    assert (await post(ann, site, f"/account/tokens/{token_id}/delete")).status_code == 404
+    assert "Never expires" not in again
+    asked = await post(ann, site, f"/account/tokens/{token_id}/delete")
+    assert "Delete the token “ci”?" in asked.text
+    yes = answered_yes(asked)
+    assert (await post(ann, site, f"/account/tokens/{token_id}/delete", **yes)).status_code == 303
+    assert (await post(ann, site, f"/account/tokens/{token_id}/delete", **yes)).status_code == 404
     assert (await post(ann, site, "/account/tokens", name=" ", scope="read")).status_code == 422
-    assert (await post(ann, site, "/account/password", old="wrong", new="another horse")).status_code == 403
-    assert (await post(ann, site, "/account/password", old=PASSWORD, new="short")).status_code == 422
-    changed = await post(ann, site, "/account/password", old=PASSWORD, new="another horse")
+    for old, new, again, status in (
+        ("wrong", "another horse", "another horse", 403),
+        (PASSWORD, "short", "short", 422),
+        (PASSWORD, "another horse", "another house", 422),
+    ):
+        refused = await post(ann, site, "/account/password", old=old, new=new, again=again)
+        assert (refused.status_code, "The two are not the same." in refused.text) == (status, new != again)
+    changed = await post(
+        ann, site, "/account/password", old=PASSWORD, new="another horse", again="another horse"
+    )
     assert "Your password is changed" in changed.text
-
-
-async def test_admins_manage_people_and_never_lock_themselves_out(site: Site) -> None:
-    root = await site.browser("root", Role.ADMIN)
-    assert (
-        await post(root, site, "/admin/users", username="bob", password=PASSWORD, role="member")
-    ).status_code == 303
-    assert (
-        await post(root, site, "/admin/users", username="bob", password=PASSWORD, role="member")
-    ).status_code == 409
-    assert (
-        await post(root, site, "/admin/users", username="b b", password="x", role="member")
-    ).status_code == 422
-    people = {user.username: user for user in await site.parts.access.users()}
-    bob, me = f"/admin/users/{people['bob'].id}", f"/admin/users/{people['root'].id}"
-    assert (await post(root, site, bob, role="admin")).status_code == 303
-    assert (await post(root, site, bob, role="member")).status_code == 303
-    assert (await post(root, site, bob, password="short")).status_code == 422
-    assert (await post(root, site, bob, password="another horse", disabled="yes")).status_code == 303
-    last = await post(root, site, me, role="member")
-    assert (last.status_code, "This is the last admin" in last.text) == (409, True)
-    assert (await post(root, site, "/admin/users/none", role="member")).status_code == 404
-    shown = (await root.get("/admin/users")).text
-    assert "disabled" in shown
-
-
-async def test_health_says_what_does_not_answer(site: Site) -> None:
-    async def away() -> None:
-        raise ConnectionError("no route to the docker engine")
-
-    async def fine() -> None:
-        return None
-
-    root = await site.browser("root", Role.ADMIN)
-    async with asyncio.timeout(PATIENCE_S):
-        while not await site.parts.store.members():  # noqa: ASYNC110  # it does not tell
-            await asyncio.sleep(0.01)
-    assert "Everything answers" in (await root.get("/admin/health")).text
-    object.__setattr__(site.parts, "backends", {"local-docker": away, "local-dir": fine})
-    shown = (await root.get("/admin/health")).text
-    assert "Something does not answer" in shown
-    assert "no route to the docker engine" in shown
-    assert "Controllers" in shown
-
-
-async def test_an_admin_alone_is_offered_to_forget_what_a_dead_backend_holds_up(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ann, root = await site.browser("ann"), await site.browser("root", Role.ADMIN)
-    made = await create(ann)
-    await site.arrives(ann, made["id"], "RUNNING")
-    page = f"/workspaces/{made['id']}"
-
-    async def away(*_: object) -> None:
-        raise BackendUnreachable("the engine is away")
-
-    monkeypatch.setattr(site.instances, "list_all", away)
-    monkeypatch.setattr(site.instances, "status", away)
-    await post(ann, site, f"{page}/delete", back=page)
-    async with asyncio.timeout(PATIENCE_S):
-        while f"{page}/forget" not in (await root.get(page)).text:  # noqa: ASYNC110  # nobody tells
-            await asyncio.sleep(0.01)
-    assert f"{page}/forget" not in (await ann.get(page)).text
-    assert (await post(ann, site, f"{page}/forget")).status_code == 403
-    assert (await post(root, site, f"{page}/forget", back="/admin/workspaces")).status_code == 303
-    await site.arrives(ann, made["id"], "DELETED")
-    assert made["name"] in (await ann.get("/trash")).text

@@ -49,6 +49,16 @@ def test_the_way_on_after_signing_in_stays_on_this_site(given: str | None, place
     assert local_path(given) == place
 
 
+async def test_whoever_only_wants_the_head_of_a_page_gets_it(site: Site) -> None:
+    ann = await site.browser("ann")
+    for path in ("/login", "/", "/account", ASSETS["codehub.js"].address):
+        head, page = await ann.head(path), await ann.get(path)
+        assert (head.status_code, head.content) == (page.status_code, b""), path
+        assert head.headers.get("content-type") == page.headers.get("content-type")
+    async with site.anybody() as nobody:
+        assert (await nobody.head("/login")).status_code == 200
+
+
 async def test_nobody_gets_a_page_without_signing_in_and_comes_back_to_it_afterwards(site: Site) -> None:
     await site.user("ann")
     async with site.anybody() as client:
@@ -70,9 +80,37 @@ async def test_nobody_gets_a_page_without_signing_in_and_comes_back_to_it_afterw
 
 async def test_a_part_of_a_page_sends_whoever_lost_the_session_to_sign_in(site: Site) -> None:
     async with site.anybody() as client:
-        headers = {**PARTIAL, "HX-Current-URL": f"{site.address}/workspaces/x"}
+        headers = {**PARTIAL, "HX-Current-URL": f"{site.address}/workspaces/x?q=a"}
         answer = await client.get("/rows?id=x", headers=headers)
-        assert (answer.status_code, answer.headers["hx-redirect"]) == (401, "/login?next=/workspaces/x")
+        assert (answer.status_code, answer.headers["hx-redirect"]) == (
+            401,
+            "/login?next=/workspaces/x%3Fq%3Da&ended=page",
+        )
+
+
+async def test_whoever_sends_a_form_after_the_session_ended_is_told_and_comes_back_to_its_page(
+    site: Site,
+) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    page = f"/workspaces/{made['id']}/settings"
+    await ann.post(f"{API}/logout")
+    headers = {**own(site), "Referer": f"{site.address}{page}"}
+    turned = await ann.post(page, data={"name": "renamed"}, headers=headers)
+    assert (turned.status_code, turned.headers["location"]) == (303, f"/login?next={page}&ended=1")
+    login = (await ann.get(turned.headers["location"])).text
+    assert "Your session has ended. Nothing was saved; sign in again." in login
+    assert f'name="next" value="{page}"' in login
+    live = (await ann.get("/login?next=/&ended=page")).text
+    assert "Your session has ended. Sign in again." in live
+    pressed = await ann.post(
+        f"/workspaces/{made['id']}/start", headers=headers | PARTIAL | {"HX-Current-URL": f"{site.address}/"}
+    )
+    assert pressed.headers["hx-redirect"] == "/login?next=/&ended=1"
+    for referer in ("https://evil.example//evil.example", "nonsense", "http://["):
+        turned = await ann.post("/new", headers={**own(site), "Referer": referer})
+        assert turned.headers["location"] == "/login?next=/&ended=1"
+    assert (await post(ann, site, "/logout")).headers["location"] == "/login"
 
 
 async def test_the_way_on_may_be_written_in_any_script(site: Site) -> None:
@@ -106,7 +144,10 @@ async def test_too_many_wrong_passwords_have_to_wait(site: Site) -> None:
 
 async def test_whoever_tries_too_many_old_passwords_has_to_wait(site: Site) -> None:
     ann = await site.browser("ann")
-    tried = [await post(ann, site, "/account/password", old="no", new="another horse") for _ in range(10)]
+    tried = [
+        await post(ann, site, "/account/password", old="no", new="another horse", again="another horse")
+        for _ in range(10)
+    ]
     throttled = [answer for answer in tried[5:] if answer.status_code == 429]
     assert throttled
     assert int(throttled[-1].headers["retry-after"]) >= 1
@@ -149,6 +190,23 @@ async def test_every_page_has_the_strict_policy_and_no_inline_script_or_style(si
         assert all(
             address.startswith("/") and not address.startswith("//") for address in addresses if address
         ), place
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/account/tokens", "/account"),
+        ("/account/password", "/account"),
+        ("/account/tokens/x/delete", "/account"),
+        ("/admin/users/x", "/admin/users"),
+    ],
+)
+async def test_an_address_that_only_answers_to_forms_leads_to_their_page(
+    site: Site, path: str, place: str
+) -> None:
+    root = await site.browser("root", Role.ADMIN)
+    answer = await root.get(path)
+    assert (answer.status_code, answer.headers["location"]) == (303, place)
 
 
 async def test_only_admins_see_what_is_for_admins(site: Site) -> None:
@@ -275,7 +333,7 @@ async def test_a_browser_that_goes_astray_gets_a_page_and_a_program_json(site: S
     async with site.anybody() as nobody:
         lost = await nobody.get("/nowhere", headers={**browser, "Accept-Language": "ko"})
         assert (lost.status_code, lost.headers["content-type"]) == (404, "text/html; charset=utf-8")
-        assert "여기에는 아무것도 없습니다." in lost.text
+        assert "이 주소에는 아무것도 없습니다." in lost.text
         assert "Content-Security-Policy" in lost.headers
         assert (await nobody.get("/logout", headers=browser)).status_code == 404
         for path, headers in (("/nowhere", {}), (f"{API}/nowhere", browser)):

@@ -10,7 +10,7 @@ import pytest
 
 from codehub.core import seen
 from codehub.core.conditions import NAMES, NOTHING_YET, Condition, Reason
-from codehub.core.errors import ErrorReason
+from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.history import Event, EventKind
 from codehub.core.idle import UNUSED
@@ -22,6 +22,7 @@ from codehub.core.progress import Progress
 from codehub.core.settle import FAILED_AGAIN
 from codehub.core.wishes import Refusal
 from codehub.dashboard.detail import told_once
+from codehub.dashboard.shown import EVENT_TONES, TONES, event_tone
 from codehub.dashboard.words import WORDS, speaker
 from codehub.ports.store import Recorded
 from codehub.proxy.words import WORDS as PROXY_WORDS
@@ -41,7 +42,9 @@ def holes(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
-@pytest.mark.parametrize("tables", [WORDS, PROXY_WORDS, measures.WORDS, terms.TROUBLE, terms.UNDER_WAY])
+@pytest.mark.parametrize(
+    "tables", [WORDS, PROXY_WORDS, measures.WORDS, terms.TROUBLE, terms.UNDER_WAY, terms.CONDITIONS]
+)
 def test_each_language_has_the_same_words_with_the_same_holes(tables: dict[str, dict[str, str]]) -> None:
     assert set(tables) == set(LANGUAGES)
     assert set(tables["en"]) == set(tables["ko"])
@@ -88,7 +91,7 @@ def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_inst
         (
             DIED_AGAIN.format(restarts=5, minutes=7.5),
             "Its IDE died again after 5 restarts in 7.5 minutes.",
-            "7.5분 동안 5번 다시 시작했지만 IDE가 또 죽었습니다.",
+            "7.5분 동안 5번 다시 시작했지만 IDE가 또 종료되었습니다.",
         ),
         (
             TOOK_LONGER.format(operation="STARTING", seconds=600.0),
@@ -111,9 +114,12 @@ def test_what_went_wrong_is_told_with_the_facts_of_the_core(sentence: str, engli
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -> None:
     """Deletions are undone, files are restored from the archive, and a workspace recovers from a problem."""
-    others = re.compile(r"\b(?:bring|brought|bringing)\b.*\bback\b|undelete|되살|살려", re.IGNORECASE)
+    others = re.compile(
+        r"\b(?:bring|brought|bringing|take|taken)\b.*\bback\b|undelete|되살|살려", re.IGNORECASE
+    )
     said = [*WORDS[language].values(), *PROXY_WORDS[language].values(), *terms.UNDER_WAY[language].values()]
     said += [terms.remedy_words(reason, language) for reason in ErrorReason]
+    said += REMEDY.values()
     assert [words for words in said if others.search(words)] == []
     undo, restore, recover = {"en": ("undo", "restor", "recover"), "ko": ("되돌", "복원", "복구")}[language]
     for key, word in {
@@ -161,6 +167,10 @@ def test_what_is_waited_for_is_said_in_each_language() -> None:
     waiting = Waiting(WaitsFor.REMEDY, {"remedy": "Do it.", "reason": "CrashLoop"})
     assert terms.waiting_words(waiting, "en") == "a person. Do it."
     assert terms.REMEDY_KO[ErrorReason.CRASH_LOOP] in terms.waiting_words(waiting, "ko")
+    looks = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(terms.CONDITIONS["en"])})
+    assert terms.waiting_words(looks, "en").startswith("a look at its home, its archive, its IDE: ")
+    assert terms.waiting_words(looks, "ko").startswith("홈, 보관본, IDE 확인.")
+    assert set(terms.CONDITIONS["en"]) == set(NAMES.values()) - {NAMES["healthy"]}
     assert terms.reason_words(Why.SEEN.value, "ko") == terms.WHY_KO[Why.SEEN]
     assert terms.reason_words(UNUSED, "ko") != UNUSED
     assert terms.reason_words("as somebody wrote it", "ko") == "as somebody wrote it"
@@ -172,8 +182,13 @@ def test_what_is_waited_for_is_said_in_each_language() -> None:
         (-3, "just now", "방금"),
         (-59, "59 s ago", "59초 전"),
         (-61, "1 min ago", "1분 전"),
-        (7200, "in 2 h", "2시간 후"),
-        (86_400, "in 1 day", "1일 후"),
+        (7200, "in 2 h", "2시간 뒤"),
+        (86_400, "in 1 day", "1일 뒤"),
+        (7 * 86_400 - 2, "in 7 days", "7일 뒤"),
+        (3599, "in 1 h", "1시간 뒤"),
+        (2700, "in 45 min", "45분 뒤"),
+        (59, "in 59 s", "59초 뒤"),
+        (-7 * 86_400 + 2, "6 days ago", "6일 전"),
         (-3 * 86_400, "3 days ago", "3일 전"),
     ],
 )
@@ -238,6 +253,14 @@ def test_a_line_of_the_history_says_what_no_line_beside_it_says() -> None:
     slept = recorded(40, EventKind.PHASE, "RUNNING", "STANDBY")
     stopped = recorded(40.05, EventKind.OPERATION, "STOPPING", "NONE")
     assert told_once([stopped, slept, ended, wish, undone]) == [slept, ended, undone]
+
+
+def test_a_problem_that_is_over_looks_good_and_every_tone_has_its_dot() -> None:
+    began, ended = (Event(EventKind.ERROR, None, after, "controller", "") for after in ("CrashLoop", None))
+    assert (event_tone(began), event_tone(ended)) == ("bad", "good")
+    styles = files("codehub.dashboard").joinpath("static/codehub.css").read_text("utf-8")
+    tones = {*TONES.values(), *EVENT_TONES.values()}
+    assert [tone for tone in tones if f".{tone} > .dot" not in styles] == []
 
 
 def test_a_word_that_is_not_there_is_a_mistake() -> None:

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from tests.support.engine import BY, Plane
+from tests.support.storages import unheard
 
 from codehub.core.errors import ErrorReason
 from codehub.core.garbage import Thing
@@ -51,6 +52,17 @@ async def test_an_old_archive_goes_after_its_grace_time_and_the_new_one_stays(pl
     assert [archive.key for archive in await plane.storage.list_archives()] == [key]
 
 
+async def test_an_old_archive_stays_while_the_meta_of_the_new_one_is_cut(plane: Plane) -> None:
+    workspace_id = await archived_twice(plane)
+    key = (await plane.get(workspace_id)).status.archive_key
+    assert key is not None
+    plane.storage.damage_archive(key)
+    plane.clock.seconds += 2 * 3600
+    collected = await collector(plane).collect()
+    assert [why for _, why in collected.failed] == ["It is needed by now."]
+    assert len(await plane.storage.list_archives()) == 2
+
+
 async def test_what_the_database_does_not_know_goes_only_if_asked_for(plane: Plane) -> None:
     stray = Home(uuid4(), "")
     await plane.storage.provision(stray)
@@ -59,6 +71,45 @@ async def test_what_the_database_does_not_know_goes_only_if_asked_for(plane: Pla
     assert plane.storage.volume_id(stray.workspace_id) is not None
     await collector(plane).collect(orphans=True)
     assert plane.storage.volume_id(stray.workspace_id) is None
+
+
+async def forgotten_by_an_older_dump(plane: Plane) -> UUID:
+    """A workspace that the database knows as archived: it was restored and worked in since."""
+    workspace_id = await archived_twice(plane)
+    row = await plane.get(workspace_id)
+    assert row.status.archive_key is not None
+    await plane.storage.restore(Home(workspace_id, row.spec.home_store_key), row.status.archive_key, unheard)
+    plane.storage.write(workspace_id, "thesis", b"the last chapter")
+    return workspace_id
+
+
+async def test_a_home_that_is_newer_than_the_database_is_told_and_goes_only_if_asked_for(
+    plane: Plane,
+) -> None:
+    workspace_id = await forgotten_by_an_older_dump(plane)
+    collected = await collector(plane).collect()
+    assert [removal.found.thing for removal, _ in collected.failed] == [Thing.VOLUME]
+    assert plane.storage.files(workspace_id) is not None
+    await collector(plane).collect(orphans=True)
+    assert plane.storage.files(workspace_id) is None
+
+
+async def test_a_home_that_is_newer_than_the_database_is_not_replaced_by_the_archive_before_a_person_says_so(
+    plane: Plane,
+) -> None:
+    workspace_id = await forgotten_by_an_older_dump(plane)
+    controller = plane.controller()
+    await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
+    await plane.settle(controller)
+    error = (await plane.get(workspace_id)).status.error_info
+    assert error is not None
+    assert error.reason is ErrorReason.DATA_LOST
+    files = plane.storage.files(workspace_id)
+    assert files is not None
+    assert files["thesis"] == b"the last chapter"
+    await plane.service.recover(workspace_id, BY, accept_loss=True)
+    await plane.settle(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
 
 
 async def test_a_backend_that_is_away_is_named_and_the_others_are_looked_at(plane: Plane) -> None:

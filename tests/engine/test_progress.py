@@ -1,8 +1,10 @@
 """Progress of long work reaches people, at most once a second, and goes when the work has ended."""
 
+import asyncio
 from uuid import uuid4
 
-from tests.support.engine import Plane
+import pytest
+from tests.support.engine import Plane, breathe
 
 from codehub.core.operations import DesiredState
 from codehub.engine.progress import ProgressBoard
@@ -41,3 +43,39 @@ async def test_a_new_stage_begins_its_own_measure() -> None:
     await board.flush()
     written = plane.store._progress[workspace_id][1]
     assert (written.stage, written.bytes_per_second, written.eta_seconds) == ("verify", 50.0, 1.0)
+
+
+async def test_what_is_reported_while_others_are_written_is_written_next() -> None:
+    plane = Plane()
+    workspace_id, op_id = await plane.create(DesiredState.PENDING), uuid4()
+    board = ProgressBoard(plane.store, plane.clock)
+
+    async def go_on(point: str) -> None:
+        if point == "progress.before_commit":
+            plane.hook = None
+            board.report(workspace_id, op_id, Amount("archive", 100, 100))
+
+    plane.hook = go_on
+    board.report(workspace_id, op_id, Amount("archive", 50, 100))
+    await board.flush()
+    await board.flush()
+    assert plane.store._progress[workspace_id][1].done_bytes == 100
+
+
+async def test_progress_that_can_t_be_written_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = Plane()
+    workspace_id, op_id = await plane.create(DesiredState.PENDING), uuid4()
+    board, tries = ProgressBoard(plane.store, plane.clock), 0
+
+    async def write(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise RuntimeError("not now")
+
+    monkeypatch.setattr(plane.store, "write_progress", write)
+    running = asyncio.ensure_future(board.run())
+    for done in (1, 2):
+        board.report(workspace_id, op_id, Amount("archive", done, 2))
+        await breathe()
+    running.cancel()
+    assert tries == 2

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
+from benchmarks import persist as benchmark
 from benchmarks.fill import fill
 from tests.conftest import POSTGRES, Servers
 from tests.support.patience import PATIENCE_S
@@ -313,3 +314,21 @@ async def test_words_that_postgresql_can_not_hold_do_not_stop_a_pass(postgres: P
     assert stored.status.conditions.container_ready.message == "exit \N{REPLACEMENT CHARACTER} ? 한글"
     (recorded,) = await postgres.api.history(created.id)
     assert recorded.event.reason == "exit \N{REPLACEMENT CHARACTER} ? 한글"
+
+
+async def test_what_persisting_is_measured_beside_writes_the_same(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmark, "ROWS", 20)
+    monkeypatch.setattr(benchmark, "REPETITIONS", 2)
+    server = await servers(POSTGRES[0])
+    async with server.migrated() as connect_args:
+        admin = await asyncpg.connect(**connect_args)
+        pool = await open_pool(connect_args, Role.CONTROLLER)
+        try:
+            await fill(admin, 100, due=0)
+            ours, peers = await benchmark.measure(admin, pool, connect_args)
+        finally:
+            await pool.close()
+            await admin.close()
+    assert (len(ours), len(peers)) == (2, 2)

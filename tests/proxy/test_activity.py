@@ -236,14 +236,17 @@ async def test_a_thousand_requests_are_one_write() -> None:
         assert set(uses.written[0]) == {row.id}
 
 
-async def test_what_could_not_be_recorded_is_recorded_later() -> None:
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("down"), RuntimeError("a mistake")], ids=["outage", "mistake"]
+)
+async def test_what_could_not_be_recorded_is_recorded_later(error: Exception) -> None:
     async with watched() as (made, activity, uses):
         row = await made.workspace()
         await made.ask(f"/w/{row.id}/", COOKIE)
         touch = uses.touch
 
         async def down(_accesses: object) -> None:
-            raise StoreUnavailable("down")
+            raise error
 
         uses.touch = down  # type: ignore[assignment]
         await activity.flush()

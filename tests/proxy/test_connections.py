@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
 from tests.support.edge import PREFIX, Talk, answer_ok, get, server, until, world
 from tests.support.patience import PATIENCE_S, within
 
@@ -175,4 +176,34 @@ async def test_a_target_that_was_revoked_while_it_was_connected_to_is_sent_nothi
         await talk.send(get())
         assert (await talk.head()).startswith(b"HTTP/1.1 503 ")
         assert made.workspace.received == []
+        await talk.close()
+
+
+@pytest.mark.parametrize("who_ends_first", ["client", "workspace"])
+async def test_a_tunnel_is_over_once_both_sides_have_ended_it_and_nothing_is_lost(
+    who_ends_first: str,
+) -> None:
+    sent = b"x" * 300_000
+    received = b""
+
+    async def handler(talk: Talk) -> None:
+        nonlocal received
+        await talk.head()
+        await talk.send(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        )
+        if who_ends_first == "workspace":
+            talk.end()
+        received = await talk.rest()
+
+    async with world(handler) as made:
+        talk = await made.connect()
+        await talk.send(get("/ws", "Connection: Upgrade", "Upgrade: websocket"))
+        await talk.head()
+        if who_ends_first == "workspace":
+            assert await talk.is_closed()
+        await talk.send(sent)
+        talk.end()
+        await until(lambda: not made.edge.connections)
+        await until(lambda: received == sent)
         await talk.close()

@@ -69,6 +69,42 @@ async def test_unknown_and_deleted_workspaces_are_not_there() -> None:
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize(
+    ("language", "missing", "foreign"),
+    [
+        ("en", "There is no such workspace", "This workspace is somebody else&#x27;s"),
+        ("ko", "워크스페이스를 찾을 수 없습니다", "다른 사람의 워크스페이스입니다"),
+    ],
+)
+async def test_a_browser_that_may_not_enter_gets_a_page_and_a_program_json(
+    language: str, missing: str, foreign: str
+) -> None:
+    bobs = "Cookie: codehub_session=bobs-session"
+    async with hub() as made:
+        row = await made.workspace(name="secret")
+        for path, who, status, words in (
+            (f"/w/{UNKNOWN}/", COOKIE, 404, missing),
+            ("/w/x/", COOKIE, 404, missing),
+            (f"/w/{row.id}/", bobs, 403, foreign),
+        ):
+            got, head, page = await made.ask(path, who, *NAVIGATION, f"Accept-Language: {language}")
+            assert (got, words in page, f'lang="{language}"' in page) == (status, True, True), path
+            assert "Content-Type: text/html" in head
+            assert "X-Codehub-Page" not in head
+            assert '<a href="/">' in page
+            assert "secret" not in page
+            got, _, body = await made.ask(path, who)
+            assert (got, body.startswith('{"error": ')) == (status, True), path
+
+
+async def test_a_token_is_told_what_is_wrong_with_it_whatever_it_accepts() -> None:
+    async with hub() as made:
+        row = await made.workspace()
+        reads = f"Authorization: Bearer {READS.secret.decode()}"
+        status, _, body = await made.ask(f"/w/{row.id}/", reads, "Accept: text/html")
+        assert (status, "may only read" in body) == (403, True)
+
+
 async def test_nobody_is_sent_to_the_login_and_back() -> None:
     async with hub() as made:
         row = await made.workspace()

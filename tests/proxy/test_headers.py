@@ -1,18 +1,11 @@
-"""What passes between a client and a workspace beside bodies: security.md 1, 5, 11 and 18, line by line."""
+"""What passes between a client and a workspace beside bodies: security.md 1, 5 and 11, line by line."""
 
-import asyncio
 import ipaddress
-from dataclasses import replace
 
 import pytest
-from tests.support.edge import PREFIX, Talk, World, answer_ok, get, until, world
-from tests.support.patience import PATIENCE_S
-
-from codehub.proxy.edge import DEFAULT_LIMITS
+from tests.support.edge import PREFIX, Talk, World, answer_ok, get, world
 
 TOKEN = "cht_0123456789abcdefghijklmnop"
-SHORT_S = 2.0
-"""Soon over, and yet several of the edge's ticks: what is done at once is done in time."""
 
 
 async def forwarded(made: World, raw: bytes) -> bytes:
@@ -317,80 +310,7 @@ async def test_an_answer_that_can_be_read_in_two_ways_is_not_passed_on(lines: tu
         await talk.close()
 
 
-# 18: slow and silent clients.
-
-
-async def test_a_head_that_does_not_come_to_its_end_is_given_up() -> None:
-    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=SHORT_S)) as made:
-        talk = await made.connect()
-        await talk.send(b"GET / HTTP/1.1\r\nHost: ")
-        assert (await talk.rest()).startswith(b"HTTP/1.1 408 ")
-        await talk.close()
-
-
-async def test_a_head_in_drops_does_not_win_time() -> None:
-    async with world(answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=SHORT_S)) as made:
-        talk = await made.connect()
-        answered = asyncio.create_task(talk.rest())
-        for byte in b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 1000:
-            if answered.done():
-                break
-            talk.writer.write(bytes([byte]))
-            await asyncio.sleep(0.02)
-        assert (await answered).startswith(b"HTTP/1.1 408 ")
-        await talk.close()
-
-
-async def test_a_silent_connection_is_closed() -> None:
-    async with world(
-        answer_ok, limits=replace(DEFAULT_LIMITS, head_s_max=SHORT_S, idle_s_max=SHORT_S)
-    ) as made:
-        silent, used = await made.connect(), await made.connect()
-        await used.send(get())
-        await used.head()
-        await used.rest()
-        assert await silent.is_closed()
-        await silent.close()
-        await used.close()
-
-
-async def test_a_body_that_stops_coming_is_given_up_and_its_workspace_let_go() -> None:
-    ended = asyncio.Event()
-
-    async def handler(talk: Talk) -> None:
-        await talk.head()
-        await talk.rest()
-        ended.set()
-
-    async with world(handler, limits=replace(DEFAULT_LIMITS, body_silence_s_max=SHORT_S)) as made:
-        talk = await made.connect()
-        await talk.send(get("/", "Content-Length: 10", method="POST") + b"abc")
-        assert (await talk.rest()).startswith(b"HTTP/1.1 408 ")
-        await talk.close()
-        async with asyncio.timeout(PATIENCE_S):
-            await ended.wait()
-
-
-async def test_a_client_that_takes_nothing_is_given_up_and_holds_nobody_else() -> None:
-    async def handler(talk: Talk) -> None:
-        if b"/large" not in await talk.head():
-            await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            return
-        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
-        while True:
-            await talk.send(b"x" * 1_000_000)
-
-    async with world(handler, limits=replace(DEFAULT_LIMITS, stall_s_max=SHORT_S)) as made:
-        slow = await made.connect()
-        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        await slow.send(get("/large"))
-        await until(lambda: bool(made.workspace.received))
-        quick = await made.connect()
-        await quick.send(get("/small"))
-        assert (await quick.head()).startswith(b"HTTP/1.1 200 OK")
-        await until(lambda: len(made.edge.connections) == 1)
-        await quick.close()
-        slow.reset()
+# What is remembered of heads.
 
 
 @pytest.mark.parametrize(("size", "is_remembered"), [(10, True), (60_000, False)])

@@ -265,6 +265,7 @@ async def test_a_visitor_who_leaves_while_it_is_looked_for_takes_nobody_along() 
         async with asyncio.timeout(PATIENCE_S):
             await asked.wait()
         stays = asyncio.create_task(made.ask(f"/w/{row.id}/x", COOKIE))
+        await until(lambda: len(made.edge.connections) == 2)
         leaves.reset()
         await until(lambda: len(made.edge.connections) == 1)
         go_on.set()

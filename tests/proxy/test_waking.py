@@ -1,14 +1,23 @@
 """Waking takes intent: who wakes a workspace by visiting it, who does not, and the pages on the way (security.md 6)."""
 
 import asyncio
+import base64
+import re
+from html import escape, unescape
+from typing import Any
+from xml.etree.ElementTree import fromstring  # our own picture
 
 import pytest
+from tests.support.boots import starts_held
+from tests.support.engine import ManualClock
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, hub
 from tests.support.patience import PATIENCE_S
 
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
-from codehub.proxy.gate import GateRules
+from codehub.ports.store import Ruled
+from codehub.proxy.gate import _FOLLOW_S_MAX, GateRules, WorkspaceGate
+from codehub.service.workspaces import By
 
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 BROWSER = "User-Agent: Mozilla/5.0"
@@ -68,6 +77,39 @@ async def test_a_program_is_told_to_come_back_when_it_takes_too_long() -> None:
         status, head, _ = await made.ask(f"/w/{row.id}/x", COOKIE)
         assert status == 503
         assert "Retry-After: 5\r\n" in head
+
+
+async def test_a_program_waits_no_longer_however_many_steps_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with hub(boot_s=3600) as made:
+        row = await made.workspace(Phase.STANDBY)
+        gate, clock = made.edge.gate, ManualClock()
+        assert isinstance(gate, WorkspaceGate)
+        monkeypatch.setattr(gate, "_clock", clock)
+        wake = gate._wake
+
+        async def wake_slowly(*arguments: Any) -> Ruled:
+            clock.seconds += 60
+            return await wake(*arguments)
+
+        monkeypatch.setattr(gate, "_wake", wake_slowly)
+        async with asyncio.timeout(_FOLLOW_S_MAX / 2):
+            assert (await made.ask(f"/w/{row.id}/x", COOKIE))[0] == 503
+
+
+async def test_what_may_not_wake_is_told_what_is_under_way() -> None:
+    page_s_own = (COOKIE, BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty")
+    async with hub() as made:
+        row = await made.workspace(Phase.STANDBY)
+        assert "The workspace sleeps." in (await made.ask(f"/w/{row.id}/x", *page_s_own))[2]
+        with starts_held(made.instances):
+            await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
+            async with asyncio.timeout(PATIENCE_S):
+                body = ""
+                while "STARTING is under way. Try again soon." not in body:
+                    status, head, body = await made.ask(f"/w/{row.id}/x", *page_s_own)
+                    assert (status, "Retry-After: 5\r\n" in head) == (503, True)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +220,75 @@ async def test_at_the_limit_the_page_lists_what_runs_and_stopping_one_leads_in()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
 
 
+async def test_at_the_limit_what_has_a_problem_is_shown_as_such_and_not_put_to_sleep() -> None:
+    async with hub(limits=Limits(per_user=2)) as made:
+        crashy, fine = [await made.workspace(Phase.RUNNING, name) for name in ("crashy", "fine")]
+        row = await made.workspace(Phase.STANDBY)
+        made.instances._storage._disks.pop(crashy.id)  # its IDE is still there, so it still counts
+        await made.arrives(crashy.id, Phase.ERROR)
+        _, _, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
+        assert "Running now: fine. Put one to sleep" in page
+        assert "crashy takes a place and has a problem: recover or delete it." in page
+        assert re.findall(r'action="/w/([^/]+)/_codehub/stop', page) == [str(fine.id)]
+        assert f'href="/workspaces/{crashy.id}">What happened to crashy?</a>' in page
+        stale = f"/w/{crashy.id}/_codehub/stop?then={row.id}"
+        status, head, _ = await made.ask(stale, COOKIE, f"Origin: {ORIGIN}", method="POST")
+        assert (status, f"Location: /workspaces/{crashy.id}\r\n" in head) == (303, True)
+        await made.service.delete(fine.id, By("ann", "test"))
+        await made.arrives(fine.id, Phase.DELETED)
+        await made.service.set_wish(row.id, DesiredState.RUNNING, By("ann", "test"))
+        other = await made.workspace(Phase.STANDBY, "other")
+        made.instances._storage._disks.pop(row.id)
+        await made.arrives(row.id, Phase.ERROR)
+        _, _, page = await made.ask(f"/w/{other.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
+        assert "You can run 2 at a time. crashy takes a place" in page
+        assert "to sleep" not in page
+
+
+async def test_buttons_lead_to_the_place_that_was_asked_for() -> None:
+    async with hub(limits=Limits(per_user=1)) as made:
+        row = await made.workspace(Phase.ARCHIVED)
+        wanted = f"/w/{row.id}/lab/tree/a%20b?x=1&y=%22"
+        _, _, page = await made.ask(wanted, COOKIE, *NAVIGATION)
+        (button,) = map(unescape, re.findall(r'action="([^"]+)"', page))
+        other = await made.workspace(Phase.RUNNING, "other")
+        _, _, page = await made.ask(button, COOKIE, f"Origin: {ORIGIN}", "Accept-Language: en", method="POST")
+        assert f'href="{escape(wanted)}">Try again' in page
+        (stop,) = map(unescape, re.findall(r'action="([^"]+)"', page))
+        assert stop.startswith(f"/w/{other.id}/_codehub/stop?then={row.id}&to=")
+        for path in (stop, button):
+            status, head, _ = await made.ask(path, COOKIE, f"Origin: {ORIGIN}", method="POST")
+            assert (status, f"Location: {wanted}\r\n" in head) == (303, True)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "%0d%0aSet-Cookie:%20x=1",
+        "%5c%5cevil.test",
+        "../../logout",
+        "x/%252E./../..//evil.test",
+        "%252e%252e/",
+        "..",
+        "_codehub/progress",
+        "%ED%95%9C",
+    ],
+)
+async def test_a_place_that_is_none_in_the_workspace_is_its_front_door(rest: str) -> None:
+    async with hub() as made:
+        row, other = await made.workspace(Phase.STANDBY), await made.workspace(Phase.STANDBY, "other")
+        for to in (
+            f"/w/{row.id}/{rest}",
+            f"/w/{other.id}/x",
+            "//evil.test/",
+            "https://evil.test/",
+            "\\\\evil",
+        ):
+            path = f"/w/{row.id}/_codehub/start?to={to}".replace("\\", "%5c")
+            status, head, _ = await made.ask(path, COOKIE, f"Origin: {ORIGIN}", method="POST")
+            assert (status, f"Location: /w/{row.id}/\r\n" in head) == (303, True), to
+
+
 async def test_where_everybodys_places_are_taken_the_page_says_what_makes_room() -> None:
     async with hub(limits=Limits(per_user=5, total=1)) as made:
         await made.workspace(Phase.RUNNING, "other")
@@ -206,3 +317,12 @@ async def test_pages_run_nothing_that_is_not_ours_and_are_framed_by_nobody() -> 
             assert part in head
         assert "nosniff" in head
         assert "unsafe" not in head
+
+
+async def test_pages_show_a_mark_in_the_tab_that_is_theirs() -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.PENDING)
+        _, head, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
+        assert "img-src data:;" in head
+        icon = re.findall(r'<link rel="icon" href="data:image/svg\+xml;base64,([^"]+)"', page)[0]
+        assert fromstring(base64.b64decode(icon)).tag == "{http://www.w3.org/2000/svg}svg"

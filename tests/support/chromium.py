@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, WebError, async_playwright, expect
 from tests.support.ides import CHROMIUM, FLAGS
 from tests.support.patience import PATIENCE_S
 from tests.support.site import Site
@@ -21,7 +21,9 @@ _EXPECTED = ("the server responded with a status of 4", "net::ERR_", "htmx:sendE
 @asynccontextmanager
 async def chromium_running() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(FLAGS), timeout=PATIENCE_MS
+        )
         try:
             yield browser
         finally:
@@ -46,8 +48,14 @@ async def watched_page(browser: Browser, complaints: list[str], **options: Any) 
         if message.type == "error" and is_ours and not any(word in message.text for word in _EXPECTED):
             complaints.append(message.text)
 
+    def hear_of(error: WebError) -> None:
+        if (
+            error.page is None or "/w/" not in error.page.url
+        ):  # an IDE that is left while it loads may complain
+            complaints.append(str(error.error))
+
     context.on("console", hear)
-    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    context.on("weberror", hear_of)
     try:
         yield await context.new_page()
     finally:

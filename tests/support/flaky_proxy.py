@@ -1,4 +1,4 @@
-"""A reverse proxy that answers some requests with an error of its own and passes the others on as they are, one per connection."""
+"""A reverse proxy for S3 that answers some requests with an error of its own and passes the others on as they are, one per connection."""
 
 import asyncio
 import re
@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
-# Called for each request; says which status to answer with, or None to pass it on.
-Mood = Callable[[], int | None]
+# Called with the head of each request; says which status to answer with, or None to pass it on.
+Mood = Callable[[bytes], int | None]
+_REFUSALS = {400: "InvalidArgument", 413: "EntityTooLarge", 501: "NotImplemented"}
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
@@ -28,10 +29,10 @@ async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
             head = await reader.readuntil(b"\r\n\r\n")
             found = _LENGTH.search(head)
             body = await reader.readexactly(int(found[1]) if found else 0)
-            if (status := mood()) is not None:
-                told = b"<Error><Code>SlowDown</Code></Error>"
+            if (status := mood(head)) is not None:
+                told = f"<Error>\n<Code>{_REFUSALS.get(status, 'SlowDown')}</Code></Error>".encode()
                 words = f"HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {len(told)}\r\n\r\n"
-                writer.write(words.encode() + told)
+                writer.write(words.encode() + (b"" if head.startswith(b"HEAD") else told))
                 return
             there_reader, there = await asyncio.open_connection(where.hostname, where.port)
             there.write(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + body)

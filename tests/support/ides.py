@@ -78,7 +78,9 @@ async def _running(directory: Path, command: object) -> AsyncIterator[tuple[Unix
 @asynccontextmanager
 async def browser() -> AsyncIterator[BrowserContext]:
     async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        chromium = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(FLAGS), timeout=PATIENCE_S * 1000
+        )
         try:
             context = await chromium.new_context()
             context.set_default_timeout(PATIENCE_S * 1000)

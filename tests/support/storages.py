@@ -1,7 +1,9 @@
 """Storages for tests: a provider, and ways to look into its homes and to break them, in memory or on this machine."""
 
+import asyncio
 import os
 import shutil
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -54,6 +56,14 @@ class Storage(ABC):
     def write(self, home: Home, files: Files) -> None:
         """Put files into a home, as an IDE would."""
 
+    MOMENT_S: ClassVar[float] = 0.0
+    """How far apart two changes must be to be told apart by their times."""
+
+    async def let_a_moment_pass(self) -> None:
+        began = time.time()
+        while time.time() < began + self.MOMENT_S:  # noqa: ASYNC110  # a clock tells nobody
+            await asyncio.sleep(0.01)
+
     @abstractmethod
     def files(self, home: Home) -> Files | None:
         """Return what a complete volume holds."""
@@ -68,6 +78,10 @@ class Storage(ABC):
     @abstractmethod
     def uncommit(self, key: str) -> None:
         """Leave of a committed archive what an upload that died before its commit leaves."""
+
+    @abstractmethod
+    def damage(self, key: str) -> None:
+        """Cut the `.meta` of a committed archive, as a full network disk does, or a copy that ended early."""
 
     @abstractmethod
     def lose_archive(self, key: str) -> None: ...
@@ -95,6 +109,9 @@ class InMemory(Storage):
         found = self.memory._objects[key]
         self.memory._objects[key] = type(found)(found.files, found.modified_at)
 
+    def damage(self, key: str) -> None:
+        self.memory.damage_archive(key)
+
     def lose_archive(self, key: str) -> None:
         self.memory.lose_archive(key)
 
@@ -103,6 +120,7 @@ class OnThisMachine(Storage):
     """local-dir homes and a `file://` store under one directory. `in_use` says which homes an instance runs on."""
 
     META: ClassVar = ".meta"
+    MOMENT_S = 0.05  # the kernel's own clock for files
 
     def __init__(self, directory: Path, *, owner: tuple[int, int] | None = None) -> None:
         self.root = directory / "data"
@@ -151,6 +169,9 @@ class OnThisMachine(Storage):
     def uncommit(self, key: str) -> None:
         (self.store / f"{key}{self.META}").unlink()
 
+    def damage(self, key: str) -> None:
+        os.truncate(self.store / f"{key}{self.META}", 40)
+
     def lose_archive(self, key: str) -> None:
         (self.store / f"{key}{self.META}").unlink()
         (self.store / key).unlink()
@@ -168,6 +189,7 @@ class OnThisMachine(Storage):
 class OnDocker(Storage):
     """docker-volume homes and a `file://` store. What tests do to a home they do on the engine's disk."""
 
+    MOMENT_S = 2.0  # Docker tells the second in which a volume was made
     META: ClassVar = OnThisMachine.META
 
     def __init__(self, engine: TestEngine, directory: Path, url: str | None = None) -> None:
@@ -220,6 +242,9 @@ class OnDocker(Storage):
 
     def uncommit(self, key: str) -> None:
         (self.store / f"{key}{self.META}").unlink()
+
+    def damage(self, key: str) -> None:
+        os.truncate(self.store / f"{key}{self.META}", 40)
 
     def lose_archive(self, key: str) -> None:
         (self.store / f"{key}{self.META}").unlink()

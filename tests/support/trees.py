@@ -9,9 +9,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 NAME_BYTES_MAX = 255
+
+
+def homes(examples: int) -> settings:
+    """Shrinking takes minutes when each try runs processes; what the report prints repeats the tree as it was."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.generate),
+        print_blob=True,
+        database=None,
+    )
+
+
 _SECOND_NS = 1_000_000_000
 
 # Any bytes but "/" and zero. Names that look like something to tar, to a shell or to a pax header come up often.
@@ -116,6 +131,7 @@ def _make(path: bytes, node: Node, files: list[bytes]) -> None:
 
 def _dress(path: bytes, node: Node) -> None:
     if node.kind != "symlink":
+        os.chmod(path, 0o700)  # under its other name it may be closed already, to all but root
         for name, value in node.xattrs.items():
             os.setxattr(path, name, value)
     if os.geteuid() == 0:

@@ -1,5 +1,6 @@
-"""What every kind of home shares: archives go in and out by their keys, whatever holds the home. Knows no volume."""
+"""What every kind of home shares: archives go in and out by their keys, whatever holds the home. Touches no volume itself."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from uuid import UUID
@@ -7,21 +8,52 @@ from uuid import UUID
 from codehub.core.seen import Archive
 from codehub.ports.archives import Archives, archive_key
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Home, MayCommit, StoredArchive, tell_nobody
+from codehub.ports.storage import Amount, Home, MayCommit, Report, StoredArchive, tell_nobody
 
 _EMPTY_TAR = bytes(10240)
 
 
-class ArchivedHomes:
-    """The half of a StorageProvider that asks the archive store alone."""
+class ArchivedHomes(ABC):
+    """The half of a StorageProvider that asks the archive store."""
 
     def __init__(self, archives: Archives) -> None:
         self._archives = archives
 
+    @abstractmethod
+    async def _require(self, home: Home, volume_id: str) -> None:
+        """Refuse unless this very volume is there and complete."""
+
+    @abstractmethod
+    def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
+        """Yield the home as a tar stream."""
+
+    async def archive(
+        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
+    ) -> str:
+        key = archive_key(home.workspace_id, op_id)
+        if await self._archives.secure(key):
+            return key
+        await self._require(home, volume_id)
+
+        async def check() -> None:
+            await _require_turn(may_commit)
+            await self._require(home, volume_id)
+
+        size = 0
+
+        def heard(amount: Amount) -> None:
+            nonlocal size
+            size = amount.total or 0
+            report(amount)
+
+        async with aclosing(self._packed(home, heard)) as tar:
+            await self._archives.write(key, tar, report, check, size=lambda: size)
+        return key
+
     async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
         key = archive_key(home.workspace_id, op_id)
-        if not await self._is_committed(key):
-            await self._archives.write(key, _nothing(), tell_nobody, lambda: require(may_commit))
+        if not await self._archives.secure(key):
+            await self._archives.write(key, _nothing(), tell_nobody, lambda: _require_turn(may_commit))
         return key
 
     async def head_archive(self, archive_key: str) -> Archive | None:
@@ -39,10 +71,6 @@ class ArchivedHomes:
     async def purge(self, home: Home) -> None:
         await self._archives.purge(home.workspace_id)
 
-    async def _is_committed(self, key: str) -> bool:
-        found = await self._archives.head(key)
-        return found is not None and found.committed
-
     async def _read_through(self, key: str) -> None:
         """Read the whole archive and find it good: before what it is to replace is touched."""
         async with aclosing(self._archives.read(key, tell_nobody)) as parts:
@@ -54,7 +82,7 @@ async def _nothing() -> AsyncGenerator[bytes, None]:
     yield _EMPTY_TAR
 
 
-async def require(may_commit: MayCommit) -> None:
+async def _require_turn(may_commit: MayCommit) -> None:
     """Refuse to commit what belongs to an operation that is somebody else's by now."""
     if not await may_commit():
         raise ActionFailed("the operation was taken over: its archive is not committed")

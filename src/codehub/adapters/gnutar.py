@@ -22,6 +22,9 @@ UNPACK = (
 )
 # What root's tar needs to give files their owners and modes; making a device node is not among it.
 CAPABILITIES: Sequence[str] = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID")
+# What an ordinary user's tar needs, in a user namespace where they hold for that user's own files and no others: it makes a file with its
+# last mode first, and can give it attributes, or open it at all, only by these.
+OWN_CAPABILITIES: Sequence[str] = ("DAC_OVERRIDE", "FOWNER")
 FULL = ("No space left on device", "Disk quota exceeded")
 _CHANGED = ("file changed as we read it", "File removed before we read it", "File shrank by")
 _SENSELESS = (
@@ -38,6 +41,13 @@ def complaint(told: bytes) -> str:
     lines = [line for line in told.decode(errors="backslashreplace").splitlines() if line.strip()]
     telling = [line for line in lines if "exit" not in line.lower()]
     return (telling or lines or ["it said nothing"])[-1]
+
+
+def elsewhere(path: str) -> ActionFailed:
+    """Return why a home with another filesystem in it is not packed: tar leaves that out, and says nothing."""
+    return ActionFailed(
+        f"{path!r} is another filesystem; its files would not be archived: move them into the home or unmount it"
+    )
 
 
 def unreadable(code: int, told: bytes) -> ActionFailed:

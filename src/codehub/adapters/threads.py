@@ -48,11 +48,12 @@ def _looked_at(done: asyncio.Future[Any]) -> None:
         done.exception()  # nobody else will
 
 
-async def ended(working: asyncio.Future[T]) -> T:
-    """Return what a thread's work came to. It is waited for even if the caller is cancelled."""
+async def ended(working: asyncio.Future[T], *, hurry: Callable[[], None] = lambda: None) -> T:
+    """Return what a thread's work came to. It is waited for even if the caller is cancelled, after `hurry`, which lets it end."""
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
+        hurry()
         await settled(working)
         raise
 

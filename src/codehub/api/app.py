@@ -10,6 +10,7 @@ from codehub.api.bodies import BoundedBodies
 from codehub.api.desk import Desk
 from codehub.api.feed import LiveFeed
 from codehub.api.guard import Guard
+from codehub.api.queries import FilledQueries
 from codehub.api.requests import Requests
 from codehub.api.view import View
 from codehub.web.parts import Parts
@@ -28,6 +29,7 @@ def create_web(parts: Parts) -> Web:
     view = View(parts.store, parts.base_url)
     feed = LiveFeed(parts, view)
     app.state.desk = Desk(parts, Guard(parts.access, parts.base_url, parts.origins), view, feed)
+    app.add_middleware(FilledQueries)
     app.add_middleware(BoundedBodies)
     app.add_middleware(
         Requests, identity=parts.identity, clock=parts.clock, meters=parts.meters

@@ -6,7 +6,8 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-BODY_MAX = 1_048_576
+from codehub.web.bounds import BODY_BYTES_MAX
+
 _BODY_S_MAX = 30.0
 
 
@@ -19,7 +20,7 @@ class BoundedBodies:
             await self._app(scope, receive, send)
             return
         said = Headers(scope=scope).get("content-length", "0")
-        is_said_too_large = said.isdigit() and int(said[:20]) > BODY_MAX
+        is_said_too_large = said.isdigit() and int(said[:20]) > BODY_BYTES_MAX
         deadline = asyncio.get_running_loop().time() + _BODY_S_MAX
         got, is_complete = 0, False
 
@@ -39,7 +40,7 @@ class BoundedBodies:
             if message["type"] == "http.request":
                 got += len(message.get("body", b""))
                 is_complete = not message.get("more_body", False)
-                if got > BODY_MAX:
+                if got > BODY_BYTES_MAX:
                     raise _too_large()
             return message
 
@@ -47,4 +48,6 @@ class BoundedBodies:
 
 
 def _too_large() -> HTTPException:
-    return HTTPException(413, f"The body is larger than {BODY_MAX} bytes.", headers={"Connection": "close"})
+    return HTTPException(
+        413, f"The body is larger than {BODY_BYTES_MAX} bytes.", headers={"Connection": "close"}
+    )

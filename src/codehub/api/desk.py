@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Annotated
-from uuid import UUID
 
 from fastapi import Depends, Request
 
@@ -14,6 +13,7 @@ from codehub.core.access import Person, may_manage
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.ports.store import UnknownWorkspace
 from codehub.service.workspaces import By
+from codehub.web.ids import to_id
 from codehub.web.parts import Parts
 
 
@@ -26,9 +26,12 @@ class Desk:
 
     async def find(self, person: Person, workspace_id: str, *, even_deleted: bool = False) -> Workspace:
         """Find a workspace for whoever asks: a foreign one is 403, one that is not there or deleted 404."""
+        found = to_id(workspace_id)
+        if found is None:
+            raise NO_WORKSPACE
         try:
-            row = await self.parts.store.get(UUID(workspace_id))
-        except (ValueError, UnknownWorkspace):
+            row = await self.parts.store.get(found)
+        except UnknownWorkspace:
             raise NO_WORKSPACE from None
         if is_deleted(row) and not even_deleted:
             raise NO_WORKSPACE

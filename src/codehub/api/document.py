@@ -73,6 +73,15 @@ _SCHEMES = {
 }
 
 
+def _allow_empty_values(made: dict[str, Any]) -> None:
+    """Say of every query parameter that empty is as good as absent (`api/queries.py`)."""
+    for methods in made["paths"].values():
+        for operation in methods.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["in"] == "query":
+                    parameter["allowEmptyValue"] = True
+
+
 def install(app: FastAPI) -> None:
     """Make the document once, when it is first asked for."""
 
@@ -82,6 +91,7 @@ def install(app: FastAPI) -> None:
                 title=app.title, version=app.version, description=app.description, routes=app.routes
             )
             made["components"]["securitySchemes"] = _SCHEMES
+            _allow_empty_values(made)
             for name in ("HTTPValidationError", "ValidationError"):
                 made["components"]["schemas"].pop(name, None)
             app.openapi_schema = made

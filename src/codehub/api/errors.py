@@ -142,6 +142,10 @@ def _told(problem: Any) -> dict[str, str]:
     place = problem["loc"]
     if problem["type"] == "json_invalid":
         return {"field": "body", "problem": f"it is no JSON from character {place[1]} on"}
+    if place == ("body",) and isinstance(
+        problem["input"], bytes
+    ):  # nobody read it: it was not said to be JSON
+        return {"field": "body", "problem": "it is not said to be JSON: send Content-Type: application/json"}
     field = ".".join(str(part) for part in place[1:]) or str(place[0])
     return {"field": _safe(field), "problem": _safe(in_words(problem))}
 
@@ -174,15 +178,10 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
-    """Name every method of the path: the framework names those of the first route that fits. A word after a colon is no part of an id."""
-    fits = [
-        (route.methods, match.groupdict().get("workspace_id", ""))
-        for route in request.app.state.routes
-        if (match := route.path_regex.match(request.scope["path"])) is not None
-    ]
-    methods = {method for of_route, workspace_id in fits if ":" not in workspace_id for method in of_route}
-    if fits and not methods:
-        return _answer(404, Code.NOT_FOUND, "There is no such thing.")
+    """Name every method of the path: the framework names those of the first route that fits."""
+    path = request.scope["path"]
+    fits = (route for route in request.app.state.routes if route.path_regex.match(path) is not None)
+    methods = {method for route in fits for method in route.methods}
     headers = {"Allow": ", ".join(sorted(methods))} if methods else error.headers
     return _answer(_NOT_ALLOWED, Code.INVALID_REQUEST, str(error.detail), headers=headers)
 

@@ -44,7 +44,8 @@ async def _told(feed: LiveFeed, stream: Stream, since: int | None) -> AsyncItera
     description=(
         '`workspace_updated` (a Workspace) and `workspace_deleted` (`{"id"}`) carry the history\'s number as id and are complete: '
         "a reader that comes back with `Last-Event-ID` misses nothing. `workspace_progress`, `workspace_sleeping_soon` and "
-        "`heartbeat` may be lost. An id that is too old, or unknown, gets every workspace anew."
+        "`heartbeat` may be lost. An id that is too old, or unknown, gets every workspace anew, without ids, and then a `heartbeat` "
+        "with the id to come back with."
     ),
     response_class=Response,
     responses=answers(*OF_PEOPLE)

@@ -146,15 +146,17 @@ class LiveFeed:
             position = feed.position
 
     async def _everything(self, stream: Stream) -> AsyncIterator[bytes]:
+        """Yield every workspace, and only then an id: whoever is cut off before it comes back with the old one, and gets all anew."""
         before: UUID | None = None
         while True:
             query = PageQuery(_EVERYTHING_PAGE, stream.owner_id, before)
             rows = await self._store.page(query)
             for body in await self._view.rendered(rows):
-                yield message("workspace_updated", body, stream.begins_after.seq)
+                yield message("workspace_updated", body)
             if len(rows) < _EVERYTHING_PAGE:
-                return
+                break
             before = rows[-1].id
+        yield message("heartbeat", b"{}", stream.begins_after.seq)
 
     async def pause(self, seconds: float) -> None:
         await self._parts.clock.sleep(seconds)
@@ -219,6 +221,8 @@ class LiveFeed:
                     await self._tell_who_sleeps_soon()
                 except StoreUnavailable as error:
                     log.warning("feed_waits", reason=str(error))
+                except Exception:  # the tick stands in for every hint that is lost: it must go on
+                    log.exception("tick_failed")
 
     async def _tell_what_moves(self) -> None:
         moving = await self._store.moving()

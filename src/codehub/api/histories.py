@@ -12,7 +12,7 @@ from codehub.api.errors import ApiError
 from codehub.api.live import LiveAnswer
 from codehub.api.shapes import EventList, ExplainShape
 from codehub.api.view import JSON
-from codehub.api.workspaces import PREFIX, WorkspaceId
+from codehub.api.workspaces import ONE_PATH, PREFIX, WorkspaceId
 from codehub.core.access import Person
 from codehub.core.explain import explain
 from codehub.ports.backends import BackendUnreachable
@@ -24,7 +24,7 @@ router = APIRouter(prefix=PREFIX, tags=["workspaces"])
 
 
 @router.get(
-    "/{workspace_id}/events",
+    f"{ONE_PATH}/events",
     summary="Its history, newest first",
     response_model=EventList,
     responses=answers(*OF_WORKSPACE),
@@ -36,7 +36,7 @@ async def events(
     workspace_id: WorkspaceId,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[
-        str | None, Query(pattern=r"^[0-9]{0,18}$", description="`next_cursor` of the last page.")
+        str | None, Query(pattern=r"^[0-9]{1,18}$", description="`next_cursor` of the last page.")
     ] = None,
 ) -> Response:
     row = await desk(request).find(person, workspace_id)
@@ -49,7 +49,7 @@ async def events(
 
 
 @router.get(
-    "/{workspace_id}/logs",
+    f"{ONE_PATH}/logs",
     summary="The output of its instance, oldest first",
     response_class=Response,
     responses=answers(*OF_WORKSPACE)
@@ -92,7 +92,7 @@ async def _followed(
 
 
 @router.get(
-    "/{workspace_id}/explain",
+    f"{ONE_PATH}/explain",
     summary="Where it is, where it should be, what is done about it, and why it is not there yet",
     response_model=ExplainShape,
     responses=answers(*OF_WORKSPACE),

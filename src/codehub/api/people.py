@@ -2,10 +2,9 @@
 
 import math
 from datetime import timedelta
-from typing import Any
-from uuid import UUID
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 
 from codehub.api.desk import Admin, Asking, desk
@@ -26,8 +25,12 @@ from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
 from codehub.web.asks import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
 from codehub.web.cookies import session_cookie
+from codehub.web.ids import to_id
 
 _PRIVATE = {"Cache-Control": "no-store"}
+_NO_TOKEN = ApiError(Code.NOT_FOUND, "You have no such token.")
+_NO_USER = ApiError(Code.NOT_FOUND, "There is no such user.")
+Id = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
 router = APIRouter(prefix="/api/v1")
 
 
@@ -146,11 +149,14 @@ async def tokens(request: Request, person: Asking) -> Response:
     responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
     openapi_extra=SIGNED_IN,
 )
-async def delete_token(request: Request, person: Asking, token_id: UUID) -> Response:
+async def delete_token(request: Request, person: Asking, token_id: Id) -> Response:
+    found = to_id(token_id)
+    if found is None:
+        raise _NO_TOKEN
     try:
-        await desk(request).parts.access.delete_token(person, token_id)
+        await desk(request).parts.access.delete_token(person, found)
     except UnknownToken:
-        raise ApiError(Code.NOT_FOUND, "You have no such token.") from None
+        raise _NO_TOKEN from None
     return Response(status_code=204)
 
 
@@ -192,13 +198,16 @@ async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
     responses=answers(*OF_PEOPLE, Code.NOT_FOUND, Code.INVALID_STATE, body=True),
     openapi_extra=SIGNED_IN,
 )
-async def amend_user(request: Request, _admin: Admin, user_id: UUID, body: UserPatch) -> Response:
+async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPatch) -> Response:
+    found = to_id(user_id)
+    if found is None:
+        raise _NO_USER
     try:
         amended = await desk(request).parts.access.amend_user(
-            user_id, password=body.password, role=body.role, disabled=body.disabled
+            found, password=body.password, role=body.role, disabled=body.disabled
         )
     except UnknownUser:
-        raise ApiError(Code.NOT_FOUND, "There is no such user.") from None
+        raise _NO_USER from None
     except LastAdmin:
         message = "This is the last admin. Make somebody else an admin first."
         raise ApiError(Code.INVALID_STATE, message) from None

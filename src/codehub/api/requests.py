@@ -64,4 +64,4 @@ class Requests:
 
 def _route(scope: Scope) -> str:
     """Return the route's own words, never the path's: a meter has as many rows as there are routes."""
-    return getattr(scope.get("route"), "path", "") or "none"
+    return getattr(scope.get("route"), "path_format", "") or "none"

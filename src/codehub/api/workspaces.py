@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from codehub.api.desk import Admin, Asking, by, desk
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
@@ -18,10 +19,21 @@ from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
 from codehub.web.asks import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, WorkspacePatch
 from codehub.web.asks import Query as Words
 from codehub.web.drafts import NotHere, changed_resources, draft, refuse_missing_ide
+from codehub.web.ids import WRITTEN_ID
 
 PREFIX = "/api/v1/workspaces"
+
+
+class _Id(StringConvertor):
+    """An id in a path. It holds no colon: behind one stands a verb, which has a route and methods of its own."""
+
+    regex = "[^/:]+"
+
+
+register_url_convertor("workspace_id", _Id())
+ONE_PATH = "/{workspace_id:workspace_id}"
 WorkspaceId = Annotated[str, Path(description="The workspace's id.", json_schema_extra={"format": "uuid"})]
-_CURSOR = r"^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$"
+_CURSOR = f"^{WRITTEN_ID}$"
 _ETAG = {"ETag": {"description": 'The revision, as `"3"`.', "schema": {"type": "string"}}}
 _MADE = {
     "headers": _ETAG | {"Location": {"description": "Where it is.", "schema": {"type": "string"}}},
@@ -101,7 +113,7 @@ async def page(
         limit=limit + 1,
         owner_user_id=await _owner_id(request, person, owner),
         before_id=UUID(cursor) if cursor else None,
-        words=q or None,
+        words=q,
         phase=phase,
         deleted=deleted,
     )
@@ -111,11 +123,12 @@ async def page(
 
 
 async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None:
-    if owner in ("me", person.user.username):
+    word = owner.lower()  # names are one in either case, and nobody is called `me` or `all`
+    if word in ("me", person.user.username.lower()):
         return person.id
     if not person.is_admin:
         raise ApiError(Code.FORBIDDEN, "Only an admin may see others' workspaces.")
-    if owner == "all":
+    if word == "all":
         return None
     user = await desk(request).parts.access.user_named(owner)
     if user is None:
@@ -124,7 +137,7 @@ async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None
 
 
 @router.get(
-    "/{workspace_id}",
+    ONE_PATH,
     summary="One workspace",
     responses=answers(*OF_WORKSPACE) | {200: {"headers": _ETAG}},
     **_ONE,
@@ -134,7 +147,7 @@ async def get(request: Request, person: Asking, workspace_id: WorkspaceId) -> Re
 
 
 @router.patch(
-    "/{workspace_id}",
+    ONE_PATH,
     summary="Change what people may set. Image, IDE and resources count from the next start",
     responses=answers(
         *OF_WORKSPACE,
@@ -190,7 +203,7 @@ def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
     codes = _OF_WISH if wish is not DesiredState.RUNNING else (*_OF_WISH, Code.LIMIT_EXCEEDED)
 
     @router.post(
-        f"/{{workspace_id}}:{word}",
+        f"{ONE_PATH}:{word}",
         name=word,
         operation_id=f"{word}_workspace",
         summary=summary,
@@ -215,7 +228,7 @@ _wish_route("archive", DesiredState.ARCHIVED, "Wish it ARCHIVED")
 
 
 @router.post(
-    "/{workspace_id}:recover",
+    f"{ONE_PATH}:recover",
     summary="Drop its error and judge anew. accept_loss goes on without what is gone",
     responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, Code.LIMIT_EXCEEDED, body=True),
     **_ONE,
@@ -241,8 +254,8 @@ async def recover(
 
 
 @router.post(
-    "/{workspace_id}:undelete",
-    summary="Take its deletion back",
+    f"{ONE_PATH}:undelete",
+    summary="Undo its deletion",
     responses=answers(*OF_WORKSPACE, Code.OPERATION_IN_PROGRESS, Code.NAME_TAKEN, body=True),
     **_ONE,
 )
@@ -257,7 +270,7 @@ async def undelete(
 
 
 @router.post(
-    "/{workspace_id}:forget",
+    f"{ONE_PATH}:forget",
     summary="Give up on a deletion that a dead backend holds up (admins). No file goes; `codehub gc` lists what is left",
     responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, body=True),
     **_ONE,
@@ -273,7 +286,7 @@ async def forget(
 
 
 @router.post(
-    "/{workspace_id}:keep_awake",
+    f"{ONE_PATH}:keep_awake",
     summary="Let it not sleep for that long, an hour if nothing is said",
     responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, body=True),
     **_ONE,
@@ -291,7 +304,7 @@ async def keep_awake(
 
 
 @router.delete(
-    "/{workspace_id}",
+    ONE_PATH,
     summary="Delete it; until purge_at it can be undeleted. purge keeps nothing",
     status_code=202,
     responses=answers(*OF_WORKSPACE, Code.OPERATION_IN_PROGRESS),

@@ -1,6 +1,5 @@
 """The wiring: settings in, a running codehub out. The only package that knows which adapter stands behind which port."""
 
-import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -8,29 +7,23 @@ from contextlib import AsyncExitStack
 from codehub.adapters.prometheus.meters import PrometheusMeters
 from codehub.app.access import ADMIN
 from codehub.app.control import control, garbage_collector
-from codehub.app.database import database, database_beside, stores
+from codehub.app.database import database, database_beside, stores, until_stopped
 from codehub.app.edge import public_edge
 from codehub.app.face import serving_faces
 from codehub.app.greeting import next_steps
 from codehub.app.neighbours import known_at, refuse_second
 from codehub.app.platform import platform
-from codehub.app.process import make_system, run_once, run_until_signalled, say, warn
+from codehub.app.process import make_system, run_until_signalled, say, warn
 from codehub.app.web import inner_socket
 from codehub.app.workers import shared_port
 from codehub.engine.gc import Collected
-from codehub.logs import configure_logs
+from codehub.engine.system import System
 from codehub.settings import Settings
 
 
 def run_up(settings: Settings, environ: Mapping[str, str]) -> int:
     """Run until Ctrl-C or SIGTERM and return the exit code."""
     return run_until_signalled(settings, environ, up(settings, announce=say))
-
-
-def run_gc(settings: Settings, tell: Callable[[Collected], None], *, dry_run: bool, orphans: bool) -> int:
-    """Collect garbage once, beside a codehub that may run, and return the exit code."""
-    configure_logs()
-    return run_once(collect(settings, tell, dry_run=dry_run, orphans=orphans))
 
 
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
@@ -69,17 +62,15 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
             if sys.stdout.isatty():
                 announce(next_steps(settings, sys.argv[0], is_new=password is not None))
             stack.enter_context(known_at(settings))
-            await asyncio.Event().wait()
+            await until_stopped(stored)
 
 
-async def collect(
-    settings: Settings, tell: Callable[[Collected], None], *, dry_run: bool, orphans: bool
-) -> None:
-    system = make_system()
+async def collect(settings: Settings, system: System, *, dry_run: bool, orphans: bool) -> Collected:
+    """Collect garbage once, beside a codehub that may run."""
     async with (
         database_beside(settings, system) as connect_args,
         stores(connect_args, system, settings.redis_url) as stored,
         platform(settings, stored, system, stops=False) as found,
     ):
         collector = garbage_collector(settings, stored, found.backends)
-        tell(await collector.collect(dry_run=dry_run, orphans=orphans))
+        return await collector.collect(dry_run=dry_run, orphans=orphans)

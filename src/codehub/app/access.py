@@ -2,7 +2,7 @@
 
 from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.app.database import Stores, database_beside, stores
-from codehub.core.access import Role, User
+from codehub.core.access import Role, User, is_username
 from codehub.engine.system import System
 from codehub.ports.access import UnknownUser, UsernameTaken
 from codehub.service.access import AccessService
@@ -54,7 +54,7 @@ async def amend_user(
 ) -> User:
     async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
         access = make_access(stored, system)
-        user = await access.user_named(username)
+        user = await access.user_named(username) if is_username(username) else None
         if user is None:
             raise UnknownUser(username)
         return await access.amend_user(user.id, password=password, disabled=disabled)

@@ -1,13 +1,12 @@
 """Roles as processes of their own (spec §10): each finds the others in the database alone; the proxy finds the API by its address."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from codehub.adapters.prometheus.meters import PrometheusMeters
 from codehub.app.access import ADMIN
 from codehub.app.control import control
-from codehub.app.database import Stores, database, database_beside, stores
+from codehub.app.database import Stores, database, database_beside, stores, until_stopped
 from codehub.app.database import migrated as database_migrated
 from codehub.app.edge import public_edge
 from codehub.app.errors import CannotStart
@@ -41,7 +40,7 @@ async def api(settings: Settings) -> None:
             if password is not None:
                 say(f"user: {ADMIN}")
                 say(f"password: {password}")
-            await _ready()
+            await _ready(stored)
 
 
 async def proxy(settings: Settings) -> None:
@@ -59,7 +58,7 @@ async def proxy(settings: Settings) -> None:
             host, port = listeners[0].getsockname()[:2]
             say(f"listens: {host}:{port}")
             say(f"address: {settings.base_url}")
-            await _ready()
+            await _ready(stored)
 
 
 async def controller(settings: Settings) -> None:
@@ -73,7 +72,7 @@ async def controller(settings: Settings) -> None:
         say(f"data: {settings.data_dir}")
         say(f"backend: {settings.instance_backend}")
         say(f"ide: {found.ide}")
-        await _ready()
+        await _ready(stored)
 
 
 async def migrated(settings: Settings, system: System) -> list[str]:
@@ -109,6 +108,6 @@ def _require(settings: Settings, role: str, *names: str) -> None:
         )
 
 
-async def _ready() -> None:
+async def _ready(stored: Stores) -> None:
     say("ready")
-    await asyncio.Event().wait()
+    await until_stopped(stored)

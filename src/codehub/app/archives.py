@@ -9,7 +9,7 @@ from codehub.adapters.objectstore.store import Objects, WrongStore
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
 from codehub.core.workspace import StorageBackend, Workspace
-from codehub.ports.backends import BackendUnreachable
+from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.settings import Settings
 
 log = structlog.get_logger()
@@ -45,7 +45,8 @@ async def archive_store(settings: Settings, stores: Stores, *, is_new: bool) -> 
             await objects.prepare()
         else:
             await objects.check()
-    except WrongStore as error:
+        await objects.close_to_others()
+    except (WrongStore, ActionFailed) as error:
         raise CannotStart(str(error)) from None
     except BackendUnreachable as error:
         if is_new:

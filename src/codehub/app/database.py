@@ -30,6 +30,7 @@ _USUAL_PORT = 5432
 SERVING_CONNECTIONS = 8
 _ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is told 503, and to come back
 _PASS_ANSWER_S_MAX = 120.0  # nor a pass, which may ask for every row: one that hung would be the last
+_LAST_ANSWER_S_MAX = 3.0  # nor, once all is to stop, anybody at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Stores:
     people_hints: PostgresHints
     installation: str
     check: Check
+    let_go: Callable[[], None]
+    """Ask no more: whoever waits for an answer, even to call a question off, is told at once that there is none."""
 
 
 @asynccontextmanager
@@ -148,6 +151,10 @@ async def stores(
             stack.push_async_callback(on_redis.close)
             hints = controller_hints = api_hints = on_redis
 
+        def let_go() -> None:
+            api_pool.terminate()
+            pool.terminate()
+
         probe = _Probe(lambda: api_pool.fetchval("SELECT id FROM installation"), system.tasks)
         installation = str(await api_pool.fetchval("SELECT id FROM installation"))
         yield Stores(
@@ -161,7 +168,16 @@ async def stores(
             people_hints,
             installation,
             probe.check,
+            let_go,
         )
+
+
+async def until_stopped(stored: Stores) -> None:
+    """Wait until cancelled. Stopping may take its time then, but after a moment it asks the database nothing more: that may hang."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        asyncio.get_running_loop().call_later(_LAST_ANSWER_S_MAX, stored.let_go)
 
 
 class _Probe:

@@ -33,22 +33,23 @@ def run_until_signalled(
     configure_logs(level=_level(settings))
     for line in unknown_settings(environ):
         print(f"codehub: {line}", file=sys.stderr)  # noqa: T201  # words for people go to stderr
-    return run_once(_until_signalled(work))
-
-
-def run_once(work: Coroutine[Any, Any, None]) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(work)
+            runner.run(_until_signalled(work))
         except _EXPECTED as error:
             print(f"codehub: {error}", file=sys.stderr)  # noqa: T201
             return 1
     return 0
 
 
-def run_beside(settings: Settings, work: Callable[[Settings, System], Coroutine[Any, Any, T]]) -> T:
+def run_beside(
+    settings: Settings,
+    work: Callable[[Settings, System], Coroutine[Any, Any, T]],
+    *,
+    log_level: int | None = None,
+) -> T:
     """Do something beside a codehub that may run. Raises CannotStart with words for people."""
-    configure_logs(level=logging.WARNING)
+    configure_logs(level=logging.WARNING if log_level is None else log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             return runner.run(work(settings, make_system()))

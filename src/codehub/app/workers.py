@@ -10,14 +10,18 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
 
 from codehub.adapters.system.machine import SystemTasks
+from codehub.app.errors import CannotStart
+from codehub.app.roles import supervised
 from codehub.app.web import bound
 from codehub.engine.system import System
+from codehub.ports.system import Clock
 from codehub.settings import Settings
 
 log = structlog.get_logger()
@@ -74,16 +78,26 @@ async def edge_workers(
             orders = Orders(listener.fileno(), listener.getsockname()[1], connect_args, api)
             ready = asyncio.Event()
             serving.append(ready)
-            tasks.spawn(_keep_up(orders, ready, replace(system, tasks=tasks)), name="edge-worker")
-        async with asyncio.timeout(_READY_S_MAX):
-            for ready in serving:
-                await ready.wait()
+            keeping_up = supervised("edge-worker", partial(_keep_up, orders, ready, system.clock), system)
+            tasks.spawn(keeping_up, name="edge-worker")
+        await _until_all(serving)
         yield
     finally:
         await tasks.settle()
 
 
-async def _keep_up(orders: Orders, ready: asyncio.Event, system: System) -> None:
+async def _until_all(serving: Sequence[asyncio.Event]) -> None:
+    try:
+        async with asyncio.timeout(_READY_S_MAX):
+            for ready in serving:
+                await ready.wait()
+    except TimeoutError:
+        raise CannotStart(
+            f"not all edge workers serve after {_READY_S_MAX:g} s: the lines above say why, or CODEHUB_PROXY_WORKERS=0 does without"
+        ) from None
+
+
+async def _keep_up(orders: Orders, ready: asyncio.Event, clock: Clock) -> None:
     while True:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "codehub.app.worker"),
@@ -101,7 +115,7 @@ async def _keep_up(orders: Orders, ready: asyncio.Event, system: System) -> None
             log.warning("edge_worker_ended", pid=process.pid, code=code)
         finally:
             await _end(process)
-        await system.clock.sleep(_AGAIN_S)
+        await clock.sleep(_AGAIN_S)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codehub.cli.failures import Failed
@@ -17,6 +17,17 @@ class Account:
     token: str | None
     username: str | None = None
     token_id: str | None = None
+    is_from_environment: bool = field(default=False, compare=False)
+    """Whether CODEHUB_TOKEN gave the token: then no `codehub login` replaces it."""
+
+    def __post_init__(self) -> None:
+        """Refuse a token that no header can carry. It is never repeated: whoever reads the error may not be meant to read it."""
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
+            raise Failed(
+                "USAGE",
+                "the token holds characters that no token has",
+                do="Copy it again, without what is around it. CODEHUB_TOKEN goes before what `codehub login` has kept.",
+            )
 
 
 def login_file(environ: Mapping[str, str]) -> Path:
@@ -30,9 +41,9 @@ def find_account(environ: Mapping[str, str]) -> Account:
     url = normal_url(environ["CODEHUB_URL"]) if environ.get("CODEHUB_URL") else None
     token = environ.get("CODEHUB_TOKEN") or None
     if kept is None or (url is not None and url != kept.url):
-        return Account(url or DEFAULT_URL, token)
+        return Account(url or DEFAULT_URL, token, is_from_environment=token is not None)
     if token is not None:
-        return Account(kept.url, token)
+        return Account(kept.url, token, is_from_environment=True)
     return kept
 
 
@@ -48,28 +59,57 @@ def normal_url(text: str) -> str:
     wrong = Failed("USAGE", f"{text!r} is no address: it must be http://host:port or https://host")
     try:
         parts = urlsplit(given)
-        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+        is_right = parts.scheme in ("http", "https") and _is_host(parts.hostname) and parts.port != 0
+    except ValueError:  # a label that is too long or empty is one, too
         raise wrong from None
-    if not is_right:
+    # Looked for in all of it: urlsplit leaves out what it does not like.
+    if (
+        not is_right
+        or any(one.isspace() or not one.isprintable() for one in text)
+        or not parts.path.isascii()
+    ):
         raise wrong
     return given.rstrip("/")
+
+
+def _is_host(name: str | None) -> bool:
+    """Whether a server may be called so. Raises ValueError if it can't be looked up."""
+    return bool(name and name.encode("idna"))
 
 
 def read_kept(path: Path) -> Account | None:
     try:
         kept = json.loads(path.read_text())
-        return Account(kept["url"], kept["token"], kept.get("username"), kept.get("token_id"))
+        return Account(normal_url(kept["url"]), kept["token"], kept.get("username"), kept.get("token_id"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, Failed) as error:
         raise Failed(
             "USAGE", f"{path} can't be read ({error})", do="Remove it, and `codehub login` again."
         ) from None
 
 
 def keep(path: Path, account: Account) -> None:
-    """Write it for this user alone, in one piece."""
+    """Write it for this user alone, in one piece, or raise Failed."""
+    try:
+        _write(path, account)
+    except OSError as error:
+        raise _not_writable(path, error) from None
+
+
+def forget(path: Path) -> None:
+    """Remove it, or raise Failed."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _not_writable(path, error) from None
+
+
+def _not_writable(path: Path, error: OSError) -> Failed:
+    return Failed("FAILED", f"{path} can't be written ({error.strerror})")
+
+
+def _write(path: Path, account: Account) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

@@ -11,14 +11,17 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from codehub.cli.account import Account
 from codehub.cli.failures import Failed
+from codehub.cli.fields import in_options
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 API = "/api/v1"
 ANSWER_S_MAX = 30.0
+_PART_BYTES = 65_536
 _GOOD = range(200, 300)
 _MOVED = range(300, 400)
+_PLAIN = "WRONG_VERSION_NUMBER"  # OpenSSL's word for an answer without TLS
 
 
 class Stream:
@@ -28,16 +31,27 @@ class Stream:
         self._client = client
         self._answer = answer
         self._connection = connection
+        self._rest = b""
 
     def readline(self, silence_s_max: float | None = None) -> bytes | None:
-        """Return the next line, b"" at the end, None if nothing came in that time: then it can't be read any further."""
+        """Return the next line, b"" at the end, None if nothing came in that time: then it can't be read any further.
+
+        Raises Failed if it was cut off. (http.client's own `readline` takes that for the end.)
+        """
         self._connection.settimeout(silence_s_max)
         try:
-            return self._answer.readline()
+            while b"\n" not in self._rest:
+                part = self._answer.read1(_PART_BYTES)
+                if not part:
+                    line, self._rest = self._rest, b""
+                    return line
+                self._rest += part
         except TimeoutError:
             return None
         except (OSError, http.client.HTTPException) as error:
             raise self._client.unreachable(error) from None
+        line, end, self._rest = self._rest.partition(b"\n")
+        return line + end
 
 
 class Client:
@@ -118,6 +132,12 @@ class Client:
             raise self.unreachable(error) from None
 
     def unreachable(self, error: BaseException) -> Failed:
+        if getattr(error, "reason", None) == _PLAIN:
+            return Failed(
+                "UNREACHABLE",
+                f"{self.account.url} can't be reached: it does not speak https there",
+                do=f"Try http{self.account.url.removeprefix('https')}",
+            )
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return Failed(
             "UNREACHABLE",
@@ -128,8 +148,7 @@ class Client:
     def _answer(
         self, method: str, path: str, body: object, headers: Mapping[str, str], query: Mapping[str, object]
     ) -> http.client.HTTPResponse:
-        said = {name: _word(value) for name, value in query.items() if value is not None}
-        target = f"{API}{quote(path, safe='/:')}" + (f"?{urlencode(said)}" if said else "")
+        target = _target(path, query)
         content = None if body is None else json.dumps(body).encode()
         sent = {"Accept": "application/json", "User-Agent": "codehub-cli", **headers}
         if content is not None:
@@ -139,16 +158,13 @@ class Client:
         is_kept_open = self._connection is not None
         try:
             return self._sent(method, target, content, sent)
-        except http.client.RemoteDisconnected as error:
-            # A connection that was kept open may have been closed meanwhile: nothing of the request was taken.
-            if not is_kept_open:
-                raise self.unreachable(error) from None
-            self.close()
-            with self._reaching():
-                return self._sent(method, target, content, sent)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise self.unreachable(error) from None
+            # A connection that was kept open may have been cut before this request came: it is sent once more.
+            if not (is_kept_open and isinstance(error, ConnectionError)):
+                raise self.unreachable(error) from None
+        with self._reaching():
+            return self._sent(method, target, content, sent)
 
     def _sent(
         self, method: str, target: str, content: bytes | None, headers: Mapping[str, str]
@@ -178,13 +194,21 @@ class Client:
         except (ValueError, KeyError, TypeError):
             return self._not_codehub(answer.status)
         if code == "UNAUTHORIZED" and "www-authenticate" in answer.headers:
-            words = (
-                "You are not signed in."
-                if self.account.token is None
-                else "Your token opens nothing any more."
-            )
-            return Failed(code, message, details, words=words, do=f"codehub login {self.account.url}")
-        return Failed(code, message, details, do=_remedy(code, details))
+            return Failed(code, message, details, words=self._closed(), do=self._sign_in())
+        return Failed(
+            code, message, details, words=in_options(details) if code == "INVALID_REQUEST" else None
+        )
+
+    def _closed(self) -> str:
+        if self.account.token is None:
+            return "You are not signed in."
+        whose = "The token in CODEHUB_TOKEN" if self.account.is_from_environment else "Your token"
+        return f"{whose} opens nothing any more."
+
+    def _sign_in(self) -> str:
+        if self.account.is_from_environment:
+            return "Correct CODEHUB_TOKEN or unset it: no `codehub login` replaces it."
+        return f"codehub login {self.account.url}"
 
     def _not_codehub(self, status: int | None = None) -> Failed:
         told = "" if status is None else f" (status {status})"
@@ -199,12 +223,13 @@ def _connect(url: str, answer_s_max: float) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(parts.hostname, parts.port, timeout=answer_s_max)
 
 
+def _target(path: str, query: Mapping[str, object]) -> str:
+    said = {name: _word(value) for name, value in query.items() if value is not None}
+    try:
+        return f"{API}{quote(path, safe='/:')}" + (f"?{urlencode(said)}" if said else "")
+    except UnicodeEncodeError:  # bytes of the command line that are no text
+        raise Failed("USAGE", "what you gave is not text in UTF-8") from None
+
+
 def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _remedy(code: str, details: object) -> str | None:
-    if code == "LIMIT_EXCEEDED" and isinstance(details, dict) and details.get("running"):
-        named = ", ".join(str(one["name"]) for one in details["running"])
-        return f"Stop one of those that run: {named}"
-    return None

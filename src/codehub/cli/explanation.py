@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from codehub.cli.find import find_workspace
+from codehub.cli.find import find_workspace, spelled
 from codehub.cli.options import NAME, OWNER
 from codehub.cli.speech import JSON, client_for
 from codehub.cli.tables import coloured, pairs, pairs_of, plain
@@ -44,14 +44,15 @@ def explain(
         if json:
             speech.result(told)
         else:
-            speech.show(explained(shown, told, client.now))
+            speech.show(explained(shown, told, client.now, called=spelled(shown, name, owner)))
 
 
 def add_to(cli: typer.Typer) -> None:
     cli.command()(explain)
 
 
-def explained(shown: Mapping[str, Any], told: Mapping[str, Any], now: datetime | None) -> str:
+def explained(shown: Mapping[str, Any], told: Mapping[str, Any], now: datetime | None, *, called: str) -> str:
+    """`called`: how a command names it."""
     shown, told = harmless(shown), harmless(told)
     parts = [
         _headline(shown, told),
@@ -68,7 +69,7 @@ def explained(shown: Mapping[str, Any], told: Mapping[str, Any], now: datetime |
         ),
     ]
     if told["actions"]:
-        parts.append("You can\n" + _indented(plain(_actions(shown, told["actions"]))))
+        parts.append("You can\n" + _indented(plain(_actions(shown, told["actions"], called))))
     if told["decisions"]:
         parts.append("The last decisions, newest first\n" + _indented(_decisions(told["decisions"])))
     return "\n\n".join(parts)
@@ -100,13 +101,12 @@ def _error(error: Mapping[str, Any] | None, now: datetime | None) -> str | None:
     return f"{head}\n{error['message']}"
 
 
-def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]], called: str) -> list[list[str]]:
     rows = []
     for action in actions:
         place = str(action["path"]).partition(shown["id"])[2]
         command = _COMMANDS.get(place)
-        name = shown["id"] if " " in shown["name"] else shown["name"]
-        done_by = f"{action['method']} {action['path']}" if command is None else f"codehub {command} {name}"
+        done_by = f"{action['method']} {action['path']}" if command is None else f"codehub {command} {called}"
         rows.append([action["label"], done_by])
     return rows
 

@@ -34,7 +34,8 @@ OF_CODE: Mapping[str, Exit] = {
     "INTERNAL_ERROR": Exit.FAILED,
     "UPSTREAM_UNAVAILABLE": Exit.UNREACHABLE,
     "UNAVAILABLE": Exit.UNREACHABLE,
-    # What only a client can say.
+    # What only the command line can say.
+    "FAILED": Exit.FAILED,
     "USAGE": Exit.USAGE,
     "NOT_SIGNED_IN": Exit.NOT_ALLOWED,
     "AMBIGUOUS": Exit.USAGE,

@@ -1,5 +1,7 @@
 """The client's commands. What runs a server is added by `codehub.__main__`, so that nothing here imports it."""
 
+import errno
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from typer.core import TyperGroup
 from codehub.cli import explanation, signing, tokens, workspaces
 from codehub.cli.failures import Exit, Failed
 from codehub.cli.speech import Speech
+from codehub.cli.usage import Commands
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
@@ -20,12 +23,30 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Run one": ("up", "doctor", "user", "gc", "migrate"),
     "Run its parts as processes of their own": ("api", "proxy", "controller"),
 }
+_SERVERS = frozenset({"up", "api", "proxy", "controller"})
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Sections(TyperGroup):
     """Lists the commands by what they are for, and tells programs what is wrong with their words in their own form."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        try:
+            return self._main(args, *rest, **options)
+        except OSError as error:
+            # What can't be opened has a name; an open file that takes no more has none. A server has others open than its output.
+            if (
+                error.errno not in _FULL
+                or error.filename is not None
+                or _SERVERS.intersection(args or sys.argv[1:2])
+            ):
+                raise
+            # Python writes the rest at its end, and would fail once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            typer.echo(f"codehub: the output can't be written: {error.strerror}", err=True)
+            sys.exit(Exit.FAILED)
+
+    def _main(self, args: Sequence[str] | None, *rest: Any, **options: Any) -> Any:
         if "--json" not in (sys.argv[1:] if args is None else args):
             return super().main(args, *rest, **options)
         try:
@@ -52,7 +73,7 @@ class Sections(TyperGroup):
                     formatter.write_dl(rows)
 
 
-cli = typer.Typer(
+cli = Commands(
     name="codehub",
     cls=Sections,
     help="Self-hosted cloud development environments.",

@@ -6,10 +6,10 @@ import sys
 
 import typer
 
-from codehub.cli.account import Account, find_account, keep, login_file, normal_url
+from codehub.cli.account import Account, find_account, forget, keep, login_file, normal_url
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
-from codehub.cli.speech import JSON, Speech, client_for, speaking
+from codehub.cli.speech import JSON, Speech, client_for, heard, speaking
 
 _LASTS_S = 90 * 86_400
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
@@ -50,10 +50,16 @@ def login(
             )
         signed_in = _with_token(there) if token_stdin else _with_password(there, username, password_stdin)
         path, before = login_file(os.environ), _kept()
-        keep(path, signed_in)
+        try:
+            keep(path, signed_in)
+        except Failed:
+            _end_token(signed_in, speech)  # nobody would know it, and it would open everything for 90 days
+            raise
         if before.token != signed_in.token:
             _end_token(before, speech)
         _told(speech, signed_in, path)
+        if account.is_from_environment:
+            speech.say("codehub: WARNING: CODEHUB_TOKEN is set, and goes before what is kept: unset it")
 
 
 def logout(json: bool = JSON) -> None:
@@ -64,7 +70,7 @@ def logout(json: bool = JSON) -> None:
         if account.token is None:
             raise Failed("NOT_SIGNED_IN", "You are not signed in on this machine.")
         _end_token(account, speech)
-        path.unlink(missing_ok=True)
+        forget(path)
         if not json:
             speech.show(f"Signed out of {account.url}.")
 
@@ -78,7 +84,7 @@ def password(
     """Change your password, which ends your sessions elsewhere. Tokens stay."""
     with client_for(json) as (client, speech):
         if stdin:
-            old, new = (sys.stdin.readline().rstrip("\r\n") for _ in range(2))
+            old, new = heard(), heard()
         else:
             old = _asked("Old password", hidden=True, option="--stdin")
             new = typer.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
@@ -116,11 +122,7 @@ def _end_token(account: Account, speech: Speech) -> None:
 
 def _with_password(url: str, username: str | None, from_stdin: bool) -> Account:
     name = username or _asked("Username", option="--username")
-    password = (
-        sys.stdin.readline().rstrip("\r\n")
-        if from_stdin
-        else _asked("Password", hidden=True, option="--password-stdin")
-    )
+    password = heard() if from_stdin else _asked("Password", hidden=True, option="--password-stdin")
     client = Client(Account(url, None))
     try:
         cookie = client.sign_in(name, password)
@@ -141,7 +143,7 @@ def _with_password(url: str, username: str | None, from_stdin: bool) -> Account:
 
 
 def _with_token(url: str) -> Account:
-    account = Account(url, sys.stdin.readline().strip() or None)
+    account = Account(url, heard().strip() or None)
     if account.token is None:
         raise Failed("USAGE", "there is no token on stdin")
     client = Client(account)

@@ -24,16 +24,16 @@ class Speech:
 
     def result(self, value: object) -> None:
         """Print an object of the API's."""
-        typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+        typer.echo(_printable(json.dumps(value, ensure_ascii=False, indent=2)))
 
     def line(self, value: object) -> None:
         """Print one of many objects, each on a line."""
-        typer.echo(json.dumps(value, ensure_ascii=False))
+        typer.echo(_printable(json.dumps(value, ensure_ascii=False)))
         sys.stdout.flush()
 
     def show(self, text: str) -> None:
         """Print a result for people."""
-        typer.echo(text)
+        typer.echo(_printable(text))
 
     def say(self, text: str) -> None:
         typer.echo(text, err=True)
@@ -55,6 +55,11 @@ def speaking(as_json: bool) -> Iterator[Speech]:
         raise typer.Exit(failed.exit) from None
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
+    except typer.Abort as ended:
+        # Whoever is asked something ends it by Ctrl-C or by Ctrl-D; Typer makes the same of both.
+        if isinstance(ended.__context__, KeyboardInterrupt):
+            raise typer.Exit(_INTERRUPTED) from None
+        raise
 
 
 @contextmanager
@@ -66,6 +71,19 @@ def client_for(as_json: bool, *, answer_s_max: float = ANSWER_S_MAX) -> Iterator
             yield client, speech
         finally:
             client.close()
+
+
+def heard() -> str:
+    """Return a line from stdin. Raises Failed if it is no text."""
+    try:
+        return sys.stdin.readline().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise Failed("USAGE", "what came on stdin is not text in UTF-8") from None
+
+
+def _printable(text: str) -> str:
+    """Escape bytes of the command line that are no text, as JSON does too: stdout takes none of them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def is_terminal() -> bool:

@@ -15,11 +15,19 @@ from codehub.cli.words import colour_of
 if TYPE_CHECKING:
     from rich.text import Text
 
+_YIELDING: Mapping[str, int] = {"NAME": 20, "WHY": 24}
+"""The column of a table that gets what the others leave, and how wide it is before others are left out for it."""
+_WIDTH_MIN = 8
+_GAP = 2
+
 
 def show_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, gives_way: Sequence[str] = ()
 ) -> None:
-    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for all."""
+    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for all.
+
+    One column yields, a name by being cut, a reason by going on below itself: a long one costs the other rows nothing.
+    """
     if is_terminal():
         _show_fitted(headings, rows, gives_way)
     else:
@@ -72,20 +80,34 @@ def _show_fitted(headings: Sequence[str], rows: Sequence[Sequence[str]], gives_w
 
     console = Console(file=sys.stdout, highlight=False)
     widths = {
-        heading: 2 + max(_width(cell) for cell in (heading, *(row[column] for row in rows)))
+        heading: max(_width(cell) for cell in (heading, *(row[column] for row in rows)))
         for column, heading in enumerate(headings)
     }
-    shown = list(headings)
-    for heading in gives_way:
-        if sum(widths[one] for one in shown) > console.width + 2:
-            shown.remove(heading)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
-    for heading in shown:
-        table.add_column(heading, no_wrap=heading != headings[-1], overflow="ellipsis")
+    fitted = fit(widths, gives_way, console.width)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold dim")
+    for heading, width in fitted.items():
+        table.add_column(heading, no_wrap=heading != "WHY", overflow="ellipsis", width=width)
     for row in rows:
         cells = dict(zip(headings, row, strict=True))
-        table.add_row(*(_cell(heading, cells[heading], Text) for heading in shown))
+        table.add_row(*(_cell(heading, cells[heading], Text) for heading in fitted))
     console.print(table)
+
+
+def fit(widths: Mapping[str, int], gives_way: Sequence[str], columns: int) -> dict[str, int]:
+    """Return the columns of a table that are shown, and how wide each is."""
+    yielding = next(heading for heading in widths if heading in _YIELDING)
+    fitted = {**widths, yielding: min(widths[yielding], _YIELDING[yielding])}
+    for heading in gives_way:
+        if _over(fitted, columns) > 0:
+            del fitted[heading]
+    left = fitted[yielding] - _over(fitted, columns)
+    fitted[yielding] = min(widths[yielding], max(left, _WIDTH_MIN))
+    return fitted
+
+
+def _over(fitted: Mapping[str, int], columns: int) -> int:
+    """Return by how much it is too wide."""
+    return sum(fitted.values()) + _GAP * (len(fitted) - 1) - columns
 
 
 def _cell(heading: str, cell: str, text: "type[Text]") -> "Text":

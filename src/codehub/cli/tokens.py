@@ -1,15 +1,18 @@
 """`codehub token`: keys for programs. A token's word is shown once, when it is made."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 import typer
 
 from codehub.cli.failures import Failed
 from codehub.cli.speech import JSON, client_for
 from codehub.cli.tables import show_table
+from codehub.cli.usage import Commands
 from codehub.cli.words import ago, clock, seconds
 
-token = typer.Typer(help="Tokens: keys for programs.", rich_markup_mode=None, no_args_is_help=True)
+token = Commands(help="Tokens: keys for programs.", rich_markup_mode=None, no_args_is_help=True)
 
 
 class Scope(StrEnum):
@@ -52,16 +55,10 @@ def list_tokens(json: bool = JSON) -> None:
             speech.say("You have no tokens.")
             return
         rows = [
-            (
-                one["name"],
-                one["scope"],
-                ago(one["last_used_at"], client.now),
-                "never" if one["expires_at"] is None else clock(one["expires_at"]),
-                one["id"],
-            )
+            (one["name"], one["scope"], ago(one["last_used_at"], client.now), _expiry(one), one["id"])
             for one in items
         ]
-        show_table(("NAME", "SCOPE", "LAST USED", "EXPIRES", "ID"), rows, gives_way=("ID", "LAST USED"))
+        show_table(("NAME", "SCOPE", "LAST USED", "EXPIRES", "ID"), rows, gives_way=("EXPIRES", "SCOPE"))
 
 
 @token.command("delete")
@@ -75,7 +72,10 @@ def delete(
         if not found:
             raise Failed("NOT_FOUND", f"You have no token {name_or_id}.", do="codehub token list")
         if len(found) > 1:
-            ids = "".join(f"\n  {one['id']}" for one in found)
+            ids = "".join(
+                f"\n  {one['id']}  used {ago(one['last_used_at'], client.now)}, expires {_expiry(one)}"
+                for one in found
+            )
             raise Failed(
                 "AMBIGUOUS",
                 f"{len(found)} tokens are called {name_or_id}. Say which one by its id:{ids}",
@@ -86,3 +86,7 @@ def delete(
             speech.result(found[0])
         else:
             speech.show(f"Deleted {found[0]['name']}.")
+
+
+def _expiry(one: Mapping[str, Any]) -> str:
+    return "never" if one["expires_at"] is None else clock(one["expires_at"])

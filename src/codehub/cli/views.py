@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from codehub.cli.tables import coloured, pairs
-from codehub.cli.words import Shown, actor, ago, ahead, clock, harmless, span, state
+from codehub.cli.words import Shown, actor, ago, ahead, clock, harmless, is_over, span, state
 from codehub.core.operations import DesiredState, Phase, destination
 
 Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 def list_rows(items: Sequence[Shown], now: datetime | None, *, owned: bool, deleted: bool) -> Rows:
-    """`owned`: with whose they are. `deleted`: with how long they can be taken back."""
+    """`owned`: with whose they are. `deleted`: with how long their deletion can be undone."""
     headings = [
         "NAME",
         *(["OWNER"] if owned else []),
@@ -52,7 +52,7 @@ def details(shown: Shown, now: datetime | None) -> str:
         "limits": f"{resources['memory_mb']} MB, {resources['cpus']:g} processors, {resources['pids']} processes",
         "sleeps": _lifetime("when unused for", shown["standby_ttl_seconds"], shown["sleeps_at"], now),
         "archived": _lifetime("after sleeping for", shown["archive_ttl_seconds"], None, now),
-        "awake until": None if shown["awake_until"] is None else clock(shown["awake_until"]),
+        "awake until": _promise(shown["awake_until"], now),
         "last used": ago(shown["last_access_at"], now),
         "created": clock(shown["created_at"]),
         "deleted": _deletion(shown),
@@ -85,8 +85,12 @@ def _lifetime(words: str, ttl_s: int | None, at: str | None, now: datetime | Non
     return f"{words} {span(ttl_s)}" + (f", that is {ahead(at, now)}" if at else "")
 
 
+def _promise(at: str | None, now: datetime | None) -> str | None:
+    return None if at is None or is_over(at, now) else clock(at)
+
+
 def _deletion(shown: Shown) -> str | None:
     if shown["deleted_at"] is None:
         return None
     kept = shown["purge_at"]
-    return clock(shown["deleted_at"]) + ("" if kept is None else f", can be taken back until {clock(kept)}")
+    return clock(shown["deleted_at"]) + ("" if kept is None else f", can be undone until {clock(kept)}")

@@ -47,7 +47,7 @@ def has_arrived(shown: Shown, goal: Goal) -> bool:
         )
     if goal.wish is None:
         if shown["deleted_at"] is None:
-            raise Failed("OVERTAKEN", f"The deletion of {name} was taken back meanwhile.")
+            raise Failed("OVERTAKEN", f"The deletion of {name} was undone meanwhile.")
         return bool(shown["phase"] == Phase.DELETED)
     if shown["deleted_at"] is not None:
         raise Failed("OVERTAKEN", f"{name} is being deleted.")
@@ -123,13 +123,15 @@ def _states(client: Client, shown: Shown, deadline: float | None) -> Iterator[Sh
             away_since = away_since or now
             if now - away_since > _AWAY_S_MAX:
                 raise
-        time.sleep(min(_AGAIN_S, _left(deadline, shown)))
+        if (left := _left(deadline)) <= 0:
+            raise _timed_out(shown)
+        time.sleep(min(_AGAIN_S, left))
 
 
 def _streamed(client: Client, shown: Shown, owner: str, deadline: float | None) -> Iterator[Shown]:
     """Yield the workspace as it is, then as it becomes. Returns when the stream ends."""
     with client.stream("/events", owner=owner) as stream:
-        for kind, data in _events(stream, deadline, shown):
+        for kind, data in _events(stream, deadline):
             after = _now(client, shown) if kind == "connected" else _after(shown, kind, data)
             if after is not None:
                 shown = after
@@ -170,13 +172,10 @@ def _deleted(shown: Shown) -> Shown:
     return {**shown, "phase": Phase.DELETED.value, "display": Phase.DELETED.value, "operation": "NONE"}
 
 
-def _events(stream: Stream, deadline: float | None, shown: Shown) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Read server-sent events. The first message, whatever it is, says that nothing will be missed from now on."""
+def _events(stream: Stream, deadline: float | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Read server-sent events until time is up. The first message, whatever it is, says that nothing will be missed from now on."""
     is_first, kind, data = True, "", ""
-    while True:
-        raw = stream.readline(min(_SILENCE_S_MAX, _left(deadline, shown)))
-        if not raw:
-            return
+    while (left := _left(deadline)) > 0 and (raw := stream.readline(min(_SILENCE_S_MAX, left))):
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         if line:
             name, _, value = line.partition(": ")
@@ -190,19 +189,15 @@ def _events(stream: Stream, deadline: float | None, shown: Shown) -> Iterator[tu
         kind, data = "", ""
 
 
-def _left(deadline: float | None, shown: Shown) -> float:
-    """Return how much time is left, or raise Failed."""
-    if deadline is None:
-        return float("inf")
-    left = deadline - time.monotonic()
-    if left <= 0:
-        doing = (
-            shown["display"] if shown["operation"] == "NONE" else f"{shown['display']}, {shown['operation']}"
-        )
-        raise Failed(
-            "TIMED_OUT",
-            f"{shown['name']} is not there yet: {doing}. It goes on by itself.",
-            {"id": shown["id"], "phase": shown["phase"], "operation": shown["operation"]},
-            do=f"codehub explain {shown['id']}",
-        )
-    return left
+def _left(deadline: float | None) -> float:
+    return float("inf") if deadline is None else deadline - time.monotonic()
+
+
+def _timed_out(shown: Shown) -> Failed:
+    doing = shown["display"] if shown["operation"] == "NONE" else f"{shown['display']}, {shown['operation']}"
+    return Failed(
+        "TIMED_OUT",
+        f"{shown['name']} is not there yet: {doing}. It goes on by itself.",
+        {"id": shown["id"], "phase": shown["phase"], "operation": shown["operation"]},
+        do=f"codehub explain {shown['id']}",
+    )

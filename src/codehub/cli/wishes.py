@@ -8,7 +8,7 @@ import typer
 
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
-from codehub.cli.find import find_workspace
+from codehub.cli.find import find_workspace, spelled
 from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT, YES
 from codehub.cli.speech import JSON, Speech, client_for
 from codehub.cli.tables import coloured
@@ -59,7 +59,11 @@ def recover(
         if accept_loss:
             _be_sure(f"Go on without what {shown['name']} has lost?", yes)
         path, body = f"/workspaces/{shown['id']}:recover", {"accept_loss": accept_loss}
-        carry(client, speech, shown, lambda: client.ask("POST", path, body), wait=wait, timeout=timeout)
+
+        def ask() -> Any:
+            return client.ask("POST", path, body)
+
+        carry(client, speech, shown, ask, wait=wait, timeout=timeout, owner=owner)
 
 
 def awake(
@@ -88,7 +92,7 @@ def delete(
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Delete a workspace. Its last archive is kept for a while, and `undelete` takes it back."""
+    """Delete a workspace. Its last archive is kept for a while, and `undelete` undoes the deletion."""
     with client_for(json) as (client, speech):
         shown = (
             _find_even_deleted(client, name, owner) if purge else find_workspace(client, name, owner=owner)
@@ -103,11 +107,13 @@ def delete(
             lambda: client.ask("DELETE", path, purge=purge),
             wait=wait,
             timeout=timeout,
+            owner=owner,
             is_deletion=True,
         )
         if not json and not purge:
             until = "" if answer["purge_at"] is None else f"Until {clock(answer['purge_at'])} "
-            speech.say(f"{until}it can be taken back: codehub ws undelete {answer['id']}")
+            undo = f"codehub ws undelete {spelled(answer, answer['id'], owner)}"
+            speech.say(f"{until}this can be undone: {undo}")
 
 
 def undelete(
@@ -117,11 +123,13 @@ def undelete(
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Take a deletion back. `codehub ws list --deleted` shows what can be."""
+    """Undo a deletion. `codehub ws list --deleted` shows which can be undone."""
     with client_for(json) as (client, speech):
         shown = _find_even_deleted(client, name, owner)
         path = f"/workspaces/{shown['id']}:undelete"
-        carry(client, speech, shown, lambda: client.ask("POST", path), wait=wait, timeout=timeout)
+        carry(
+            client, speech, shown, lambda: client.ask("POST", path), wait=wait, timeout=timeout, owner=owner
+        )
 
 
 def forget(
@@ -140,9 +148,8 @@ def forget(
         else:
             speech.show(f"{answer['name']} is forgotten. `codehub gc` lists what is left of it.")
         if not json and answer["purge_at"] is not None:
-            speech.say(
-                f"Until {clock(answer['purge_at'])} it can be taken back: codehub ws undelete {answer['id']}"
-            )
+            undo = f"codehub ws undelete {spelled(answer, answer['id'], owner)}"
+            speech.say(f"Until {clock(answer['purge_at'])} this can be undone: {undo}")
 
 
 def carry(
@@ -153,13 +160,31 @@ def carry(
     *,
     wait: bool,
     timeout: str | None,
+    owner: str = "me",
     is_deletion: bool = False,
 ) -> dict[str, Any]:
-    """Ask for something, and say what became of it: at once, or when it has come true."""
+    """Ask for something, and say what became of it: at once, or when it has come true. Nothing is asked for by wrong usage."""
     limit_s = None if timeout is None else seconds(timeout, may_be_never=False)
+    if not wait and limit_s is not None:
+        raise Failed("USAGE", "--timeout says how long to --wait")
+    try:
+        return _carried(client, speech, shown, ask, limit_s, wait=wait, is_deletion=is_deletion)
+    except Failed as failed:
+        failed.do = failed.do or _remedy(failed, owner)
+        raise
+
+
+def _carried(
+    client: Client,
+    speech: Speech,
+    shown: dict[str, Any],
+    ask: Callable[[], dict[str, Any]],
+    limit_s: int | None,
+    *,
+    wait: bool,
+    is_deletion: bool,
+) -> dict[str, Any]:
     if not wait:
-        if limit_s is not None:
-            raise Failed("USAGE", "--timeout says how long to --wait")
         answer = ask()
         if speech.as_json:
             speech.result(answer)
@@ -189,19 +214,40 @@ def _wish(word: str, name: str, wait: bool, timeout: str | None, owner: str, jso
     with client_for(json) as (client, speech):
         shown = find_workspace(client, name, owner=owner)
         path = f"/workspaces/{shown['id']}:{word}"
-        last = carry(client, speech, shown, lambda: client.ask("POST", path), wait=wait, timeout=timeout)
+
+        def ask() -> Any:
+            return client.ask("POST", path)
+
+        last = carry(client, speech, shown, ask, wait=wait, timeout=timeout, owner=owner)
         if word == "start" and wait and not json:
             speech.show(last["url"])
+
+
+def _remedy(failed: Failed, owner: str) -> str | None:
+    if failed.code == "OPERATION_IN_PROGRESS":
+        return "With --wait it is waited for first."
+    if failed.code == "LIMIT_EXCEEDED" and isinstance(failed.details, dict):
+        running = failed.details.get("running") or []
+        return "\n  → ".join(f"codehub ws stop {spelled(one, one['name'], owner)}" for one in running) or None
+    return None
 
 
 def _told(answer: dict[str, Any]) -> str:
     name, is_now = answer["name"], coloured(answer["display"], state(answer))
     if answer["deleted_at"] is not None:
         return f"{name} will be deleted. It is {is_now}."
-    goal = destination(Phase(answer["phase"]), DesiredState(answer["desired_state"]))
+    goal = _goal(answer)
     if goal == answer["phase"] and answer["operation"] == "NONE":
         return f"{name} is {is_now}."
     return f"{name} will be {coloured(goal)}. It is {is_now}. (--wait shows how far it is.)"
+
+
+def _goal(answer: dict[str, Any]) -> Phase:
+    """Return where it will be. What comes back from the trash and never held a file has no archive to rest in."""
+    phase, wish = Phase(answer["phase"]), DesiredState(answer["desired_state"])
+    if phase is Phase.DELETED and answer["archive_key"] is None:
+        return destination(Phase.PENDING, wish)
+    return destination(phase, wish)
 
 
 def _find_even_deleted(client: Client, name: str, owner: str) -> dict[str, Any]:

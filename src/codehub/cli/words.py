@@ -75,6 +75,10 @@ def ahead(at: str | None, now: datetime | None) -> str:
     return f"in {span((_time(at) - now).total_seconds())}"
 
 
+def is_over(at: str, now: datetime | None) -> bool:
+    return now is not None and _time(at) <= now
+
+
 def clock(at: str) -> str:
     """Return a time as this machine's people read it."""
     return f"{_time(at).astimezone():%Y-%m-%d %H:%M:%S}"

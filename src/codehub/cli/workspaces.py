@@ -2,20 +2,23 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 
 from codehub.cli import wishes
+from codehub.cli.client import Client
 from codehub.cli.failures import Failed
-from codehub.cli.find import find_workspace
+from codehub.cli.find import find_workspace, spelled
 from codehub.cli.options import NAME, OWNER, TIMEOUT, WAIT
-from codehub.cli.speech import JSON, client_for, is_terminal
+from codehub.cli.speech import JSON, Speech, client_for, is_terminal
 from codehub.cli.tables import show_table
+from codehub.cli.usage import Commands
 from codehub.cli.views import details, history, list_rows
 from codehub.cli.words import harmless_bytes, seconds
 
-ws = typer.Typer(
+ws = Commands(
     help="Workspaces: make, open, start, stop, archive, delete them.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -95,8 +98,12 @@ def create(
             memo=memo,
             resources=_resources(memory, cpus, pids),
         ) | _lifetimes(sleep_after, archive_after)
-        made = client.ask("POST", "/workspaces", said, headers={"Idempotency-Key": str(uuid4())})
-        wishes.carry(client, speech, made, lambda: made, wait=wait, timeout=timeout)
+        headers = {"Idempotency-Key": str(uuid4())}
+
+        def ask() -> Any:
+            return client.ask("POST", "/workspaces", said, headers=headers)
+
+        made = wishes.carry(client, speech, said, ask, wait=wait, timeout=timeout)
         if not json:
             speech.show(made["url"])
 
@@ -159,7 +166,7 @@ def list_workspaces(
         show_default=False,
     ),
     owner: str = typer.Option("me", "--owner", metavar="WHO", help="Whose: me, or (admins) a name or all."),
-    deleted: bool = typer.Option(False, "--deleted", help="What can be undeleted, instead."),
+    deleted: bool = typer.Option(False, "--deleted", help="Those whose deletion can be undone, instead."),
     json: bool = JSON,
 ) -> None:
     """List workspaces, newest first."""
@@ -207,7 +214,8 @@ def open_workspace(
             speech.show(shown["url"])
         if shown["phase"] in ("PENDING", "ARCHIVED", "ERROR"):
             speech.say(
-                f"It is {shown['display']}: the page says how to go on, or codehub ws start {name} --wait"
+                f"It is {shown['display']}: the page says how to go on, "
+                f"or codehub ws start {spelled(shown, name, 'me')} --wait"
             )
         if not no_browser and _has_browser():
             import webbrowser
@@ -226,17 +234,32 @@ def logs(
     """Print what a workspace's IDE writes."""
     with client_for(json) as (client, speech):
         shown = find_workspace(client, name, owner=owner)
-        with client.stream(f"/workspaces/{shown['id']}/logs", tail=tail, follow=follow) as stream:
-            is_silent = True
-            while line := stream.readline():
-                is_silent = False
-                if json:
-                    speech.line({"line": line.decode("utf-8", "replace").rstrip("\r\n")})
-                else:
-                    sys.stdout.buffer.write(harmless_bytes(line) if is_terminal() else line)
-                    sys.stdout.buffer.flush()
+        is_silent = True
+        for line in _output(client, speech, shown["id"], tail=tail, follow=follow):
+            is_silent = False
+            if json:
+                speech.line({"line": line.decode("utf-8", "replace").rstrip("\r\n")})
+            else:
+                sys.stdout.buffer.write(harmless_bytes(line) if is_terminal() else line)
+                sys.stdout.buffer.flush()
         if is_silent:
             speech.say(f"{shown['name']} is {shown['display']}, and there is no output of it.")
+
+
+def _output(client: Client, speech: Speech, workspace_id: str, *, tail: int, follow: bool) -> Iterator[bytes]:
+    """Yield it line by line. The server ends every answer after a while: what is followed is then followed anew."""
+    while True:
+        with client.stream(f"/workspaces/{workspace_id}/logs", tail=tail, follow=follow) as stream:
+            try:
+                while line := stream.readline():
+                    yield line
+            except Failed:
+                if not follow:
+                    raise
+            else:
+                return
+        speech.say("(cut off, and followed anew: lines may be missing here)")
+        tail = 0
 
 
 @ws.command()
@@ -257,7 +280,7 @@ def events(
         for event in reversed(found) if json else ():
             speech.line(event)
         if found and not json:
-            show_table(*history(list(reversed(found))), gives_way=("BY",))
+            show_table(*history(list(reversed(found))), gives_way=("WHAT",))
 
 
 wishes.add_to(ws)

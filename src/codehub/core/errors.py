@@ -33,13 +33,13 @@ REMEDY: Mapping[ErrorReason, str] = {
     ErrorReason.RETRY_EXCEEDED: "Remove the cause that the message names, then recover it.",
     ErrorReason.ACTION_FAILED: "Nothing: it is tried again by itself.",
     ErrorReason.DATA_LOST: (
-        "Bring the volume or the archive back and recover it; or accept the loss, and go on without what is gone."
+        "Put the volume or the archive back in place and recover it; or accept the loss, and go on without what is gone."
     ),
     ErrorReason.UNREACHABLE: "Nothing: it goes on when the backend answers again.",
     ErrorReason.IMAGE_PULL_FAILED: "Correct the image's name or the registry's access, then recover it.",
     ErrorReason.CONTAINER_WITHOUT_VOLUME: "Recover it: the instance is stopped first. Then it is judged anew.",
     ErrorReason.ARCHIVE_CORRUPTED: (
-        "Bring a good copy of the archive back and recover it; or accept the loss, and begin with an empty home."
+        "Put a good copy of the archive in place and recover it; or accept the loss, and begin with an empty home."
     ),
     ErrorReason.CRASH_LOOP: "Look at the logs, mend what makes it die (the image, a start-up file, its memory), then recover it.",
 }

@@ -13,6 +13,11 @@ def sleeps_at(workspace: Workspace) -> datetime | None:
     return _deadline(workspace) if workspace.status.phase is Phase.RUNNING else None
 
 
+def archives_at(workspace: Workspace) -> datetime | None:
+    """Return when a sleeping workspace will be archived if nobody uses it; None if it will not."""
+    return _deadline(workspace) if workspace.status.phase is Phase.STANDBY else None
+
+
 def sleeps_soon(workspace: Workspace, now: datetime, *, warning_s: float) -> datetime | None:
     """Return when it will be stopped, if that is so near that people should be told; None if there is nothing to say."""
     deadline = sleeps_at(workspace)

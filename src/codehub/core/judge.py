@@ -76,14 +76,6 @@ def resource_phase(conditions: Conditions) -> Phase:
     return Phase.ARCHIVED if conditions.archive_ready.is_true else Phase.PENDING
 
 
-def is_condemned(status: Status) -> bool:
-    """Whether the volume's deletion may have been asked for: the call may come late, and must not meet new files.
-
-    From the write that stores its archive on, a volume is not used any more: nothing is started on it, and nobody is led to what
-    a late start may have put there. A volume that was restored from that archive is another."""
-    return status.archive_key is not None and status.home_ctx.restore_marker != status.archive_key
-
-
 def is_answered(spec: Spec, error: ErrorInfo) -> bool:
     """Whether a recovery or a deletion was asked for after the error."""
     return is_recovered(spec, error) or (spec.deleted_at is not None and spec.deleted_at > error.occurred_at)
@@ -144,20 +136,22 @@ def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
 def _mark_dirty(status: Status) -> Status:
     """A container that is seen may write (contract 11). One that has lost its volume has nothing left to write to."""
     conditions = status.conditions
-    may_write = conditions.container_ready.is_present and not conditions.volume_ready.is_false
+    may_write = conditions.container_ready.is_present and not conditions.volume_ready.is_absent
     if may_write and not status.home_ctx.dirty:
         return replace(status, home_ctx=replace(status.home_ctx, dirty=True))
     return status
 
 
 def _moved_clock(stored: Status, now: datetime, rules: Rules, *, is_queued: bool) -> datetime | None:
-    """Return the operation's start, moved on by the time in which nobody could look (contract 12), or it was not its turn."""
+    """Return the operation's start, moved on by the time in which nobody could look (contract 12), or it was not its turn.
+
+    It is never ahead of now: a clock that was set back would make the operation's time too long."""
     if stored.op_started_at is None or stored.observed_at is None:
         return stored.op_started_at
     gap = now - stored.observed_at
     if not is_queued and not unknown_conditions(stored.conditions, stored.operation):
         gap -= rules.look_gap_max
-    return stored.op_started_at + max(gap, timedelta(0))
+    return min(stored.op_started_at + max(gap, timedelta(0)), now)
 
 
 def _answer(spec: Spec, status: Status, error: ErrorInfo) -> Status:

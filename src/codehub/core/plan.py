@@ -6,12 +6,12 @@ from enum import Enum
 
 from codehub.core.conditions import NAMES
 from codehub.core.errors import NOTHING_TO_SAVE, ErrorReason
-from codehub.core.judge import Verdict, is_answered, is_condemned, unknown_conditions
+from codehub.core.judge import Verdict, is_answered, unknown_conditions
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase, Step
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Seen
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Spec, Status
+from codehub.core.workspace import Spec, Status, is_condemned
 
 TOOK_LONGER = "{operation} took longer than {seconds:g} s."
 
@@ -214,7 +214,7 @@ def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rule
         return Fail(operation, ErrorReason.TIMEOUT, message)
     if not is_mine:
         return TakeOver(operation)
-    if status.retry_at is not None and status.retry_at > now:
+    if status.retry_at is not None and rules.is_backing_off(status.retry_at, now):
         return Wait(status.retry_at, Why.BACKING_OFF)
     return Act(operation, _first_unfinished_step(status))
 

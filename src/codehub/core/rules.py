@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from codehub.core.operations import Operation
@@ -43,6 +43,10 @@ class Rules:
         """Return how long to wait after that many failures: it doubles, is spread by jitter in [0, 1), and is bounded."""
         ceiling = min(self.backoff_s_max, self.backoff_s_min * 2**error_count)
         return timedelta(seconds=self.backoff_s_min + jitter * (ceiling - self.backoff_s_min))
+
+    def is_backing_off(self, retry_at: datetime, now: datetime) -> bool:
+        """Whether it is too early to try again. A time that no back-off reaches was written by a clock that has been set back."""
+        return now < retry_at <= now + timedelta(seconds=self.backoff_s_max)
 
 
 DEFAULT_RULES = Rules()

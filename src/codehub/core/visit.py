@@ -6,10 +6,9 @@ from enum import StrEnum
 from uuid import UUID
 
 from codehub.core.access import SAFE_METHODS, is_foreign, may_enter
-from codehub.core.judge import is_condemned
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.wishes import Refusal, Refused, Ruling
-from codehub.core.workspace import StorageBackend, Workspace
+from codehub.core.workspace import StorageBackend, Workspace, is_condemned
 
 
 class Intent(StrEnum):

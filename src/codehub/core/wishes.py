@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.workspace import Spec, StorageBackend, Workspace
+from codehub.core.workspace import Spec, Status, StorageBackend, Workspace, is_condemned
 
 
 class Refusal(StrEnum):
@@ -40,6 +40,9 @@ class Refused:
     code: Refusal
     message: str
     details: Mapping[str, object] | None = None
+    """As the wire has it."""
+    in_error: Collection[str] = ()
+    """At the limit: the ids of those that take a place and that no wish stops."""
 
 
 Ruling = Accepted | Unchanged | Refused
@@ -71,10 +74,12 @@ def rule_change(
     changes: Mapping[str, Any],
     wanted: DesiredState | None = None,
     *,
+    now: datetime,
     revisions: Collection[int] | None = None,
 ) -> Ruling:
     """Rule on new values for what people may set, with or without a wish: all of it or nothing. Only a wish waits for an operation.
 
+    A new time to sleep counts from now: its last use may not be recorded yet, and was recorded with the old time in mind.
     `revisions`: those that the caller knows; anything newer is not changed unseen.
     """
     spec = workspace.spec
@@ -95,6 +100,8 @@ def rule_change(
     changed = replace(wished, **changes)
     if changed == spec:
         return Unchanged()
+    if changed.standby_ttl_seconds != spec.standby_ttl_seconds:
+        changed = replace(changed, awake_until=max(now, spec.awake_until or now))
     return Accepted(replace(changed, revision=spec.revision + 1))
 
 
@@ -120,7 +127,7 @@ def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int, purge: b
         replace(
             spec,
             desired_state=DesiredState.PENDING,
-            deleted_at=now,
+            deleted_at=_answering(status, now),
             purge_at=now if purge else _purge_time(spec, now, trash_s),
             revision=spec.revision + 1,
         )
@@ -137,7 +144,7 @@ def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
     if status.operation is Operation.DELETING:
         return Refused(
             Refusal.OPERATION_IN_PROGRESS,
-            "DELETING is under way. Take the deletion back when it is done.",
+            "DELETING is under way. Undo the deletion when it is done.",
         )
     return Accepted(
         replace(
@@ -153,11 +160,18 @@ def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
 
 def rule_recovery(workspace: Workspace, now: datetime, *, accept_loss: bool = False) -> Ruling:
     """Rule on a recovery: the controller then drops older errors and judges anew from reality."""
-    if workspace.status.phase is Phase.DELETED:
+    spec, status = workspace.spec, workspace.status
+    if status.phase is Phase.DELETED:
         return _deleted(workspace)
-    if workspace.status.phase is not Phase.ERROR:
+    if status.phase is not Phase.ERROR:
         return Unchanged()
-    return Accepted(replace(workspace.spec, recover_at=now, recover_accepts_loss=accept_loss))
+    recovered = replace(spec, recover_at=_answering(status, now), recover_accepts_loss=accept_loss)
+    if not _could_not_be_archived(workspace):
+        return Accepted(recovered)
+    stays = (
+        DesiredState.RUNNING if spec.storage_backend is StorageBackend.OBJECT_STORE else DesiredState.STANDBY
+    )
+    return Accepted(replace(recovered, desired_state=stays, revision=spec.revision + 1))
 
 
 def rule_keep_awake(workspace: Workspace, now: datetime, *, seconds: int) -> Ruling:
@@ -183,6 +197,26 @@ def in_trash(workspace: Workspace, now: datetime) -> bool:
         spec.deleted_at is not None
         and workspace.status.phase is Phase.DELETED
         and not is_purge_due(spec, now)
+    )
+
+
+def _answering(status: Status, now: datetime) -> datetime:
+    """Return when a request counts as made: after the error that it answers, though a clock was set back since."""
+    error = status.error_info
+    return now if error is None else max(now, error.occurred_at + timedelta(microseconds=1))
+
+
+def _could_not_be_archived(workspace: Workspace) -> bool:
+    """Whether it failed to be archived, and is here. It is not sent straight back to what failed: the cause may be in the home, and
+    to mend it somebody must get in."""
+    spec, status = workspace.spec, workspace.status
+    return (
+        status.error_info is not None
+        and status.error_info.operation is Operation.ARCHIVING
+        and status.conditions.volume_ready.is_true
+        and not is_condemned(status)
+        and spec.deleted_at is None
+        and spec.desired_state in (DesiredState.ARCHIVED, DesiredState.PENDING)
     )
 
 

@@ -170,6 +170,14 @@ def display(workspace: Workspace) -> str:
     return workspace.status.phase
 
 
+def is_condemned(status: Status) -> bool:
+    """Whether the volume's deletion may have been asked for: the call may come late, and must not meet new files.
+
+    From the write that stores its archive on, a volume is not used any more: nothing is started on it, and nobody is led to what
+    a late start may have put there. A volume that was restored from that archive is another."""
+    return status.archive_key is not None and status.home_ctx.restore_marker != status.archive_key
+
+
 def is_deleted(workspace: Workspace) -> bool:
     """Whether it is gone for everybody but those who may undelete or purge it. One that was undeleted is there at once."""
     return workspace.status.phase is Phase.DELETED and workspace.spec.deleted_at is not None

@@ -1,6 +1,7 @@
 """Signing in and out, one's password and tokens."""
 
 import math
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -8,8 +9,8 @@ from uuid import UUID
 from starlette.responses import Response
 
 from codehub.core.access import PASSWORD_LENGTH_MIN
-from codehub.dashboard.face import Caller, Face, local_path, see_other
-from codehub.dashboard.forms import WrongFields, checked, posted, token_fields
+from codehub.dashboard.face import Caller, Ended, Face, local_path, see_other
+from codehub.dashboard.forms import WrongFields, checked, is_sure, posted, token_fields
 from codehub.dashboard.home import usage
 from codehub.ports.access import UnknownToken
 from codehub.service.access import SignedIn, Throttled
@@ -19,6 +20,7 @@ from codehub.web.cookies import session_cookie
 
 _EXPIRY_DAYS = (7, 30, 90, 365)
 _DAY_S = 86_400
+_ENDED: Mapping[str, str] = {Ended.FORM.value: "login.ended.form", Ended.PAGE.value: "login.ended"}
 
 
 async def login_page(face: Face, caller: Caller) -> Response:
@@ -59,7 +61,16 @@ def _login(
     *,
     status: int = 200,
 ) -> Response:
-    return face.page(caller, "login.html", status=status, next=place, username=username, problem=problem)
+    ended = _ENDED.get(caller.request.query_params.get("ended", ""))
+    return face.page(
+        caller,
+        "login.html",
+        status=status,
+        next=place,
+        username=username,
+        problem=problem,
+        ended=None if ended is None else caller.say(ended),
+    )
 
 
 async def logout(face: Face, caller: Caller) -> Response:
@@ -73,12 +84,19 @@ async def page(face: Face, caller: Caller) -> Response:
     return await _account(face, caller)
 
 
+async def reloaded(_face: Face, _caller: Caller) -> Response:
+    """Lead back whoever asks by name for what only answers to a form."""
+    return see_other("/account")
+
+
 async def change_password(face: Face, caller: Caller) -> Response:
     given = await posted(caller.request)
     try:
         body = checked(PasswordBody, {"old": given.get("old", ""), "new": given.get("new", "")})
     except WrongFields as wrong:
         return await _account(face, caller, status=422, wrong=wrong.fields)
+    if given.get("again") != body.new:
+        return await _account(face, caller, status=422, wrong={"again"})
     address = client_address(caller.request, face.parts.trusted_proxies)
     refused = await face.parts.access.change_password(caller.person, body.old, body.new, address=address)
     if isinstance(refused, Throttled):
@@ -106,6 +124,11 @@ async def make_token(face: Face, caller: Caller) -> Response:
 
 
 async def delete_token(face: Face, caller: Caller) -> Response:
+    given, tokens = await posted(caller.request), await face.parts.access.tokens(caller.person)
+    token = next((one for one in tokens if str(one.id) == caller.request.path_params["token_id"]), None)
+    if token is not None and not is_sure(given):
+        question, answer = caller.say("tokens.sure", name=token.name), caller.say("do.delete")
+        return face.question(caller, question, answer=answer, fields={}, back="/account")
     try:
         await face.parts.access.delete_token(caller.person, UUID(caller.request.path_params["token_id"]))
     except (ValueError, UnknownToken):
@@ -123,5 +146,6 @@ async def _account(face: Face, caller: Caller, *, status: int = 200, **values: A
         expiries=[(str(days * _DAY_S), days) for days in _EXPIRY_DAYS],
         length_min=PASSWORD_LENGTH_MIN,
         usage=await usage(face, caller),
+        address="/account",  # so that a reload sends no form again
         **shown,
     )

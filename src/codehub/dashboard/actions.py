@@ -1,17 +1,17 @@
 """Buttons: a wish of a person in, what became of it out, as a row, a page's part, or the page to go on with."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 from uuid import UUID
 
 from starlette.responses import Response
 
 from codehub.core.operations import DesiredState
-from codehub.core.wishes import Refusal, Refused
+from codehub.core.wishes import Refusal, Refused, is_purge_due
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import detail
-from codehub.dashboard.face import Caller, Face, Handler, local_path, see_other
-from codehub.dashboard.forms import posted
+from codehub.dashboard.face import SAID, Caller, Face, Handler, local_path, see_other
+from codehub.dashboard.forms import is_sure, posted
 from codehub.dashboard.home import drawn_rows, usage
 from codehub.dashboard.shown import KEPT_AWAKE_S
 from codehub.ports.store import NameTaken, Ruled
@@ -28,9 +28,22 @@ def wish(word: str, wanted: DesiredState) -> Handler:
     return _button(word, f"Asked to {word} it.", ask)
 
 
-def _button(word: str, reason: str, ask: Asking, *, even_deleted: bool = False) -> Handler:
+def _button(
+    word: str, reason: str, ask: Asking, *, even_deleted: bool = False, sure: str | None = None
+) -> Handler:
+    """`sure`: the words that ask first. With scripts the page has asked already."""
+
     async def press(face: Face, caller: Caller) -> Response:
         row = await face.find(caller, even_deleted=even_deleted)
+        given = await posted(caller.request)
+        if sure is not None and not caller.is_partial and not is_sure(given):
+            return face.question(
+                caller,
+                caller.say(sure, name=row.spec.name),
+                answer=caller.say(f"do.{word}"),
+                fields=given,
+                back=local_path(given.get("back")),
+            )
         return await answered(
             face, caller, word, row, lambda: ask(face.parts.workspaces, row.id, caller.by(reason))
         )
@@ -63,10 +76,9 @@ stop = wish("stop", DesiredState.STANDBY)
 archive = wish("archive", DesiredState.ARCHIVED)
 keep_awake = _button("keep_awake", f"Asked to keep it awake for {KEPT_AWAKE_S} s.", _keep_awake)
 delete = _button("delete", "Asked to delete it.", _delete)
-purge = _button("purge", "Asked to purge it.", _purge, even_deleted=True)
+purge = _button("purge", "Asked to purge it.", _purge, even_deleted=True, sure="trash.sure")
 undelete = _button("undelete", "Asked to undelete it.", _undelete, even_deleted=True)
-
-forget = _button("forget", "Asked to forget it.", _forget)
+forget = _button("forget", "Asked to forget it.", _forget, sure="forget.sure")
 
 
 async def recover(face: Face, caller: Caller) -> Response:
@@ -118,18 +130,25 @@ async def _shown(
         )
     (one,) = await drawn_rows(face, caller, [row])
     in_trash = caller.target.startswith("trash-")
-    return face.page(
+    answer = face.page(
         caller,
         "changed.html",
         status=status,
         part="trash" if in_trash else "row",
         one=one,
-        is_gone=word in ("purge", "undelete") if in_trash else is_deleted(row),
+        is_gone=_left_trash(row, word, caller) if in_trash else is_deleted(row),
         is_all="/admin/" in caller.request.headers.get("hx-current-url", ""),
         toast=toast,
         is_fragment=True,
         usage=await usage(face, caller),
     )
+    answer.headers.update(SAID)
+    return answer
+
+
+def _left_trash(row: Workspace, word: str | None, caller: Caller) -> bool:
+    """Whether a row of the trash goes. What somebody else purged goes, too, though this button did nothing."""
+    return word == "purge" or not is_deleted(row) or is_purge_due(row.spec, caller.now)
 
 
 def refusal_words(refused: Refused, row: Workspace | None, caller: Caller) -> str:
@@ -137,7 +156,22 @@ def refusal_words(refused: Refused, row: Workspace | None, caller: Caller) -> st
     details = refused.details or {}
     if refused.code is not Refusal.LIMIT_EXCEEDED:
         return caller.say(f"no.{refused.code}", name="" if row is None else row.spec.name)
+    if details.get("limit") != "per_user":
+        return caller.say("no.LIMIT_TOTAL", max=details.get("max"))
     running = details.get("running")
-    names = ", ".join(str(one["name"]) for one in running) if isinstance(running, list) else ""
-    key = "no.LIMIT_EXCEEDED" if details.get("limit") == "per_user" else "no.LIMIT_TOTAL"
-    return caller.say(key, max=details.get("max"), names=names)
+    listed = running if isinstance(running, list) else []
+    return _makes_room(listed, refused.in_error, details.get("max"), caller)
+
+
+def _makes_room(
+    running: list[Mapping[str, str]], in_error: Collection[str], most: object, caller: Caller
+) -> str:
+    """Say what would free a place. What has a problem can't be put to sleep: somebody has to decide about it."""
+    failed = [one["name"] for one in running if one["id"] in in_error]
+    awake = ", ".join(one["name"] for one in running if one["id"] not in in_error)
+    said = (
+        caller.say("no.LIMIT_EXCEEDED", max=most, names=awake)
+        if awake
+        else caller.say("no.LIMIT_MAX", max=most)
+    )
+    return " ".join([said, *(caller.say("no.LIMIT_PROBLEM", name=name) for name in failed)])

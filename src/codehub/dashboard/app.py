@@ -36,18 +36,23 @@ TABLE: tuple[tuple[str, str, Door, Handler], ...] = (
     ("POST", f"{_ONE}/purge", Door.PERSON, actions.purge),
     ("POST", f"{_ONE}/forget", Door.ADMIN, actions.forget),
     ("GET", "/account", Door.PERSON, account.page),
+    ("GET", "/account/password", Door.PERSON, account.reloaded),
+    ("GET", "/account/tokens", Door.PERSON, account.reloaded),
+    ("GET", "/account/tokens/{token_id}/delete", Door.PERSON, account.reloaded),
     ("POST", "/account/password", Door.PERSON, account.change_password),
     ("POST", "/account/tokens", Door.PERSON, account.make_token),
     ("POST", "/account/tokens/{token_id}/delete", Door.PERSON, account.delete_token),
     ("GET", "/admin/workspaces", Door.ADMIN, home.everybody),
     ("GET", "/admin/users", Door.ADMIN, admin.users),
     ("POST", "/admin/users", Door.ADMIN, admin.add_user),
+    ("GET", "/admin/users/{user_id}", Door.ADMIN, admin.reloaded),
     ("POST", "/admin/users/{user_id}", Door.ADMIN, admin.change_user),
     ("GET", "/admin/health", Door.ADMIN, admin.health),
 )
 
 
 _NOWHERE = (404, 405)
+_READS = ("GET", "HEAD")
 Failing = Callable[[Request, Exception], Awaitable[Response]]
 
 
@@ -77,8 +82,9 @@ def _is_page(request: Request) -> bool:
 def _routes(face: Face) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     for method, path, door, handler in TABLE:
-        router.add_api_route(path, face.guarded(handler, door), methods=[method], response_model=None)
+        methods = [*_READS] if method == "GET" else [method]
+        router.add_api_route(path, face.guarded(handler, door), methods=methods, response_model=None)
     router.add_api_route(
-        assets.PREFIX + "/{digest}/{name}", assets.asset, methods=["GET"], response_model=None
+        assets.PREFIX + "/{digest}/{name}", assets.asset, methods=[*_READS], response_model=None
     )
     return router

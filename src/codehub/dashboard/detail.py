@@ -1,5 +1,6 @@
 """One workspace: what is happening and why, what was seen, its history, its output."""
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -11,10 +12,10 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import WaitsFor
 from codehub.core.history import EventKind
 from codehub.core.operations import Operation, Phase
-from codehub.core.workspace import Workspace
+from codehub.core.workspace import Workspace, counts_as_running
 from codehub.dashboard.face import Caller, Face
 from codehub.dashboard.home import drawn_rows, usage
-from codehub.dashboard.shown import EVENT_TONES, TONES, TTL, event_words, track
+from codehub.dashboard.shown import TTL, event_tone, event_words, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
 from codehub.web.terms import TROUBLE, reason_words, remedy_words, waiting_words, why_words
@@ -25,6 +26,11 @@ _LOG_BYTES_MAX = 200_000
 _DIGITS_MAX = 18
 _MOMENT = timedelta(seconds=0.5)
 """The lines of one pass are written one after the other, and what it saw may be a pass older than what it concludes."""
+_CHANGED = re.compile(r"Asked to change ([a-z_, ]+)\.")
+_FIELDS = frozenset(
+    f"field.{name}"
+    for name in ("name", "description", "ide", "image_ref", "resources", "standby_ttl", "archive_ttl")
+)
 _ASKED = frozenset({EventKind.WISH, EventKind.RECOVERY, EventKind.DELETION})
 
 
@@ -34,7 +40,15 @@ async def page(face: Face, caller: Caller) -> Response:
     values = await part_values(face, caller, row)
     if caller.is_partial and caller.target == "ws":
         return face.page(caller, "live.html", is_fragment=True, **values)
-    return face.page(caller, "detail.html", seq=end.seq, **values)
+    is_saved = caller.request.query_params.get("done") == "saved"
+    return face.page(
+        caller,
+        "detail.html",
+        seq=end.seq,
+        said=caller.say("done.saved") if is_saved else None,
+        address=f"/workspaces/{row.id}" if is_saved else None,
+        **values,
+    )
 
 
 async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, Any]:
@@ -68,7 +82,7 @@ async def history(face: Face, caller: Caller) -> Response:
     values = await _history(
         face, caller, row, int(before) if before.isdecimal() and len(before) <= _DIGITS_MAX else None
     )
-    return face.page(caller, "history.html", place=f"/workspaces/{row.id}", **values)
+    return face.page(caller, "history.html", place=f"/workspaces/{row.id}", is_earlier=True, **values)
 
 
 async def _history(face: Face, caller: Caller, row: Workspace, before: int | None) -> dict[str, Any]:
@@ -101,14 +115,28 @@ def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
     event = recorded.event
     is_asked = event.kind in _ASKED and event.actor != TTL
     return {
+        "seq": recorded.seq,
         "at": recorded.at,
-        "tone": TONES[event.after or ""] if event.kind is EventKind.PHASE else EVENT_TONES[event.kind],
+        "tone": event_tone(event),
         "words": event_words(event, caller.say, caller.language),
         # What a person asked for is said already; what of its settings they changed is not.
         "reason": None
         if is_asked and event.before != event.after
-        else reason_words(event.reason, caller.language),
+        else _field_words(event.reason, caller) or reason_words(event.reason, caller.language),
     }
+
+
+def _field_words(reason: str, caller: Caller) -> str | None:
+    """Return which settings were changed, by the names that forms give them; None if a reason says something else."""
+    asked = _CHANGED.fullmatch(reason)
+    if asked is None:
+        return None
+    keys = [f"field.{name.removesuffix('_seconds')}" for name in asked[1].split(", ")]
+    return (
+        caller.say("event.fields", fields=", ".join(caller.say(key) for key in keys))
+        if _FIELDS.issuperset(keys)
+        else None
+    )
 
 
 async def logs(face: Face, caller: Caller) -> Response:
@@ -121,4 +149,4 @@ async def logs(face: Face, caller: Caller) -> Response:
             text = b"".join(parts)[-_LOG_BYTES_MAX:].decode("utf-8", "replace")
         except BackendUnreachable:
             is_away = True
-    return face.page(caller, "logs.html", text=text, is_away=is_away)
+    return face.page(caller, "logs.html", text=text, is_away=is_away, is_awake=counts_as_running(row))

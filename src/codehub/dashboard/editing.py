@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from codehub.core.wishes import Refused
+from codehub.core.wishes import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Resources, Spec, Workspace
 from codehub.dashboard.actions import refusal_words
 from codehub.dashboard.face import Caller, Face, see_other
@@ -68,7 +68,10 @@ async def change(face: Face, caller: Caller) -> Response:
 
         revision = given.get("revision", "")
         known = frozenset({int(revision)}) if revision.isdecimal() else frozenset[int]()
-        by = caller.by(f"Asked to change {', '.join(sorted(body.model_fields_set))}.")
+        differs = sorted(
+            name for name, value in changes(row.spec).items() if getattr(row.spec, name) != value
+        )
+        by = caller.by(f"Asked to change {', '.join(differs)}.")
         ruled = await face.parts.workspaces.change(row.id, changes, None, by, revisions=known)
     except WrongFields as wrong:
         return await _form(face, caller, values, row=row, wrong=wrong.fields, status=422)
@@ -78,11 +81,20 @@ async def change(face: Face, caller: Caller) -> Response:
         said = caller.say("no.NAME_TAKEN")
         return await _form(face, caller, values, row=row, problem=said, wrong={"name"}, status=409)
     if isinstance(ruled.ruling, Refused):
-        said = refusal_words(ruled.ruling, ruled.workspace, caller)
-        return await _form(
-            face, caller, _values(ruled.workspace.spec), row=ruled.workspace, problem=said, status=409
-        )
-    return see_other(f"/workspaces/{row.id}")
+        return await _refused(face, caller, values, ruled.ruling, ruled.workspace)
+    return see_other(f"/workspaces/{row.id}?done=saved")
+
+
+async def _refused(
+    face: Face, caller: Caller, values: Mapping[str, str], refused: Refused, row: Workspace
+) -> Response:
+    """Draw the form with what was typed, and beside it what is stored by now: whoever saves it again has seen that."""
+    stored = _values(row.spec)
+    kept = {**values, "revision": stored["revision"]}
+    is_stale = refused.code is Refusal.PRECONDITION_FAILED
+    said = caller.say("edit.stale") if is_stale else refusal_words(refused, row, caller)
+    others = {name: text for name, text in stored.items() if kept[name].strip() != text}
+    return await _form(face, caller, kept, row=row, problem=said, others=others, status=409)
 
 
 async def _form(
@@ -93,8 +105,10 @@ async def _form(
     row: Workspace | None = None,
     wrong: frozenset[str] | set[str] = frozenset(),
     problem: str | None = None,
+    others: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Response:
+    """`others`: what is stored where something else was typed."""
     known = face.parts.ides or [ide.value for ide in Ide]
     ides = known if values["ide"] in known else [*known, values["ide"]]
     has_images = any(backend is not InstanceBackend.LOCAL_PROCESS for backend in face.parts.homes)
@@ -106,6 +120,7 @@ async def _form(
         values=values,
         wrong=wrong,
         problem=problem,
+        others={name: _told(name, text, caller) for name, text in (others or {}).items()},
         ides=ides,
         has_images=has_images,
         standby=_choices(_STANDBY_S, values["standby_ttl_seconds"], caller),
@@ -149,7 +164,13 @@ def _numbers(resources: Resources, standby_s: int | None, archive_s: int | None)
 def _choices(usual: tuple[int, ...], chosen: str, caller: Caller) -> list[tuple[str, str]]:
     """Return times to choose from; the one that is set is always among them."""
     seconds = sorted({*usual, *([int(chosen)] if chosen.isdecimal() else [])})
-    timed = [
-        (str(one), caller.say("ttl.at_once") if one == 0 else span(one, caller.language)) for one in seconds
-    ]
-    return [*timed, ("never", caller.say("ttl.never"))]
+    return [(text, _told("_seconds", text, caller)) for text in (*map(str, seconds), "never")]
+
+
+def _told(name: str, text: str, caller: Caller) -> str:
+    """Return a field's value as people read it."""
+    if not name.endswith("_seconds"):
+        return text or caller.say("edit.nothing")
+    if text == "never":
+        return caller.say("ttl.never")
+    return caller.say("ttl.at_once") if text == "0" else span(int(text), caller.language)

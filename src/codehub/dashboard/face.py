@@ -8,11 +8,10 @@ import gzip
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 from urllib.parse import quote, urlsplit
-from uuid import UUID
 
 import structlog
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -28,6 +27,7 @@ from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.service.access import SESSION_COOKIE
 from codehub.service.workspaces import By
+from codehub.web.ids import to_id
 from codehub.web.measures import WORDS as MEASURES
 from codehub.web.measures import left, relative, span
 from codehub.web.parts import Parts
@@ -45,6 +45,10 @@ _HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "Vary": "Accept-Language, Accept-Encoding",
 }
+SAID: Mapping[str, str] = {"X-Codehub-Said": "yes"}
+"""Marks an answer of ours that has words for the reader, whatever its status is: codehub.js shows it."""
+_IN_PART: Mapping[str, str] = {"error.404.workspace": "no.WORKSPACE_NOT_FOUND"}
+_ROWS = ("ws-", "trash-")
 _PACKED_FROM, _PACKING = 1000, 4
 _OF_A_PLACE = "%/:?#[]@!$&'()*+,;=~"
 
@@ -64,6 +68,15 @@ class Door(Enum):
     ANYBODY = "anybody"
     PERSON = "person"
     ADMIN = "admin"
+
+
+class Ended(Enum):
+    """How somebody noticed that their session has ended; the value is what the address of the sign-in page says. codehub.js says PAGE, too."""
+
+    FORM = "1"
+    """They sent a form, and nothing of it was saved."""
+    PAGE = "page"
+    """A page asked for news of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,8 @@ class Face:
             except Turned as turned:
                 return turned.answer
             except UnknownWorkspace:  # it went while we looked
+                if request.headers.get("hx-request") == "true":
+                    return self._told(request, language, "no.WORKSPACE_NOT_FOUND", 404)
                 return self._plain(request, language, "error.404.workspace", 404)
             except (StoreUnavailable, BackendUnreachable) as away:
                 log.warning("dashboard_blind", reason=str(away))
@@ -150,9 +165,12 @@ class Face:
 
     async def find(self, caller: Caller, *, even_deleted: bool = False) -> Workspace:
         """Find the workspace that the path names, if the caller may see it."""
+        found = to_id(caller.request.path_params["workspace_id"])
+        if found is None:
+            raise Turned(self.refusal(caller, 404, "error.404.workspace"))
         try:
-            row = await self.parts.store.get(UUID(caller.request.path_params["workspace_id"]))
-        except (ValueError, UnknownWorkspace):
+            row = await self.parts.store.get(found)
+        except UnknownWorkspace:
             raise Turned(self.refusal(caller, 404, "error.404.workspace")) from None
         if not may_manage(caller.person, row.spec.owner_user_id):
             raise Turned(self.refusal(caller, 403, "error.403"))
@@ -179,6 +197,7 @@ class Face:
             me=caller.known,
             now=now,
             stamp=_stamp,
+            exact=_exact,
             relative=lambda at: relative(at, now, language),
             span=lambda seconds: span(seconds, language),
             left=lambda at: left(at, now, language),
@@ -188,7 +207,28 @@ class Face:
         )
 
     def refusal(self, caller: Caller, status: int, key: str, **facts: object) -> Response:
+        if caller.is_partial:
+            return self._told(caller.request, caller.language, _IN_PART.get(key, key), status, **facts)
         return self.page(caller, "refusal.html", status=status, message=caller.say(key, **facts), usage=None)
+
+    def _told(self, request: Request, language: str, key: str, status: int, **facts: object) -> Response:
+        """A word for whoever pressed a button of something that is not theirs, or not there. The row that it was in goes."""
+        say = speaker(language)
+        toast = {"message": say(key, **facts), "is_bad": True, "undo": None}
+        word = _TEMPLATES.get_template("toast.html").render(say=say, toast=toast)
+        headers = {**self._headers(language), **SAID}
+        if not request.headers.get("hx-target", "").startswith(_ROWS):
+            headers["HX-Reswap"] = "none"
+        return Response(word, status, headers, "text/html")
+
+    def question(
+        self, caller: Caller, words: str, *, answer: str, fields: Mapping[str, str], back: str
+    ) -> Response:
+        """Ask before it is done, where no script has: whoever says yes posts the same fields again."""
+        kept = {name: value for name, value in fields.items() if name != "sure"}
+        return self.page(
+            caller, "sure.html", question=words, answer=answer, fields=kept, back=back, usage=None
+        )
 
     def astray(self, request: Request, status: int) -> Response:
         """A page for an address that leads nowhere, and for what failed though it should not have."""
@@ -240,20 +280,36 @@ def see_other(place: str) -> Response:
 
 
 def _to_login(request: Request) -> Response:
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    """Send them to sign in, and back afterwards. Who was on a page of ours is told that the session ended, and what became of the form."""
+    is_change = request.method not in SAFE_METHODS
+    ended = Ended.FORM if is_change else Ended.PAGE
     if request.headers.get("hx-request") == "true":
-        shown = local_path(_path_of(request.headers.get("hx-current-url", "/")))
-        return Response(status_code=401, headers={"HX-Redirect": f"/login?next={quote(shown)}"})
-    if request.method not in SAFE_METHODS or here == "/":
+        place = _door(_path_of(request.headers.get("hx-current-url", "/")), ended)
+        return Response(status_code=401, headers={"HX-Redirect": place})
+    if request.url.path == "/logout":
         return see_other("/login")
-    return see_other(f"/login?next={quote(here)}")
+    if is_change:
+        return see_other(_door(_path_of(request.headers.get("referer", "/")), ended))
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return see_other("/login" if here == "/" else f"/login?next={quote(here)}")
+
+
+def _door(shown: str, ended: Ended) -> str:
+    return f"/login?next={quote(local_path(shown))}&ended={ended.value}"
 
 
 def _path_of(url: str) -> str:
+    """Return the place that a page's address names on its site."""
     try:
-        return urlsplit(url).path
+        parts = urlsplit(url)
     except ValueError:
         return "/"
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def _exact(at: datetime) -> str:
+    """Return a time for whoever wants to know it exactly. Scripts tell it by the clock of whoever looks."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _stamp(at: datetime) -> str:

@@ -32,6 +32,11 @@ async def posted(request: Request) -> dict[str, str]:
         return {}
 
 
+def is_sure(given: Mapping[str, str]) -> bool:
+    """Whether the question was answered, by the page that asks it or by the script that asks without a page."""
+    return given.get("sure") == "yes"
+
+
 def checked(model: type[Model], fields: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(fields)

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from codehub.core.access import may_manage
 from codehub.core.operations import Operation, Phase
+from codehub.core.wishes import in_trash
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard.face import Caller, Face
 from codehub.dashboard.shown import Shown, shown
@@ -42,11 +43,16 @@ async def _list(face: Face, caller: Caller, *, is_all: bool) -> Response:
         "words": query.words or "",
         "phase": query.phase,
         "phases": FILTERS,
-        "more": _more(caller, rows[PAGE - 1].id) if is_more else None,
+        "more": _address(caller, cursor=str(rows[PAGE - 1].id)) if is_more else None,
         "is_filtered": bool(query.words or query.phase),
     }
-    if caller.is_partial and caller.target in ("list", "more"):
-        return face.page(caller, "rows.html" if caller.target == "more" else "list.html", **values)
+    if caller.is_partial and caller.target == "more":
+        return face.page(caller, "rows.html", **values)
+    if caller.is_partial and caller.target == "list":
+        answer = face.page(caller, "list.html", **values)
+        # It replaces the address: each letter of a search as a step back would be in the way.
+        answer.headers["HX-Replace-Url"] = _address(caller)
+        return answer
     return face.page(caller, "home.html", seq=end.seq, usage=await usage(face, caller), **values)
 
 
@@ -54,9 +60,8 @@ async def rows(face: Face, caller: Caller) -> Response:
     """Answer with the rows that are asked for, as they are now; one that is gone, or fits no more, is left out."""
     asked = caller.request.query_params
     is_all = asked.get("owner") == "all" and caller.person.is_admin
-    ids = {one for text in asked.getlist("id")[:_ROWS_MAX] if (one := _uuid(text)) is not None}
     query = _query(caller, is_all=is_all)
-    found, used = await asyncio.gather(face.parts.store.several(ids), usage(face, caller))
+    found, used = await asyncio.gather(face.parts.store.several(_asked_ids(caller)), usage(face, caller))
     fitting = [
         row
         for row in found.values()
@@ -77,9 +82,24 @@ async def rows(face: Face, caller: Caller) -> Response:
 
 
 async def trash(face: Face, caller: Caller) -> Response:
+    if caller.is_partial and caller.target == "rows":
+        return await _trash_rows(face, caller)
     query = PageQuery(_ROWS_MAX, owner_user_id=caller.person.id, deleted=True)
+    end = await face.parts.store.feed_end()
     found = await drawn_rows(face, caller, await face.parts.store.page(query))
-    return face.page(caller, "trash.html", rows=found, usage=await usage(face, caller))
+    return face.page(caller, "trash.html", rows=found, seq=end.seq, usage=await usage(face, caller))
+
+
+async def _trash_rows(face: Face, caller: Caller) -> Response:
+    """Answer with those of the rows that are in the trash now."""
+    found, used = await asyncio.gather(face.parts.store.several(_asked_ids(caller)), usage(face, caller))
+    there = [
+        row
+        for row in found.values()
+        if row.spec.owner_user_id == caller.person.id and in_trash(row, caller.now)
+    ]
+    drawn = await drawn_rows(face, caller, there)
+    return face.page(caller, "trash_rows.html", rows=drawn, is_fragment=True, usage=used)
 
 
 async def drawn_rows(face: Face, caller: Caller, rows: Sequence[Workspace]) -> list[Shown]:
@@ -129,11 +149,16 @@ def _fits(row: Workspace, query: PageQuery) -> bool:
     return query.words is None or query.words.lower() in text
 
 
-def _more(caller: Caller, last: UUID) -> str:
-    kept = {
-        key: value for key, value in caller.request.query_params.items() if key in ("q", "phase") and value
-    }
-    return f"{caller.request.url.path}?{urlencode({**kept, 'cursor': str(last)})}"
+def _address(caller: Caller, **more: str) -> str:
+    """Return a list's address with what it is filtered by, and nothing that is empty."""
+    asked = caller.request.query_params
+    kept = {key: asked[key] for key in ("q", "phase") if asked.get(key)} | more
+    return caller.request.url.path + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _asked_ids(caller: Caller) -> set[UUID]:
+    asked = caller.request.query_params.getlist("id")[:_ROWS_MAX]
+    return {one for text in asked if (one := _uuid(text)) is not None}
 
 
 def _uuid(text: str) -> UUID | None:

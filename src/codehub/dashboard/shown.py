@@ -8,7 +8,7 @@ from codehub.core.access import Person, may_enter
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, Explanation, explain
 from codehub.core.history import Event, EventKind
-from codehub.core.idle import sleeps_at, sleeps_soon
+from codehub.core.idle import archives_at, sleeps_at, sleeps_soon
 from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase, destination
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
@@ -54,6 +54,7 @@ class Shown:
     moved: str | None
     """How far bytes have moved, in words."""
     sleeps_at: datetime | None
+    archives_at: datetime | None
     could_sleep_at: datetime | None
     """When it would sleep if somebody asked now to keep it awake; None if that would change nothing."""
     is_sleepy: bool
@@ -149,6 +150,7 @@ def shown(
         if progress is None or not is_moving
         else progress_words(progress, language, saying=progress.stage not in _PLAIN),
         sleeps_at=sleeps_at(row),
+        archives_at=archives_at(row),
         could_sleep_at=_could_sleep_at(row, now),
         is_sleepy=sleeps_soon(row, now, warning_s=warning_s) is not None,
     )
@@ -230,6 +232,14 @@ def _noun(kind: EventKind, word: str | None, say: Say, language: str) -> str:
             return TROUBLE[language][ErrorReason(word)]
         case _:
             return word
+
+
+def event_tone(event: Event) -> str:
+    """Return how a line of the history looks."""
+    if event.kind is EventKind.PHASE:
+        return TONES[event.after or ""]
+    is_over = event.kind is EventKind.ERROR and event.after is None
+    return "good" if is_over else EVENT_TONES[event.kind]
 
 
 EVENT_TONES: Mapping[EventKind, str] = {

@@ -13,7 +13,7 @@ from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.postgres.embedded import owner_of
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.database import examine_database
-from codehub.doctor.findings import Finding, Verdict
+from codehub.doctor.findings import Finding, Running, Verdict
 from codehub.doctor.services import examine_docker, examine_redis, examine_s3
 from codehub.settings import Settings
 
@@ -45,12 +45,12 @@ def examine_python() -> Finding:
 
 def examine_data_dir(settings: Settings) -> Finding:
     directory = settings.data_dir
-    nearest, is_writable = _nearest(directory)
-    if not is_writable:
+    nearest, problem = _nearest(directory)
+    if problem is not None:
         return Finding(
             "data directory",
             Verdict.BROKEN,
-            f"{nearest} can't be written to",
+            f"{nearest} {problem}",
             "give this user the directory, or set CODEHUB_DATA_DIR to one that is writable",
         )
     free_mb = shutil.disk_usage(nearest).free // 2**20
@@ -61,7 +61,10 @@ def examine_data_dir(settings: Settings) -> Finding:
             f"{directory}: only {free_mb} MB free",
             "free some space, or set CODEHUB_DATA_DIR elsewhere",
         )
-    return Finding("data directory", Verdict.OK, f"{directory} ({free_mb} MB free)")
+    found = f"{directory} ({free_mb} MB free)"
+    if (pid := _owner(settings)) is not None:
+        return Running("data directory", Verdict.OK, f"{found}, codehub runs there (pid {pid})")
+    return Finding("data directory", Verdict.OK, found)
 
 
 def examine_port(settings: Settings) -> Finding:
@@ -87,11 +90,15 @@ def examine_port(settings: Settings) -> Finding:
     return Finding("port", Verdict.OK, f"{settings.host}:{settings.port} is free")
 
 
+def _owner(settings: Settings) -> int | None:
+    """Return who runs in this directory. With a database that is shared nobody owns it."""
+    return None if settings.database_url is not None else owner_of(settings.data_dir)
+
+
 def _running_there(settings: Settings) -> int | None:
     """Return who runs in this directory, if at this address."""
-    pid = None if settings.database_url is not None else owner_of(settings.data_dir)
     try:
-        return pid if settings.address_note.read_text().strip() == settings.base_url else None
+        return _owner(settings) if settings.address_note.read_text().strip() == settings.base_url else None
     except OSError:
         return None
 
@@ -101,12 +108,12 @@ def examine_archives(settings: Settings) -> Finding:
     if url.scheme == "s3":
         return examine_s3(settings)
     directory = Path(unquote(url.path))
-    nearest, is_writable = _nearest(directory)
-    if not is_writable:
+    nearest, problem = _nearest(directory)
+    if problem is not None:
         return Finding(
             "archives",
             Verdict.BROKEN,
-            f"{nearest} can't be written to",
+            f"{nearest} {problem}",
             "set CODEHUB_ARCHIVE_URL to a directory that is writable",
         )
     return Finding("archives", Verdict.OK, str(directory))
@@ -149,10 +156,12 @@ def examine_ide(settings: Settings) -> Finding:
     )
 
 
-def _nearest(directory: Path) -> tuple[Path, bool]:
-    """Return what there is of a directory's path, and whether the rest could be made there."""
+def _nearest(directory: Path) -> tuple[Path, str | None]:
+    """Return what there is of a directory's path, and why the rest could not be made there, if so."""
     nearest = next(path for path in (directory, *directory.parents) if path.exists())
-    return nearest, nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    if not nearest.is_dir():
+        return nearest, "is a file, not a directory"
+    return nearest, None if os.access(nearest, os.W_OK | os.X_OK) else "can't be written to"
 
 
 def _run(command: list[str]) -> str | None:

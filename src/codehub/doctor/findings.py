@@ -25,6 +25,11 @@ class Finding:
         return self.verdict is not Verdict.BROKEN
 
 
+@dataclass(frozen=True, slots=True)
+class Running(Finding):
+    """That codehub itself was found at work. Nothing could start there, and nothing need."""
+
+
 _MARKS = {Verdict.OK: "✓", Verdict.OPTIONAL: "-", Verdict.BROKEN: "✗"}
 
 
@@ -38,10 +43,10 @@ def report(findings: Sequence[Finding], *, as_json: bool) -> str:
         if finding.do:
             lines.append(f"  {'':<{width}}  → {finding.do}")
     broken = [finding.part for finding in findings if not finding.is_fine]
-    lines += [
-        "",
-        f"codehub can't start as configured: {', '.join(broken)}."
-        if broken
-        else "codehub can start as configured.",
-    ]
-    return "\n".join(lines)
+    if broken:
+        verdict = f"codehub can't start as configured: {', '.join(broken)}."
+    elif any(isinstance(finding, Running) for finding in findings):
+        verdict = "codehub runs already."
+    else:
+        verdict = "codehub can start as configured."
+    return "\n".join([*lines, "", verdict])

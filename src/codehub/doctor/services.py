@@ -105,7 +105,7 @@ def examine_s3(settings: Settings) -> Finding:
 
 async def _examine_bucket(archives: str, bucket: str) -> Finding:
     from codehub.adapters.objectstore.store import MARK, Objects  # noqa: PLC0415  # whoever needs no S3 waits for none
-    from codehub.ports.backends import BackendUnreachable  # noqa: PLC0415
+    from codehub.ports.backends import ActionFailed, BackendUnreachable  # noqa: PLC0415
 
     do = "correct CODEHUB_ARCHIVE_URL or the AWS_… variables, or make the bucket"
     try:
@@ -115,7 +115,7 @@ async def _examine_bucket(archives: str, bucket: str) -> Finding:
         return Finding(
             "archives", Verdict.BROKEN, f"s3 bucket {bucket}: no answer in {_BUCKET_S_MAX:g} s", do
         )
-    except BackendUnreachable as error:
+    except (ActionFailed, BackendUnreachable) as error:
         return Finding("archives", Verdict.BROKEN, f"s3 bucket {bucket}: {_first_line(error)}", do)
     whose = (
         "new to codehub" if mark is None else f"of installation {mark.decode(errors='replace').strip()[:36]}"

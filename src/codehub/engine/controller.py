@@ -94,7 +94,6 @@ class Controller:
         self._changed: set[UUID] = set()
         self._judged: dict[UUID, Pair] = {}
         """What each was last judged by, in whatever pass: not what the last look at everybody saw, which may be older."""
-        self._looks: Looks | None = None
         self._sweep_at = system.clock.monotonic() + cadence.sweep_s
         self._is_starting_up = True
         self._lost = 0
@@ -136,7 +135,7 @@ class Controller:
         # Until a pass over them has come to its end: one that fails half way must not be the only one that knew.
         self._changed |= refreshed.changed
         focus = None
-        if not woken.everyone and self._looks is not None:
+        if not woken.everyone:
             focus = {row.id for row in self._handled(woken.workspaces | self._changed)}
             if not focus:
                 self._changed.clear()
@@ -149,8 +148,7 @@ class Controller:
         for start in range(0, len(rows), self._cadence.batch_max):
             batch = rows[start : start + self._cadence.batch_max]
             written += await self._judge_and_persist(batch, looks, swept, refreshed.now)
-        if focus is None and isinstance(looks, Looks):
-            self._looks = looks
+        if focus is None:
             self._is_starting_up = False
         self._changed.clear()
         self.passed_at = self._system.clock.monotonic()
@@ -230,8 +228,6 @@ class Controller:
         """Return whom to judge. What rests, and looks as it did, would be judged as before (contract 14)."""
         if focus is not None or isinstance(looks, CloseLooks):
             chosen: set[UUID] = set(focus or ())
-        elif self._looks is None:
-            chosen = {row.id for row in self._roster}
         else:
             chosen = {*changed, *self._restless}
             chosen |= {row.id for row in self._roster if looks.pair(row) != self._judged.get(row.id)}
@@ -248,7 +244,7 @@ class Controller:
             if not self.members.handles(row):
                 self._crew.let_go(row.id)
                 self._restless.discard(row.id)
-        self._looks = None
+        self._judged.clear()
         self._alarm.ring(())
 
     def _decide(self, row: Workspace, seen: Seen, now: datetime) -> Decision:

@@ -15,7 +15,7 @@ from codehub.core.workspace import Workspace
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec
-from codehub.ports.storage import Home, Report
+from codehub.ports.storage import Home, Report, StorageProvider
 from codehub.ports.store import StoreUnavailable
 
 log = structlog.get_logger()
@@ -23,6 +23,7 @@ log = structlog.get_logger()
 # Asked of the database: whether the row still carries this operation's id.
 Holds = Callable[[UUID, UUID], Awaitable[bool]]
 
+_NEWER_THAN_KNOWN = "A home is there that the database does not know of, and somebody worked in it: it is not replaced by the older archive."
 LONG_STEPS = frozenset({Step.ARCHIVE, Step.RESTORE})
 
 
@@ -72,9 +73,7 @@ class Executor:
             case Step.PROVISION:
                 return Done(volume_id=await storage.provision(home))
             case Step.RESTORE:
-                assert status.archive_key is not None
-                restored = await storage.restore(home, status.archive_key, report, replaces=there)
-                return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
+                return await _restored(storage, workspace, there, report)
             case Step.ARCHIVE:
                 assert status.home_ctx.volume_id is not None
                 key = await storage.archive(
@@ -96,6 +95,21 @@ class Executor:
             case Step.PURGE_ARCHIVES:
                 await storage.purge(home)
         return Done()
+
+
+async def _restored(
+    storage: StorageProvider, workspace: Workspace, there: str | None, report: Report
+) -> Done:
+    """Restore over what is there, if that is as it was made: the row does not name it, because a restore was never recorded.
+
+    What somebody worked in is newer than the row, as after an older dump of the database was restored, and takes a person's word."""
+    home, key = Home(workspace.id, workspace.spec.home_store_key), workspace.status.archive_key
+    assert key is not None
+    is_accepted = workspace.spec.recover_accepts_loss
+    if there is not None and not is_accepted and await storage.is_worked_on(home, there):
+        raise ActionFailed(_NEWER_THAN_KNOWN, reason=ErrorReason.DATA_LOST)
+    restored = await storage.restore(home, key, report, replaces=there)
+    return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
 
 
 def _spec(workspace: Workspace) -> InstanceSpec:

@@ -63,14 +63,14 @@ class Flights:
         )
 
     def clear(self, workspace_id: UUID) -> None:
-        """Forget what has landed; cancel what is under way, which keeps its place until it has really ended."""
+        """Forget what has landed or waits for its turn; cancel what is under way, which keeps its place until it has really ended."""
         flight = self._flights.get(workspace_id)
         if flight is None:
             return
-        if flight.task is None or flight.task.done():
+        assert flight.task is not None
+        flight.task.cancel()
+        if flight.is_queued or flight.task.done():
             del self._flights[workspace_id]
-        else:
-            flight.task.cancel()
 
     async def _fly(self, workspace_id: UUID, flight: Flight, work: Work) -> None:
         name = "long" if flight.act.step in LONG_STEPS else "short"

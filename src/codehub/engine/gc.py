@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
 
 from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage
+from codehub.core.operations import Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms, distinct
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -16,6 +17,8 @@ from codehub.ports.storage import Home
 from codehub.ports.store import ControllerStore
 
 log = structlog.get_logger()
+
+_NEWER_THAN_KNOWN = "Somebody worked on it, and its workspace knows nothing of that: the database is older. `--orphans` removes it."
 Backend = InstanceBackend | StorageBackend
 
 
@@ -115,15 +118,37 @@ class GarbageCollector:
         # A round may take long. What is needed by now stays.
         latest = await self._store.load([found.workspace_id])
         rows = {row.id: row for row in latest.workspaces}
-        again = sort_garbage(beside, rows, latest.now, grace=self._grace)
-        if found not in {each.found for each in _removals(again, orphans=orphans)}:
-            return "It is needed by now."
+        row = rows.get(found.workspace_id)
         try:
-            await self._delete(found, backend, rows.get(found.workspace_id))
+            beside = await self._looked_at(beside, row)
+            again = sort_garbage(beside, rows, latest.now, grace=self._grace)
+            if found not in {each.found for each in _removals(again, orphans=orphans)}:
+                return "It is needed by now."
+            if not orphans and row is not None and await self._is_newer_than_known(found, backend, row):
+                return _NEWER_THAN_KNOWN
+            await self._delete(found, backend, row)
         except (ActionFailed, BackendUnreachable) as error:
             return str(error)
         log.info("garbage_removed", thing=found.thing, workspace_id=str(found.workspace_id), name=found.name)
         return None
+
+    async def _looked_at(self, beside: Sequence[Found], row: Workspace | None) -> Sequence[Found]:
+        """Look at the workspace's archive itself, for which others are given up: a list takes one for whole whose `.meta` was cut."""
+        key = None if row is None else row.status.archive_key
+        storage = None if row is None else self._platforms.storage.get(row.spec.storage_backend)
+        if key is None or storage is None:
+            return beside
+        seen = await storage.head_archive(key)
+        is_whole = seen is not None and seen.committed
+        return [replace(one, committed=is_whole) if one.name == key else one for one in beside]
+
+    async def _is_newer_than_known(self, found: Found, backend: Backend, row: Workspace) -> bool:
+        """Whether somebody worked on a volume that its workspace, which rests in its archive, does not name."""
+        if isinstance(backend, InstanceBackend) or found.thing is not Thing.VOLUME or found.name is None:
+            return False
+        home = Home(row.id, row.spec.home_store_key)
+        rests = row.status.phase is Phase.ARCHIVED
+        return rests and await self._platforms.storage[backend].is_worked_on(home, found.name)
 
     async def _delete(self, found: Found, backend: Backend, row: Workspace | None) -> None:
         if isinstance(backend, InstanceBackend):

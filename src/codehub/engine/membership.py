@@ -54,6 +54,8 @@ class Membership:
                 await self.beat()
             except StoreUnavailable as error:
                 log.warning("beat_failed", reason=str(error))
+            except Exception:  # whoever beats no more is taken for dead, and goes on all the same
+                log.exception("beat_failed_unexpectedly")
 
     async def beat(self) -> None:
         members = await self._store.beat(self.me, alive_s=ALIVE_S)

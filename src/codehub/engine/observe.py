@@ -1,6 +1,7 @@
 """Observe: platforms in, what is there out. One list per backend, never one call per workspace; a list that fails is blindness."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -83,23 +84,27 @@ class Observer:
         self._disks = distinct(platforms.storage)
         self._clock = clock
         self._failing: dict[UUID, tuple[int, float]] = {}
+        # Adapters whose archives have kept this pass waiting until its patience was over.
+        self._silent: set[int] = set()
 
     async def look(self) -> Looks:
-        """Look at everything, all backends side by side."""
+        """Look at everything, all backends side by side. A pass begins with this or with `look_closely`."""
+        self._silent.clear()
         hosts, disks = self._hosts, self._disks
         looks: list[Coroutine[Any, Any, Any]] = [
             *(_look("instances", one.list_all) for one in hosts),
             *(_look("volumes", one.list_volumes) for one in disks),
         ]
         found = await _side_by_side(looks)
-        counted = [one if isinstance(one, Blind) else self._count_all(one) for one in found[: len(hosts)]]
+        instances, volumes = found[: len(hosts)], found[len(hosts) :]
         return Looks(
-            _by_backend(self._platforms.instances, hosts, counted),
-            _by_backend(self._platforms.storage, disks, found[len(hosts) :]),
+            _by_backend(self._platforms.instances, hosts, self._count_all(instances)),
+            _by_backend(self._platforms.storage, disks, volumes),
         )
 
     async def look_closely(self, workspaces: Collection[Workspace]) -> CloseLooks:
         """Look at these workspaces' instances one by one, and at nothing else: for those that are about to be ready."""
+        self._silent.clear()
         found = await _side_by_side([self.look_at_instance(workspace) for workspace in workspaces])
         return CloseLooks({workspace.id: look for workspace, look in zip(workspaces, found, strict=True)})
 
@@ -111,15 +116,21 @@ class Observer:
         return self._count(workspace.id, found) if isinstance(found, Instance) else found
 
     async def look_at_archives(self, workspaces: Collection[Workspace]) -> Mapping[UUID, ArchiveLook]:
-        """Look at the archives of those for whom they matter now, a few at a time; the rest is swept now and then."""
+        """Look at the archives of those for whom they matter now, a few at a time; the rest is swept now and then.
+
+        A store that does not answer costs the pass one wait: with it the rest of its rows is blind, and no other's.
+        """
         chosen = [workspace for workspace in workspaces if _concerns_archive(workspace)]
         if not chosen:
             return {}
-        gate = asyncio.Semaphore(_HEADS_AT_ONCE)
+        gates: dict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_HEADS_AT_ONCE))
 
         async def one(workspace: Workspace) -> ArchiveLook:
-            async with gate:
-                return await self._look_at_archive(workspace)
+            storage = self._platforms.storage.get(workspace.spec.storage_backend)
+            if storage is None:
+                return ArchiveLook(Blind.UNREACHABLE)
+            async with gates[id(storage)]:
+                return await self._look_at_archive(storage, workspace)
 
         found = await _side_by_side([one(workspace) for workspace in chosen])
         return {workspace.id: look for workspace, look in zip(chosen, found, strict=True)}
@@ -128,7 +139,7 @@ class Observer:
         """Look at every archive by one list per backend. Says nothing of a backend that can't be asked: the next sweep will."""
 
         async def one(storage: StorageProvider) -> Mapping[str, Archive] | Blind:
-            listed = await _look("archives", storage.list_archives)
+            listed = await self._ask(storage, "archives", storage.list_archives)
             if isinstance(listed, Blind):
                 return listed
             return {found.key: Archive(found.committed) for found in listed}
@@ -142,23 +153,34 @@ class Observer:
                 looks[workspace.id] = ArchiveLook(listed.get(workspace.status.archive_key))
         return looks
 
-    async def _look_at_archive(self, workspace: Workspace) -> ArchiveLook:
-        storage = self._platforms.storage.get(workspace.spec.storage_backend)
-        if storage is None:
-            return ArchiveLook(Blind.UNREACHABLE)
+    async def _look_at_archive(self, storage: StorageProvider, workspace: Workspace) -> ArchiveLook:
         key = workspace.status.archive_key
         archive: Archive | Blind | None = Blind.NOT_LOOKED
         if key is not None:
-            archive = await _look("archive", lambda: storage.head_archive(key))
+            archive = await self._ask(storage, "archive", lambda: storage.head_archive(key))
         archives_left: bool | Blind = Blind.NOT_LOOKED
         if workspace.status.operation is Operation.DELETING:
-            archives_left = await _look("archives", lambda: storage.has_archives(workspace.id))
+            archives_left = await self._ask(storage, "archives", lambda: storage.has_archives(workspace.id))
         return ArchiveLook(archive, archives_left)
 
-    def _count_all(self, seen: Mapping[UUID, Instance]) -> Mapping[UUID, Instance]:
-        for gone in self._failing.keys() - seen.keys():
-            del self._failing[gone]
-        return {workspace_id: self._count(workspace_id, instance) for workspace_id, instance in seen.items()}
+    async def _ask(self, storage: StorageProvider, what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
+        """Look at archives, unless their store has kept this pass waiting already."""
+        if id(storage) in self._silent:
+            return Blind.UNREACHABLE
+        return await _look(what, ask, gave_up=lambda: self._silent.add(id(storage)))
+
+    def _count_all(
+        self, lists: Sequence[Mapping[UUID, Instance] | Blind]
+    ) -> Sequence[Mapping[UUID, Instance] | Blind]:
+        """Count on every host. Who is on none of them is gone, unless one of them could not be looked at."""
+        listed = [one for one in lists if not isinstance(one, Blind)]
+        if len(listed) == len(lists):
+            for gone in self._failing.keys() - set[UUID]().union(*listed):
+                del self._failing[gone]
+        return [
+            one if isinstance(one, Blind) else {each: self._count(each, seen) for each, seen in one.items()}
+            for one in lists
+        ]
 
     def _count(self, workspace_id: UUID, instance: Instance) -> Instance:
         """Count a failed check, but not two in the same second: a burst of looks is one check."""
@@ -177,11 +199,16 @@ def _concerns_archive(workspace: Workspace) -> bool:
     return needs_archive_look(workspace) or workspace.status.operation is Operation.DELETING
 
 
-async def _look(what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
+async def _look(
+    what: str, ask: Callable[[], Awaitable[T]], *, gave_up: Callable[[], None] = lambda: None
+) -> T | Blind:
+    patience = asyncio.timeout(_LOOK_S_MAX)
     try:
-        async with asyncio.timeout(_LOOK_S_MAX):
+        async with patience:
             return await ask()
     except (BackendUnreachable, ActionFailed, TimeoutError) as error:
+        if patience.expired():
+            gave_up()
         log.warning("look_failed", what=what, reason=str(error) or "no answer in time")
     except Exception:  # an adapter's mistake blinds us to its backend, not to the others
         log.exception("look_failed_unexpectedly", what=what)

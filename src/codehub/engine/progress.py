@@ -61,6 +61,8 @@ class ProgressBoard:
                 await self.flush()
             except StoreUnavailable as error:
                 log.warning("progress_not_written", reason=str(error))
+            except Exception:
+                log.exception("progress_failed")
             await self._clock.sleep(_INTERVAL_S - _FIRST_AFTER_S)
 
     async def flush(self) -> None:
@@ -71,8 +73,9 @@ class ProgressBoard:
         }
         ended = self._written.keys() - self._stages.keys()
         if changed or ended:
+            amounts = {workspace_id: stage.amount for workspace_id, stage in self._stages.items()}
             await self._store.write_progress(changed, frozenset(ended))
-            self._written = {workspace_id: stage.amount for workspace_id, stage in self._stages.items()}
+            self._written = amounts
 
     def _measured(self, stage: _Stage) -> Progress:
         elapsed_s = self._clock.monotonic() - stage.began

@@ -10,10 +10,19 @@ from codehub.core.seen import Archive
 from codehub.ports.storage import Report, StoredArchive
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+WORKSPACE = re.compile(_UUID)
 ARCHIVE_KEY = re.compile(rf"(?P<workspace_id>{_UUID})/(?P<op_id>{_UUID})/home\.tar\.zst")
 
 # Asked right before an archive is committed. Raises if it may not be.
 Check = Callable[[], Awaitable[None]]
+
+# How long the tar stream will be, about. Known once its first part has come.
+Estimate = Callable[[], int]
+
+
+def nobody_knows() -> int:
+    """An estimate of what is not large."""
+    return 0
 
 
 def archive_key(workspace_id: UUID, op_id: UUID) -> str:
@@ -23,11 +32,22 @@ def archive_key(workspace_id: UUID, op_id: UUID) -> str:
 class Archives(Protocol):
     """An outage raises BackendUnreachable, also where it looks like an empty store. A key of another form is a ValueError."""
 
-    async def write(self, key: str, tar: AsyncIterator[bytes], report: Report, check: Check) -> None:
+    async def write(
+        self,
+        key: str,
+        tar: AsyncIterator[bytes],
+        report: Report,
+        check: Check,
+        *,
+        size: Estimate = nobody_knows,
+    ) -> None:
         """Store the stream, read it back, ask `check`, commit. What fails before leaves nothing that counts.
 
-        If the archive is committed already, it is left alone.
+        If the archive is committed already, it is secured and left alone.
         """
+
+    async def secure(self, key: str) -> bool:
+        """Whether the archive is committed. If so it outlives a power cut from here on: whoever committed it may have failed at that."""
 
     def read(self, key: str, report: Report) -> AsyncGenerator[memoryview, None]:
         """Yield a committed archive's tar stream. Only once it has ended without an error may what was yielded count.
@@ -37,13 +57,13 @@ class Archives(Protocol):
         """
 
     async def head(self, key: str) -> Archive | None:
-        """Look at one archive."""
+        """Look at one archive. It is committed if what was written last can be read, and fits what is there."""
 
     async def has_any(self, workspace_id: UUID) -> bool:
         """Whether any object of this workspace is left."""
 
     async def list_all(self) -> Sequence[StoredArchive]:
-        """Return every archive, half ones too."""
+        """Return every archive, half ones too. A list reads nothing: what it takes for committed may be damaged."""
 
     async def delete(self, key: str) -> None:
         """Delete one archive, what makes it count first."""

@@ -73,7 +73,7 @@ class StorageProvider(Protocol):
     ) -> str:
         """Write this very volume to the object store, read it back, commit it, and return its key.
 
-        An archive of this op_id that is committed already is found, not written again.
+        An archive of this op_id that is committed already is found and made durable, not written again.
         """
 
     async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
@@ -82,17 +82,20 @@ class StorageProvider(Protocol):
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         """Delete this very volume (None: one that was never completed). Refuses any other, and one that is in use."""
 
+    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
+        """Whether anything in this complete volume was changed since it was made. Where that can't be told, it was."""
+
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         """Return all volumes of this installation. Complete, or raises BackendUnreachable."""
 
     async def head_archive(self, archive_key: str) -> Archive | None:
-        """Look at one archive."""
+        """Look at one archive. It is committed if its `.meta` can be read, and fits the object that is there."""
 
     async def has_archives(self, workspace_id: UUID) -> bool:
         """Whether any object of this workspace is left."""
 
     async def list_archives(self) -> Sequence[StoredArchive]:
-        """Return every archive of this installation, half ones too."""
+        """Return every archive of this installation, half ones too. A list reads nothing: `head_archive` before anything is given up for one."""
 
     async def delete_archive(self, archive_key: str) -> None:
         """Delete one archive, its `.meta` first, so that no half of it ever counts."""

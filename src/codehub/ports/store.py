@@ -72,9 +72,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What takes a place, beside the workspace that is asked about: its owner's by id and name, and how many in all."""
+    """What takes a place, beside the workspace that is asked about: its owner's by id, name and phase, and how many in all."""
 
-    of_owner: Sequence[tuple[UUID, str]]
+    of_owner: Sequence[tuple[UUID, str, Phase]]
     total: int
 
 

@@ -222,6 +222,8 @@ class Activity:
             await self._note_keys(everything=everything)
         except StoreUnavailable as error:
             log.warning("activity_not_recorded", reason=str(error))
+        except Exception:  # if nothing were recorded any more, everybody would be put to sleep at work
+            log.exception("activity_failed")
 
     async def _record_uses(self, *, everything: bool) -> None:
         now = self._clock.monotonic()

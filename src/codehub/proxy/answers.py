@@ -3,7 +3,9 @@
 import json
 from collections.abc import Mapping
 
+from codehub.proxy.framing import Malformed, TooLarge
 from codehub.proxy.targets import Answer
+from codehub.web.bounds import BODY_BYTES_MAX
 
 RETRY_S = 5
 _CODES: Mapping[int, str] = {
@@ -32,6 +34,12 @@ def error(
 
 def malformed(status: int, why: str) -> Answer:
     return error(status, f"This can't be passed on: {why}.", closes=True)
+
+
+def refused_body(wrong: Malformed) -> Answer:
+    if isinstance(wrong, TooLarge):
+        return error(413, f"The body is larger than {BODY_BYTES_MAX} bytes.", closes=True)
+    return malformed(400, str(wrong))
 
 
 def timed_out() -> Answer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from codehub.proxy.answers import bad_gateway, malformed, timed_out, unavailable
+from codehub.proxy.answers import bad_gateway, malformed, refused_body, timed_out, unavailable
 from codehub.proxy.framing import Malformed
 from codehub.proxy.line import Line
 from codehub.proxy.pipes import Pipe
@@ -36,6 +36,7 @@ class ClientConnection(Line):
         "_edge",
         "_held",
         "_lingered",
+        "_lingers_until",
         "_part",
         "_raw",
         "_responds",
@@ -63,6 +64,7 @@ class ClientConnection(Line):
         self._closes = False  # after this response
         self._responds = False  # something of this response was sent
         self._lingered = 0
+        self._lingers_until = math.inf
         self._ear: Ear | None = None
         self._held = False  # the upstream takes nothing more for now
         self._stuck = False  # the client takes nothing more for now
@@ -75,9 +77,8 @@ class ClientConnection(Line):
         """Its time is up."""
         if self._state == _HEAD and self._buffer:
             self._refuse(timed_out())
-        elif self._state == _BODY and not self._responds:
-            self._drop_upstream()
-            self._refuse(timed_out())
+        elif self._state == _BODY:
+            self._give_up(timed_out())
         else:
             self.abort()
 
@@ -108,11 +109,13 @@ class ClientConnection(Line):
         if state == _HEAD:
             self._next(self._buffer + data if self._buffer else data)
         elif state == _BODY:
-            self._send_body(data)
+            self._send_body(self._buffer + data if self._buffer else data)
         elif state == _LINGER:
             self._lingered += len(data)
             if self._lingered > self._edge.limits.linger_bytes_max:
                 self.abort()
+            elif not self._stuck:
+                self.deadline = self._patience()
         else:
             self._buffer += data
             if len(self._buffer) > self._edge.limits.ahead_bytes_max:
@@ -122,7 +125,7 @@ class ClientConnection(Line):
         if self._state == _TUNNEL:
             assert self._upstream is not None
             self._upstream.write_eof()
-            return True
+            return self._upstream.half_ends()
         if self._state == _RESPONSE or (self._state == _GATE and self.head.body.done):
             # It may wait for its response; one that has gone away is not waited for long.
             self._closes = True
@@ -133,12 +136,13 @@ class ClientConnection(Line):
 
     def pause_writing(self) -> None:
         self._stuck = True
-        self.deadline = self._edge.now + self._edge.limits.stall_s_max
+        self.deadline = self._patience()
         if self._upstream is not None:
             self._upstream.pause()
 
     def resume_writing(self) -> None:
         self._stuck = False
+        self._lingers_until = self._edge.now + self._edge.limits.linger_s_max  # if it does, then since now
         self.deadline = self._patience()
         if self._upstream is not None:
             self._upstream.resume()
@@ -156,19 +160,19 @@ class ClientConnection(Line):
                 self._buffer = data
                 return
             head.read(data[:end])
-            stop = end if head.body.done else head.body.take(data, end)
+            self.request_id = head.request_id = head.block.request_id or self._edge.new_request_id()
+            stop = end if head.body.done else head.take_body(data, end)
         except Refused as refused:
             self._refuse(malformed(refused.status, str(refused)))
             return
         except Malformed as wrong:
-            self._refuse(malformed(400, str(wrong)))
+            self._answer(refused_body(wrong))
             return
         self._part = data[end:stop]
         self._buffer = data[stop:]
         self._closes = not head.block.keeps_alive
         self._responds = False
         self.deadline = math.inf
-        self.request_id = head.request_id = head.block.request_id or self._edge.new_request_id()
         word = self._edge.gate.admit(head)
         if isinstance(word, Target):
             self._go(word)
@@ -240,18 +244,14 @@ class ClientConnection(Line):
         try:
             stop = body.take(data, 0)
         except Malformed as wrong:
-            self._drop_upstream()
-            if self._responds:
-                self.abort()
-            else:
-                self._refuse(malformed(400, str(wrong)))
+            self._give_up(refused_body(wrong))
             return
         upstream = self._upstream
         assert upstream is not None
         upstream.write(data if stop == len(data) else data[:stop])
+        self._buffer = data[stop:]
         if body.done:
             self._state = _RESPONSE
-            self._buffer = data[stop:]
             self.deadline = math.inf
         else:
             self.deadline = self._edge.now + self._edge.limits.body_silence_s_max
@@ -267,7 +267,7 @@ class ClientConnection(Line):
         return self._closes
 
     def response_done(self, upstream: UpstreamConnection, *, reusable: bool) -> None:
-        self._upstream = None
+        self._upstream, self._held = None, False
         if self._stuck:
             upstream.resume()
         if reusable and self._state == _RESPONSE:
@@ -278,25 +278,20 @@ class ClientConnection(Line):
 
     def upstream_lost(self, *, may_retry: bool) -> None:
         """It closed before its response was complete. A pooled one may just have been stale: then it is asked again, once."""
-        self._drop_upstream()
-        if self._responds:
-            self.abort()
-        elif may_retry and self.head.is_repeatable and self.target is not None:
+        if may_retry and not self._responds and self.head.is_repeatable and self.target is not None:
+            self._drop_upstream()
             self._state = _GATE
             self._task = self._edge.tasks.spawn(self._connect(self.target), name="connect")
         else:
-            self._answer(bad_gateway("It closed the connection without an answer."))
+            self._give_up(bad_gateway("It closed the connection without an answer."))
 
     def upstream_failed(self, why: str) -> None:
-        self._drop_upstream()
-        if self._responds:
-            self.abort()
-        else:
-            self._answer(bad_gateway(f"What it answered can't be passed on: {why}."))
+        self._give_up(bad_gateway(f"What it answered can't be passed on: {why}."))
 
     def pause_for_upstream(self) -> None:
         self._held = True
-        self.deadline = math.inf
+        if not self._stuck:
+            self.deadline = math.inf
         self._pause_reading()
 
     def resume_for_upstream(self) -> None:
@@ -346,11 +341,16 @@ class ClientConnection(Line):
         self.write(answer.to_client(self.request_id, to_head=to_head, closes=self._closes))
         self._end_exchange()
 
+    def _give_up(self, answer: Answer) -> None:
+        """Let go of the upstream and say why, or cut what was begun."""
+        self._drop_upstream()
+        if self._responds:
+            self.abort()
+        else:
+            self._answer(answer)
+
     def _refuse(self, answer: Answer) -> None:
         """Answer what can't be read on from: the connection ends with it."""
-        if self._responds and self._state != _HEAD:
-            self.abort()
-            return
         self._closes = True
         self.write(answer.to_client(self._edge.new_request_id(), to_head=False, closes=True))
         self._buffer = b"unread"
@@ -379,18 +379,26 @@ class ClientConnection(Line):
             self._next(data)
 
     def _begin_lingering(self) -> None:
-        """Let the client read the answer: closing with its bytes unread would reset the connection and lose it."""
+        """Let the client read the answer: closing with its bytes unread would reset the connection and lose it.
+
+        Many read nothing before they have sent everything, so this lasts while something comes; but not for ever.
+        """
         self._state = _LINGER
         self._buffer = b""
-        self.deadline = self._edge.now + self._edge.limits.linger_s_max
+        self._lingers_until = self._edge.now + self._edge.limits.linger_s_max
+        self.deadline = self._patience()
         self._half_close()
         self._resume_reading()
 
     def _patience(self) -> float:
         """Return until when a client may be silent."""
         limits = self._edge.limits
+        if self._stuck:
+            return self._edge.now + limits.stall_s_max
         if self._state == _HEAD:
             return self._edge.now + (limits.head_s_max if self._buffer else limits.idle_s_max)
+        if self._state == _LINGER:
+            return min(self._edge.now + limits.linger_silence_s_max, self._lingers_until)
         return self._edge.now + limits.body_silence_s_max if self._state == _BODY else math.inf
 
     def _drop_upstream(self) -> None:

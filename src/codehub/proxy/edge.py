@@ -44,8 +44,10 @@ class EdgeLimits:
     stall_s_max: float = 60.0
     """A client that takes nothing of its response for that long is gone."""
     half_closed_s_max: float = 10.0
-    linger_s_max: float = 2.0
-    linger_bytes_max: int = 1 << 20
+    linger_silence_s_max: float = 2.0
+    linger_s_max: float = 30.0
+    """Less than an idle connection may last: who sends on drop by drop wins nothing."""
+    linger_bytes_max: int = 1 << 26
     ahead_bytes_max: int = 65_536
     """Of requests that were sent before the last one was answered."""
 

@@ -3,7 +3,10 @@
 The bytes themselves are relayed untouched, so whatever is let through here is what the other side will read.
 """
 
+import math
 import re
+
+from codehub.proxy.cookies import TOKEN
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
 _TRAILER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t\x20-\x7e\x80-\xff]*")
@@ -31,6 +34,10 @@ NEVER_TRAILERS = frozenset(
 
 class Malformed(Exception):
     """This is no message. Its text says what is wrong; the connection can't be used any more."""
+
+
+class TooLarge(Malformed):
+    """This may be a message, but one that whoever it is for would not take."""
 
 
 class Sized:
@@ -69,25 +76,43 @@ class UntilClose:
 class Chunked:
     """A chunked body, its trailers included. With `decodes` the content alone is gathered in `content`.
 
+    A line is taken once it is all there: until then `take` leaves it, and wants it again with what follows.
     `refused` are the names of trailers that can't be, in lower case; None: there can't be any.
     """
 
-    __slots__ = ("_data_left", "_in_trailers", "_line", "_line_bytes_max", "_refused", "content", "done")
+    __slots__ = (
+        "_content_left",
+        "_data_left",
+        "_in_trailers",
+        "_line_bytes_max",
+        "_refused",
+        "content",
+        "done",
+    )
 
-    def __init__(self, *, decodes: bool = False, refused: frozenset[bytes] | None = NEVER_TRAILERS) -> None:
+    def __init__(
+        self,
+        *,
+        decodes: bool = False,
+        refused: frozenset[bytes] | None = NEVER_TRAILERS,
+        content_bytes_max: float = math.inf,
+    ) -> None:
         self.done = False
+        self._content_left = content_bytes_max
         self.content: list[bytes] | None = [] if decodes else None
         self._data_left = 0  # of the chunk and the CRLF after it
-        self._line = b""
         self._in_trailers = False
         self._line_bytes_max = _LINE_BYTES_MAX
         self._refused = refused
 
     def take(self, data: bytes, start: int) -> int:
-        """Return where the body's part of `data`, which begins at `start`, ends. Raises Malformed."""
+        """Return where the body's part of `data`, which begins at `start`, ends. Raises Malformed, TooLarge included."""
         position, end = start, len(data)
         while position < end and not self.done:
-            position = self._chunk(data, position) if self._data_left else self._next_line(data, position)
+            stop = self._chunk(data, position) if self._data_left else self._next_line(data, position)
+            if stop == position:
+                break
+            position = stop
         return position
 
     def _chunk(self, data: bytes, position: int) -> int:
@@ -107,13 +132,11 @@ class Chunked:
     def _next_line(self, data: bytes, position: int) -> int:
         end = data.find(b"\n", position)
         stop = len(data) if end < 0 else end + 1
-        line = self._line + data[position:stop]
-        if len(line) > self._line_bytes_max:
+        if stop - position > self._line_bytes_max:
             raise Malformed("a chunk's line is too long")
         if end < 0:
-            self._line = line
-            return stop
-        self._line = b""
+            return position
+        line = data[position:stop]
         if not line.endswith(b"\r\n"):
             raise Malformed("a chunk's line ends without CR")
         if self._in_trailers:
@@ -127,6 +150,9 @@ class Chunked:
         if match is None:
             raise Malformed("a chunk's size is not a number")
         size = int(match[1], 16)
+        self._content_left -= size
+        if self._content_left < 0:
+            raise TooLarge("the body is too large")
         if size:
             self._data_left = size + 2
         else:
@@ -139,7 +165,7 @@ class Chunked:
             return
         self._line_bytes_max -= len(line)
         match = _TRAILER.fullmatch(line)
-        if match is None or self._refused is None or _plain(match[1]) in self._refused:
+        if match is None or self._refused is None or _plain(match[1]) in self._refused or TOKEN.search(line):
             raise Malformed("a trailer that can't be")
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import structlog
 
-from codehub.core.operations import DesiredState
+from codehub.core.operations import DesiredState, Operation
 from codehub.core.visit import (
     AtLimit,
     Connect,
@@ -33,23 +33,36 @@ from codehub.core.visit import (
     refuse_entry,
     wants_page,
 )
+from codehub.core.wishes import Refused
 from codehub.core.workspace import Workspace, counts_as_running
 from codehub.ports.doors import Places
 from codehub.ports.store import Ruled, StoreUnavailable, UnknownWorkspace
 from codehub.ports.system import Clock, Tasks
 from codehub.proxy.answers import RETRY_S, bad_gateway, error, redirect, unavailable
 from codehub.proxy.directory import Directory, Grant, Place
-from codehub.proxy.pages import ACTIONS, language_of, limit_page, resting_page, told_progress, waking_page
+from codehub.proxy.pages import (
+    ACTIONS,
+    language_of,
+    limit_page,
+    refused_page,
+    resting_page,
+    told_progress,
+    waking_page,
+)
 from codehub.proxy.requests import ID_END, ID_START, RequestHead
 from codehub.proxy.targets import Answer, Target
 from codehub.proxy.visits import visit_of
 from codehub.service.workspaces import By, WorkspaceService
+from codehub.web.ids import WRITTEN_ID
 
 log = structlog.get_logger()
 
-_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_WORKSPACE_ID = re.compile(_ID)
-_WORKSPACE_PATH = re.compile(rb"/w/(%b)(/[^?]*)?(\?.*)?" % _ID.encode())
+_WORKSPACE_ID = re.compile(WRITTEN_ID)
+# In lower case alone: the prefix that an IDE lives under, and its cookies' Path, are written so, and a browser compares letters.
+_WORKSPACE_PATH = re.compile(rb"/w/(%b)(/[^?]*)?(\?.*)?" % WRITTEN_ID.encode())
+# What a button may lead to afterwards: what stands in a request's line, and does not climb out of its workspace.
+_HARMLESS = re.compile(r"/[!-\[\]-~]*")
+_CLIMBS = re.compile(r"/(?:\.|%2e){1,2}(?:[/?#]|$)", re.IGNORECASE)
 _ACTIONS = b"/" + ACTIONS.encode() + b"/"
 _FOLLOW_S_MAX = 20.0
 _LEAVING_S_MAX = 30.0
@@ -66,6 +79,16 @@ class GateRules:
     wake_archived: bool = False
     wake_wait_s: float = 60.0
     keep_awake_s: int = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A visit on its way in: what it asks, the language of its answer, and until when it may wait, however many steps that takes."""
+
+    head: RequestHead
+    visit: Visit
+    language: str
+    until: float
 
 
 class WorkspaceGate:
@@ -121,28 +144,26 @@ class WorkspaceGate:
 
     def _look(self, head: RequestHead) -> Answer | Awaitable[Target | Answer]:
         match = _WORKSPACE_PATH.fullmatch(head.target)
+        visit, language = visit_of(head), language_of(head.field(b"accept-language"))
         if match is None:
-            return error(404, "There is no such workspace.", code="WORKSPACE_NOT_FOUND")
+            return _refused(NoSuch(), head, visit, language)
         workspace_id, rest, query = UUID(match[1].decode()), match[2], match[3] or b""
         if rest is None:
             return redirect(308, f"/w/{workspace_id}/{query.decode('ascii')}")
-        visit = visit_of(head)
         if not _shows_token(head) and is_forged(visit, self._rules.own_origins):
             return error(403, "This was asked for by a page of another site.")
         if not self._directory.is_current:
             return unavailable()
-        language = language_of(head.field(b"accept-language"))
         if rest.startswith(_ACTIONS):
             action = rest[len(_ACTIONS) :].decode("ascii")
             return self._act(head, workspace_id, action, query.decode("ascii"), language)
-        return self._enter(head, workspace_id, visit, language)
+        until = self._clock.monotonic() + self._rules.wake_wait_s
+        return self._enter(Entry(head, visit, language, until), workspace_id)
 
-    async def _enter(
-        self, head: RequestHead, workspace_id: UUID, visit: Visit, language: str
-    ) -> Target | Answer:
+    async def _enter(self, entry: Entry, workspace_id: UUID) -> Target | Answer:
         try:
-            person, place = await self._who_and_where(head, workspace_id)
-            return await self._decided(head, visit, person, place, language)
+            person, place = await self._who_and_where(entry.head, workspace_id)
+            return await self._decided(entry, person, place)
         except StoreUnavailable as lost:
             log.warning("gate_blind", reason=str(lost))
             return unavailable()
@@ -154,23 +175,23 @@ class WorkspaceGate:
         person = None if credential is None else await self._directory.person(credential)
         return person, None if person is None else await self._directory.place(workspace_id)
 
-    async def _decided(
-        self, head: RequestHead, visit: Visit, person: Visitor | None, place: Place | None, language: str
-    ) -> Target | Answer:
+    async def _decided(self, entry: Entry, person: Visitor | None, place: Place | None) -> Target | Answer:
+        head, visit, language = entry.head, entry.visit, entry.language
         row = None if place is None else place.workspace
         decision = decide(visit, person, row, wake_archived=self._rules.wake_archived)
         match decision:
             case SignIn() | NoSuch() | Forbidden():
-                return _refused(decision, head, visit)
+                return _refused(decision, head, visit, language)
             case Connect():
                 assert place is not None
                 assert person is not None
                 return await self._connect(head, person, place)
             case Later():
-                return unavailable("The workspace sleeps. Open it in a browser to wake it.")
+                assert row is not None
+                return unavailable(_why_later(row))
             case Show(page):
                 assert row is not None
-                return _resting(page, row, visit, language)
+                return _resting(page, row, visit, language, head)
             case Wake() | Follow():
                 assert place is not None
                 assert person is not None
@@ -178,11 +199,11 @@ class WorkspaceGate:
                     ruled = await self._wake(head, place, person)
                     outcome = after_wake(ruled.ruling)
                     if isinstance(outcome, AtLimit):
-                        return _at_limit(place, outcome, visit, language)
+                        return _at_limit(place, outcome, visit, language, head)
                 if intent(visit) is Intent.NAVIGATION:
                     progress = await self._places.progress(place.workspace.id)
                     return waking_page(place.workspace, progress, language)
-                return await self._wait(head, visit, place.workspace.id, language)
+                return await self._wait(entry, place.workspace.id)
 
     async def _connect(self, head: RequestHead, person: Visitor, place: Place) -> Target | Answer:
         credential = head.block.credential
@@ -218,17 +239,14 @@ class WorkspaceGate:
         finally:
             del self._waking[workspace_id]
 
-    async def _wait(
-        self, head: RequestHead, visit: Visit, workspace_id: UUID, language: str
-    ) -> Target | Answer:
+    async def _wait(self, entry: Entry, workspace_id: UUID) -> Target | Answer:
         """Let a program wait until it can be served, for as long as the settings say."""
-        until = self._clock.monotonic() + self._rules.wake_wait_s
-        while (left := until - self._clock.monotonic()) > 0:
-            person, place = await self._who_and_where(head, workspace_id)
+        while (left := entry.until - self._clock.monotonic()) > 0:
+            person, place = await self._who_and_where(entry.head, workspace_id)
             row = None if place is None else place.workspace
-            decision = decide(visit, person, row, wake_archived=self._rules.wake_archived)
+            decision = decide(entry.visit, person, row, wake_archived=self._rules.wake_archived)
             if not isinstance(decision, Follow):
-                return await self._decided(head, visit, person, place, language)
+                return await self._decided(entry, person, place)
             assert place is not None
             await self._changed(place, left)
         return unavailable("The workspace is still waking up.")
@@ -249,7 +267,7 @@ class WorkspaceGate:
             person, place = await self._who_and_where(head, workspace_id)
             refused = refuse_entry(person, None if place is None else place.workspace)
             if refused is not None:
-                return _refused(refused, head, visit_of(head))
+                return _refused(refused, head, visit_of(head), language)
             assert person is not None
             assert place is not None
             if head.method == b"GET" and action == "progress":
@@ -286,13 +304,16 @@ class WorkspaceGate:
             case _:
                 return error(404, "There is nothing here.")
         place.workspace = ruled.workspace
+        asked = parse_qs(query.removeprefix("?"))
+        then, to = (asked.get(name, [""])[0] for name in ("then", "to"))
         if isinstance(outcome := after_wake(ruled.ruling), AtLimit):
-            return limit_page(place.workspace, outcome.refused, language)
-        then = parse_qs(query.removeprefix("?")).get("then", [""])[0]
+            return limit_page(place.workspace, outcome.refused, language, _place_in(workspace_id, to))
+        if action == "stop" and isinstance(ruled.ruling, Refused) and not _is_leaving(place.workspace):
+            return redirect(303, f"/workspaces/{workspace_id}")  # which says why, and what can be done
         if not _WORKSPACE_ID.fullmatch(then):
-            return redirect(303, f"/w/{workspace_id}/")
+            return redirect(303, _place_in(workspace_id, to))
         await self._has_left(place)
-        return redirect(303, f"/w/{then}/")
+        return redirect(303, _place_in(then, to))
 
     async def _has_left(self, place: Place) -> None:
         """Wait until a workspace that is to stop has made room, but not for ever."""
@@ -311,28 +332,47 @@ def _is_leaving(row: Workspace) -> bool:
     return counts_as_running(row) and row.spec.desired_state is not DesiredState.RUNNING
 
 
-def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Visit) -> Answer:
+def _why_later(row: Workspace) -> str:
+    if not is_on_its_way(row):
+        return "The workspace sleeps. Open it in a browser to wake it."
+    operation = row.status.operation
+    doing = "something" if operation is Operation.NONE else operation
+    return f"The workspace can't answer yet: {doing} is under way. Try again soon."
+
+
+def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Visit, language: str) -> Answer:
+    # Whoever shows a token is no browser, and may be refused for what the token is.
+    is_seen = wants_page(visit) and not _shows_token(head)
     match decision:
         case SignIn():
             if intent(visit) is Intent.NAVIGATION:
                 return redirect(303, "/login?next=" + quote(head.target.decode("ascii"), safe="/"))
             return error(401, "Sign in first.")
         case NoSuch():
+            if is_seen:
+                return refused_page(404, language)
             return error(404, "There is no such workspace.", code="WORKSPACE_NOT_FOUND")
         case Forbidden(why):
-            return error(403, why)
+            return refused_page(403, language) if is_seen else error(403, why)
 
 
-def _resting(page: Page, row: Workspace, visit: Visit, language: str) -> Answer:
+def _place_in(workspace_id: UUID | str, to: str) -> str:
+    """Return the place in a workspace that a page was asked for, or its front door if `to` is none (security.md 7)."""
+    door = f"/w/{workspace_id}/"
+    is_in_it = to.startswith(door) and not to.startswith(f"{door}{ACTIONS}/")
+    return to if is_in_it and _HARMLESS.fullmatch(to) and not _CLIMBS.search(to) else door
+
+
+def _resting(page: Page, row: Workspace, visit: Visit, language: str, head: RequestHead) -> Answer:
     if wants_page(visit):
-        return resting_page(page, row, language)
+        return resting_page(page, row, language, head.target.decode("ascii"))
     return error(502, _RESTING[page], details={"phase": row.status.phase})
 
 
-def _at_limit(place: Place, outcome: AtLimit, visit: Visit, language: str) -> Answer:
+def _at_limit(place: Place, outcome: AtLimit, visit: Visit, language: str, head: RequestHead) -> Answer:
     refused = outcome.refused
     if wants_page(visit):
-        return limit_page(place.workspace, refused, language)
+        return limit_page(place.workspace, refused, language, head.target.decode("ascii"))
     return error(
         429,
         refused.message,

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from codehub.core.language import preferred_language
@@ -30,6 +31,7 @@ _STATUS: Mapping[Page, int] = {
     Page.ERROR: 502,
     Page.LIMIT: 429,
 }
+_REFUSED: Mapping[int, str] = {403: "foreign", 404: "missing"}
 _STYLE = f"""
 {TOKENS}
 * {{ box-sizing: border-box; }}
@@ -42,8 +44,9 @@ p {{ margin: .375rem 0; color: var(--soft); }}
 #now {{ color: var(--ink); font-weight: 550; margin-top: 1rem; }}
 #far {{ font-size: .8125rem; font-variant-numeric: tabular-nums; min-height: 1.3em; }}
 code {{ font: .8125rem/1.5 var(--mono); color: var(--bad); }}
+.hint {{ font-size: .8125rem; margin-top: .5rem; }}
 form {{ display: inline-block; margin: 1rem .5rem 0 0; }}
-button {{ font: inherit; font-size: .875rem; font-weight: 550; min-height: 2.375rem; padding: .375rem 1rem; border-radius: 8px; border: 1px solid transparent; cursor: pointer; background: var(--accent); color: var(--accent-ink); }}
+button, .way {{ font: inherit; font-size: .875rem; font-weight: 550; min-height: 2.375rem; padding: .375rem 1rem; border-radius: 8px; border: 1px solid transparent; cursor: pointer; background: var(--accent); color: var(--accent-ink); }}
 a {{ color: var(--accent); text-underline-offset: .15em; }}
 button:focus-visible, a:focus-visible {{ outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 6px; }}
 progress {{ appearance: none; width: 100%; height: 6px; margin: .5rem 0 0; border: 0; border-radius: 6px; overflow: hidden; background: var(--quiet-wash); }}
@@ -54,6 +57,7 @@ progress:indeterminate {{ background: linear-gradient(90deg, var(--quiet-wash) 3
 progress:indeterminate::-webkit-progress-bar {{ background: transparent; }}
 progress:indeterminate::-moz-progress-bar {{ background: transparent; }}
 @keyframes slide {{ from {{ background-position: 125% 0; }} to {{ background-position: -125% 0; }} }}
+a.way {{ display: inline-flex; align-items: center; margin: 1rem .5rem 0 0; text-decoration: none; color: var(--ink); background: var(--surface); border-color: var(--line-strong); }}
 nav {{ margin-top: 1.5rem; font-size: .875rem; }}
 nav a + a {{ margin-left: 1rem; }}
 @media (max-width: 40rem) {{ main {{ margin: 0; min-height: 100vh; border: 0; border-radius: 0; box-shadow: none; padding-top: 16vh; }} }}
@@ -64,6 +68,10 @@ _MARK = (
     '<stop offset="1" stop-color="#3b31c9"/></linearGradient></defs><rect width="32" height="32" rx="8" fill="url(#g)"/>'
     '<path d="M12.5 10 7 16l5.5 6M19.5 10 25 16l-5.5 6" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" '
     'stroke-linejoin="round"/></svg>'
+)
+_ICON = (
+    "data:image/svg+xml;base64,"
+    + base64.b64encode(_MARK.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ').encode()).decode()
 )
 # Enters when it is ready, and asks again where something else came first; but only once somebody looks at the page.
 _SCRIPT = """
@@ -98,7 +106,7 @@ def _sha256(text: str) -> str:
 
 _POLICY = (
     f"default-src 'none'; style-src 'sha256-{_sha256(_STYLE)}'; script-src 'sha256-{_sha256(_SCRIPT)}'; "
-    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "img-src data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": _POLICY,
@@ -122,7 +130,8 @@ def waking_page(workspace: Workspace, progress: Progress | None, language: str) 
 {bar}
 <p id="far">{escape(_far(progress, language))}</p>"""
     follow = f' data-follow="/w/{workspace.id}/{ACTIONS}/progress" data-version="{workspace.status.version}"'
-    return _page(Page.WAKING, workspace, language, body, main=follow, script=_SCRIPT)
+    link = (f"/workspaces/{workspace.id}", words["happening"])
+    return _page(Page.WAKING, workspace, language, body, main=follow, script=_SCRIPT, link=link)
 
 
 def told_progress(
@@ -141,8 +150,8 @@ def told_progress(
     }
 
 
-def resting_page(page: Page, workspace: Workspace, language: str) -> Answer:
-    """Say why it can't be entered, with the button that goes on from there."""
+def resting_page(page: Page, workspace: Workspace, language: str, to: str) -> Answer:
+    """Say why it can't be entered, with the button that goes on from there. `to`: the path in it that was asked for."""
     words = _words(language)
     action, label = {
         Page.ARCHIVED: ("start", "restore"),
@@ -158,26 +167,40 @@ def resting_page(page: Page, workspace: Workspace, language: str) -> Answer:
     else:
         why = ""
     link = (f"/workspaces/{workspace.id}", words["details"]) if page is Page.ERROR else None
-    return _page(page, workspace, language, f"{why}{_button(workspace.id, action, words[label])}", link=link)
+    button = _button(workspace.id, action, words[label], _way_on(workspace, to))
+    hint = f'<p class="hint">{escape(words["recover_why"])}</p>' if page is Page.ERROR else ""
+    return _page(page, workspace, language, f"{why}{button}{hint}", link=link)
 
 
-def limit_page(workspace: Workspace, refused: Refused, language: str) -> Answer:
-    """List what runs, each with a button that stops it and comes back."""
+def limit_page(workspace: Workspace, refused: Refused, language: str, to: str) -> Answer:
+    """List what runs, each with a button that stops it and comes back; what has a problem with a link to it, for no wish stops that."""
     words = _words(language)
     details = refused.details or {}
     running = details.get("running")
     most = details.get("max")
     listed: Sequence[Mapping[str, str]] = running if isinstance(running, Sequence) else ()
+    failed = [one for one in listed if one["id"] in refused.in_error]
+    awake = [one for one in listed if one not in failed]
+    whys = [words["limit_total"].format(max=most)]
     if details.get("limit") == "per_user":
-        why = words["limit_why"].format(names=", ".join(one["name"] for one in listed), max=most)
-    else:
-        why = words["limit_total"].format(max=most)
-    buttons = "".join(
-        _button(UUID(one["id"]), f"stop?then={workspace.id}", words["stop"].format(name=one["name"]))
-        for one in listed
-    )
-    again = (f"/w/{workspace.id}/", words["again"])
-    return _page(Page.LIMIT, workspace, language, f"<p>{escape(why)}</p>{buttons}", link=again)
+        whys = [words["limit_max"].format(max=most)]
+        whys += [words["limit_why"].format(names=", ".join(one["name"] for one in awake))] if awake else []
+    whys += [words["limit_problem"].format(name=one["name"]) for one in failed]
+    way_on = {"then": str(workspace.id), **_way_on(workspace, to)}
+    ways = [_button(UUID(one["id"]), "stop", words["stop"].format(name=one["name"]), way_on) for one in awake]
+    ways += [
+        f'<a class="way" href="/workspaces/{UUID(one["id"])}">{escape(words["look"].format(name=one["name"]))}</a>'
+        for one in failed
+    ]
+    body = f"<p>{escape(' '.join(whys))}</p>{''.join(ways)}"
+    return _page(Page.LIMIT, workspace, language, body, link=(escape(to), words["again"]))
+
+
+def refused_page(status: int, language: str) -> Answer:
+    """Say to whoever may not enter that it is not theirs (403), or that there is nothing (404). It tells nothing of the workspace."""
+    words, key = _words(language), _REFUSED[status]
+    html = _html(language, words[key], f"<p>{escape(words[f'{key}_why'])}</p>")
+    return _answer(status, html, language)
 
 
 def language_of(accept_language: bytes) -> str:
@@ -192,9 +215,16 @@ def _words(language: str) -> Mapping[str, str]:
     return WORDS[language]
 
 
-def _button(workspace_id: UUID, action: str, label: str) -> str:
+def _way_on(workspace: Workspace, to: str) -> Mapping[str, str]:
+    """Return what a button says of where it leads afterwards: nothing if that is the workspace's front door."""
+    return {} if to == f"/w/{workspace.id}/" else {"to": to}
+
+
+def _button(workspace_id: UUID, action: str, label: str, asked: Mapping[str, str]) -> str:
+    """Draw a form with nothing in it: what it asks for stands in its address, for the gate reads no bodies."""
+    query = f"?{urlencode(asked)}" if asked else ""
     return (
-        f'<form method="post" action="/w/{workspace_id}/{ACTIONS}/{action}">'
+        f'<form method="post" action="/w/{workspace_id}/{ACTIONS}/{action}{escape(query)}">'
         f"<button>{escape(label)}</button></form>"
     )
 
@@ -209,26 +239,43 @@ def _page(
     script: str = "",
     link: tuple[str, str] | None = None,
 ) -> Answer:
-    words = _words(language)
-    title = escape(words[page].format(name=workspace.spec.name))
+    title = _words(language)[page].format(name=workspace.spec.name)
+    html = _html(language, title, body, main=main, script=script, link=link)
+    return _answer(_STATUS[page], html, language, {"X-Codehub-Page": page.value})
+
+
+def _html(
+    language: str,
+    title: str,
+    body: str,
+    *,
+    main: str = "",
+    script: str = "",
+    link: tuple[str, str] | None = None,
+) -> str:
+    title = escape(title)
     more = "" if link is None else f'<a href="{link[0]}">{escape(link[1])}</a>'
     scripted = f"<script>{script}</script>" if script else ""
     refresh = f'<noscript><meta http-equiv="refresh" content="{_REFRESH_S}"></noscript>' if script else ""
-    html = f"""<!doctype html>
+    return f"""<!doctype html>
 <html lang="{language}">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title} · codehub</title>
+<link rel="icon" href="{_ICON}" type="image/svg+xml">
 {refresh}
 <style>{_STYLE}</style>
 <main{main}>
 {_MARK}
 <h1>{title}</h1>
 {body}
-<nav>{more}<a href="/">{escape(words["dashboard"])}</a></nav>
+<nav>{more}<a href="/">{escape(_words(language)["dashboard"])}</a></nav>
 </main>
 {scripted}
 </html>
 """
-    headers = {**_HEADERS, "X-Codehub-Page": page.value, "Content-Language": language}
-    return Answer(_STATUS[page], html.encode(), "text/html; charset=utf-8", headers)
+
+
+def _answer(status: int, html: str, language: str, headers: Mapping[str, str] | None = None) -> Answer:
+    told = {**_HEADERS, **(headers or {}), "Content-Language": language}
+    return Answer(status, html.encode(), "text/html; charset=utf-8", told)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import httptools
 
 from codehub.ports.doors import Credential
-from codehub.proxy.cookies import BLANKS, OUR_COOKIES, is_ours
-from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, Body, Chunked, Sized
+from codehub.proxy.cookies import BLANKS, OUR_COOKIES, TOKEN, is_ours
+from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, Body, Chunked, Sized, TooLarge
+from codehub.web.bounds import BODY_BYTES_MAX
 
 if TYPE_CHECKING:
     from codehub.core.visit import Visit
 
 SESSION_COOKIE = b"codehub_session"
-_TOKEN = re.compile(rb"(?<![A-Za-z0-9])cht_[A-Za-z0-9_-]{8,}")
 _TOKEN_IN_QUERY = re.compile(rb"(?:(?<=%[0-9A-Fa-f]{2})|(?<![A-Za-z0-9]))cht_[A-Za-z0-9_-]{8,}")
 
 HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
@@ -175,6 +175,7 @@ class HeaderBlock:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         lower = name.lower()
+        value = value.rstrip(b" \t")
         ends_here = _KINDS.get(lower)
         if ends_here is None:
             # Servers that grew up with CGI read X_Forwarded_For as X-Forwarded-For.
@@ -185,10 +186,11 @@ class HeaderBlock:
         if known is not None:
             if lower in _ONCE:
                 self._repeated = lower
-            value = known + (b"; " if lower == b"cookie" else b", ") + value
-        elif not ends_here:
+            self.fields[lower] = known + (b"; " if lower == b"cookie" else b", ") + value
+        else:
+            self.fields[lower] = value
+        if not ends_here:
             self._lines += (name, value)
-        self.fields[lower] = value
 
     def _read_host(self) -> bytes:
         host = self.fields.get(b"host")
@@ -223,9 +225,9 @@ class HeaderBlock:
         options = frozenset(option.strip().lower() for option in named.split(b","))
         self.keeps_alive = self.keeps_alive and b"close" not in options
         wanted = self.fields.get(b"upgrade", b"")
-        # h2c and the like are ignored, as RFC 9110 allows.
+        # h2c and the like are ignored, as RFC 9110 allows; whatever HTTP/1.0 wants is, as it says (7.8).
         if b"upgrade" in options and wanted.lower() == b"websocket" and not (self.length or self.chunked):
-            self.upgrade = wanted
+            self.upgrade = None if self.is_http_1_0 else wanted
         return options - {b"close", b"keep-alive", b"upgrade", b""}
 
     def _read_session(self) -> Credential | None:
@@ -247,7 +249,7 @@ class HeaderBlock:
         api: list[bytes] = []
         for name, value in zip(self._lines[::2], self._lines[1::2], strict=True):
             if name.lower() not in nominated:
-                lines = api if b"cht_" in value and _TOKEN.search(value) else both
+                lines = api if b"cht_" in value and TOKEN.search(value) else both
                 lines += (name, b": ", value, b"\r\n")
         if self.chunked:
             both.append(b"Transfer-Encoding: chunked\r\n")
@@ -332,11 +334,19 @@ class RequestHead:
         self.target = target
         self.to_workspace = target.startswith(b"/w/")
         self.upgrade = block.upgrade if method == b"GET" else None
-        if block.chunked:
-            # uvicorn is one of those servers, and the API has no use for any.
-            self.body = Chunked(refused=_REFUSED_TRAILERS if self.to_workspace else None)
-        else:
+        if not block.chunked:
             self.body = Sized(block.length) if block.length else NO_BODY
+        elif self.to_workspace:
+            self.body = Chunked(refused=_REFUSED_TRAILERS)
+        else:
+            # uvicorn is one of those servers, and the API has no use for any.
+            self.body = Chunked(refused=None, content_bytes_max=BODY_BYTES_MAX)
+
+    def take_body(self, data: bytes, start: int) -> int:
+        """Return where the body's part of `data`, which begins at `start`, ends. Raises Malformed; what the API would not take is TooLarge."""
+        if self.block.length > BODY_BYTES_MAX and not self.to_workspace:
+            raise TooLarge("the body is too large")
+        return self.body.take(data, start)
 
     def field(self, name: bytes) -> bytes:
         """Return a header that is read here, by its name in lower case; empty if there is none."""
@@ -385,10 +395,10 @@ def without_tokens(target: bytes) -> bytes:
 
 def _foreign_cookies(cookie: bytes) -> bytes:
     """Return the cookies that are not ours and hold no token of ours, as they came."""
-    if OUR_COOKIES not in cookie.lower() and not _TOKEN.search(cookie):
+    if OUR_COOKIES not in cookie.lower() and not TOKEN.search(cookie):
         return cookie
     pairs = (pair.strip() for pair in cookie.split(b";"))
-    return b"; ".join(pair for pair in pairs if not is_ours(pair) and not _TOKEN.search(pair))
+    return b"; ".join(pair for pair in pairs if not is_ours(pair) and not TOKEN.search(pair))
 
 
 _NO_BLOCK = HeaderBlock(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n", is_http_1_0=False)

@@ -67,7 +67,7 @@ class ResponseHead:
         self.upgrade = self._fields.get(b"upgrade", b"")
         named = self._fields.get(b"connection", b"").lower()
         self.keeps_alive = line.startswith(b"HTTP/1.1") and b"close" not in named
-        self.length, self.chunked = self._read_framing()
+        self.length, self.chunked = self._read_framing(is_http_1_0=line.startswith(b"HTTP/1.0"))
         self._end_nominated(named)
         start = b"".join((b"HTTP/1.1", line[8:], b"\r\n", *self._lines))
         self._framed = start + self._framing()
@@ -76,6 +76,7 @@ class ResponseHead:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         lower = name.lower()
+        value = value.rstrip(b" \t")
         kind = _KINDS.get(lower)
         if kind == 0:
             if lower in self._fields:
@@ -119,11 +120,11 @@ class ResponseHead:
             return b"Transfer-Encoding: chunked\r\n"
         return b""
 
-    def _read_framing(self) -> tuple[int | None, bool]:
+    def _read_framing(self, *, is_http_1_0: bool) -> tuple[int | None, bool]:
         length = self._fields.get(b"content-length")
         coding = self._fields.get(b"transfer-encoding")
         if coding is not None:
-            if length is not None or coding.lower() != b"chunked":
+            if length is not None or coding.lower() != b"chunked" or is_http_1_0:
                 raise Malformed("two framings, or one that is not known here")
             return None, True
         if length is not None and not _LENGTH.fullmatch(length):

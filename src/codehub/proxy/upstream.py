@@ -1,6 +1,7 @@
 """The connections to workspaces and to the API: a request's bytes go out on one, its response comes back, and it waits for the next."""
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, cast
 from weakref import WeakValueDictionary
 
@@ -18,9 +19,10 @@ _IDLE_SWEEPS_MAX = 7  # of half a second: Node and uvicorn close theirs after 5 
 _CONNECT_S_MAX = 5.0
 _HEAD_BYTES_MAX = 65_536
 _JOIN_BYTES_MAX = 16_384
+_LAST_BYTES_MAX = 1 << 20
 _HEADS_MAX = 64
 _REMEMBERED_BYTES_MAX = 4096
-_WAITS, _HEAD, _BODY, _TUNNEL = range(4)
+_WAITS, _HEAD, _BODY, _TUNNEL, _HALF_A_TUNNEL = range(5)
 
 
 class Idle(list["UpstreamConnection"]):
@@ -78,6 +80,7 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_body",
         "_buffer",
+        "_ended_in_order",
         "_idle",
         "_keeps_alive",
         "_saw_bytes",
@@ -94,6 +97,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._state = _WAITS
         self._buffer = b""
         self._body: Body = NO_BODY
+        self._ended_in_order = False
         self._keeps_alive = True
         self._saw_bytes = False
         self._was_used = False
@@ -114,6 +118,17 @@ class UpstreamConnection(asyncio.Protocol):
     def write_eof(self) -> None:
         if self.is_open:
             self._transport.write_eof()
+
+    def half_ends(self) -> bool:
+        """One direction of the tunnel is at its end. Returns whether the other is not; else both connections end."""
+        if self._state == _TUNNEL:
+            self._state = _HALF_A_TUNNEL
+            return True
+        client, self.client = self.client, None
+        self._transport.close()
+        if client is not None:
+            client.tunnel_closed()
+        return False
 
     def pause(self) -> None:
         if self.is_open:
@@ -150,7 +165,7 @@ class UpstreamConnection(asyncio.Protocol):
         else:
             try:
                 if self._state == _BODY:
-                    self._relay(client, data)
+                    self._relay(client, self._buffer + data if self._buffer else data)
                 else:
                     self._saw_bytes = True
                     self._read_head(client, self._buffer + data if self._buffer else data)
@@ -160,19 +175,21 @@ class UpstreamConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         client = self.client
-        if client is not None and self._state == _TUNNEL:
+        if client is not None and self._state >= _TUNNEL:
             client.tunnel_eof()
-            return True
+            return self.half_ends()
         if client is not None and self._state == _BODY and type(self._body) is UntilClose:
             self.client = None
             client.response_done(self, reusable=False)
         return False
 
-    def connection_lost(self, _error: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
+        if error is not None and self.client is not None and self.client.head.body is not NO_BODY:
+            self._read_last_words(was_reset=isinstance(error, ConnectionResetError))
         client, self.client = self.client, None
         if client is None:
             self._forget()
-        elif self._state == _TUNNEL:
+        elif self._state >= _TUNNEL:
             client.tunnel_closed()
         else:
             client.upstream_lost(may_retry=self._was_used and not self._saw_bytes)
@@ -186,6 +203,25 @@ class UpstreamConnection(asyncio.Protocol):
             self.client.resume_for_upstream()
 
     # Responses.
+
+    def _read_last_words(self, *, was_reset: bool) -> None:
+        """Take what came before the connection broke: a server may answer, and close, while a body is still being sent to it.
+
+        The write that failed may have been quicker than reading, and the socket is open until this returns. What is taken is bounded: a
+        server on a unix socket that merely refuses to be written to could go on answering for ever.
+        """
+        socket = self._transport.get_extra_info("socket").fileno()
+        words = part = b""
+        try:
+            while len(words) < _LAST_BYTES_MAX and (part := os.read(socket, _LAST_BYTES_MAX)):
+                words += part
+            self._ended_in_order = not part and not was_reset
+        except OSError:  # it was reset, or has no end yet
+            pass
+        if words:
+            self.data_received(words)
+        if self._ended_in_order:
+            self.eof_received()
 
     def _read_head(self, client: "ClientConnection", data: bytes) -> None:
         request, target = client.head, client.target
@@ -221,6 +257,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._state = _BODY
         self._keeps_alive = head.keeps_alive
         stop = body.take(data, start)
+        if not body.done and not self.is_open and not (type(body) is UntilClose and self._ended_in_order):
+            raise Malformed("half an answer")
         closes = client.response_begins(ends_with_connection=type(body) is UntilClose)
         request_id = None if target.prefix is None else client.request_id
         shown = head.to_client(request_id, closes=closes, decodes=decodes)
@@ -231,8 +269,7 @@ class UpstreamConnection(asyncio.Protocol):
             client.write(shown + data[start:stop])
         else:
             client.writelines((shown, memoryview(data)[start:stop]))
-        if body.done:
-            self._end(client, has_more=stop < len(data))
+        self._continue(client, data[stop:])
 
     def _relay(self, client: "ClientConnection", data: bytes) -> None:
         body = self._body
@@ -242,14 +279,18 @@ class UpstreamConnection(asyncio.Protocol):
             body.content.clear()
         else:
             client.write(data if stop == len(data) else data[:stop])
-        if body.done:
-            self._end(client, has_more=stop < len(data))
+        self._continue(client, data[stop:])
 
-    def _end(self, client: "ClientConnection", *, has_more: bool) -> None:
+    def _continue(self, client: "ClientConnection", rest: bytes) -> None:
+        """End the exchange if the body has ended, or keep the line of it that is not all there."""
+        if not self._body.done:
+            self._buffer = rest
+            return
+        self._buffer = b""
         self.client = None
         self._state = _WAITS
         self._was_used = True
-        client.response_done(self, reusable=self._keeps_alive and not has_more)
+        client.response_done(self, reusable=self._keeps_alive and not rest)
 
     def _switch(self, client: "ClientConnection", head: ResponseHead, rest: bytes) -> None:
         wanted = client.head.upgrade

@@ -65,8 +65,8 @@ class WorkspaceService:
     ) -> Ruled:
         """Set new values and, maybe, a wish: all or nothing. Raises NameTaken."""
 
-        def rule(row: Workspace, _now: datetime) -> Ruling:
-            return rule_change(row, changes(row.spec), wanted, revisions=revisions)
+        def rule(row: Workspace, now: datetime) -> Ruling:
+            return rule_change(row, changes(row.spec), wanted, now=now, revisions=revisions)
 
         if wanted is DesiredState.RUNNING:
             return await self._amend_counted(workspace_id, by, rule)
@@ -90,7 +90,7 @@ class WorkspaceService:
         )
 
     async def undelete(self, workspace_id: UUID, by: By) -> Ruled:
-        """Take a deletion back. Raises NameTaken when its name was given away."""
+        """Undo a deletion. Raises NameTaken when its name was given away."""
         return await self._amend(workspace_id, by, rule_undeletion)
 
     async def forget(self, workspace_id: UUID, by: By) -> Ruled:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from codehub.core.access import PASSWORD_LENGTH_MIN, USERNAME, Role, Scope, is_username
 from codehub.core.operations import DesiredState
 from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
+from codehub.problems import PASSWORD_LENGTH_MAX
 from codehub.settings import Ide
 
 _INT32_MAX = 2_147_483_647
@@ -65,7 +66,7 @@ Username = Annotated[
 ]
 Password = Annotated[
     str,
-    Field(min_length=PASSWORD_LENGTH_MIN, max_length=1024, json_schema_extra=_NO_NUL),
+    Field(min_length=PASSWORD_LENGTH_MIN, max_length=PASSWORD_LENGTH_MAX, json_schema_extra=_NO_NUL),
     AfterValidator(_storable),
 ]
 ImageRef = Annotated[str, Field(pattern=IMAGE_REF, min_length=1, max_length=IMAGE_REF_LENGTH_MAX)]
@@ -88,11 +89,11 @@ class NoBody(Body):
 
 class LoginBody(Body):
     username: Annotated[str, Field(max_length=255)]
-    password: Annotated[str, Field(max_length=1024)]
+    password: Annotated[str, Field(max_length=PASSWORD_LENGTH_MAX)]
 
 
 class PasswordBody(Body):
-    old: Annotated[str, Field(max_length=1024)]
+    old: Annotated[str, Field(max_length=PASSWORD_LENGTH_MAX)]
     new: Password
 
 
@@ -131,7 +132,7 @@ class WorkspaceBody(Body):
     storage_backend: StorageBackend | None = None
     standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
     archive_ttl_seconds: ArchiveTtl = Field(default_factory=_nothing)
-    desired_state: DesiredState = DesiredState.RUNNING
+    desired_state: DesiredState | None = DesiredState.RUNNING
 
 
 class WorkspacePatch(Body):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from uuid import UUID
 
+from codehub.core.operations import DesiredState
 from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBackend, home_key
 from codehub.web.asks import ResourcesBody, WorkspaceBody
 from codehub.web.parts import Defaults, Parts
@@ -34,7 +35,7 @@ def draft(body: WorkspaceBody, owner_id: UUID, workspace_id: UUID, parts: Parts)
         description=body.description,
         memo=body.memo,
         resources=changed_resources(body.resources, defaults.resources),
-        desired_state=body.desired_state,
+        desired_state=body.desired_state or DesiredState.RUNNING,
         standby_ttl_seconds=(
             body.standby_ttl_seconds if "standby_ttl_seconds" in given else defaults.standby_ttl_seconds
         ),

@@ -25,7 +25,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     },
     "ko": {
         "ago": "{t} 전",
-        "in": "{t} 후",
+        "in": "{t} 뒤",
         "now": "방금",
         "unit.s": "{n}초",
         "unit.min": "{n}분",
@@ -34,7 +34,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "unit.d.1": "1일",
         "of": "{total} 중 {done}",
         "left": "{t} 남음",
-        "stage.archive": "보관하는 중",
+        "stage.archive": "보관 중",
         "stage.verify": "보관본 확인 중",
         "stage.restore": "복원 중",
         "stage.pull": "이미지 가져오는 중",
@@ -69,8 +69,18 @@ def relative(at: datetime, now: datetime, language: str) -> str:
     distance = at - now
     if abs(distance) < _NOW:
         return WORDS[language]["now"]
-    key = "in" if distance > timedelta() else "ago"
-    return WORDS[language][key].format(t=span(distance.total_seconds(), language))
+    if distance < timedelta():
+        return WORDS[language]["ago"].format(t=span(distance.total_seconds(), language))
+    return WORDS[language]["in"].format(t=span(_nearest(distance.total_seconds()), language))
+
+
+def _nearest(seconds: float) -> float:
+    """Return a length of time as so many of its largest unit as it is nearest to: a week that began a second ago still is a week."""
+    smaller = (_HOUR_S, _MINUTE_S, 1, 1)
+    for (_unit, length), less in zip(_UNITS, smaller, strict=True):
+        if seconds + less / 2 >= length:
+            return (seconds + length / 2) // length * length
+    return seconds
 
 
 def size(amount: float) -> str:

@@ -26,28 +26,32 @@ WHY_EN: Mapping[Why, str] = {
     Why.CONDEMNED: "Its home is archived, and clearing it away was begun: that is finished before the home is used again.",
 }
 WHY_KO: Mapping[Why, str] = {
-    Why.CONVERGED: "있어야 할 상태에 있습니다.",
-    Why.IN_TRASH: "삭제되었습니다. 휴지통에 있는 기간이 끝날 때까지 마지막 보관본을 간직합니다.",
+    Why.CONVERGED: "목표 상태에 있습니다.",
+    Why.IN_TRASH: "삭제되었습니다. 휴지통 보관 기간이 끝날 때까지 마지막 보관본을 남겨 둡니다.",
     Why.GONE: "삭제되었고, 남은 것이 없습니다.",
-    Why.FORGOTTEN: "관리자가 삭제를 포기했습니다. 남은 것은 휴지통에 있는 기간이 끝날 때까지 제자리에 있습니다.",
-    Why.CANNOT_LOOK: "백엔드에 연결할 수 없습니다. 응답할 때까지 아무것도 시작하지 않으며 시간도 흐르지 않습니다.",
-    Why.NEEDS_A_PERSON: "문제가 있습니다. 사람이 복구하거나 삭제해야 합니다.",
-    Why.BACKING_OFF: "지난 시도가 실패했습니다. 잠시 쉬었다가 다시 시도합니다.",
-    Why.PURGE: "완전 삭제를 요청했거나 휴지통에 있는 기간이 끝났습니다. 아무것도 남기지 않습니다.",
-    Why.DELETION: "삭제를 요청했고, 보관되지 않은 것은 남아 있지 않습니다.",
-    Why.DELETION_STEPS_DOWN: "삭제를 요청했습니다. 마지막 보관본을 남기기 위해 한 단계씩 내려갑니다.",
-    Why.NOTHING_TO_SAVE: "홈을 잃은 뒤에 삭제를 요청했습니다. 더 보관할 것이 없습니다.",
-    Why.STRAY_CONTAINER: "실행 중이면 안 되는 IDE가 있습니다. 먼저 중지합니다.",
-    Why.CONDEMNED: "홈을 보관했고 비우기 시작했습니다. 홈을 다시 쓰기 전에 그 일을 끝냅니다.",
-    Why.MOVES_UP: "있어야 할 상태로 한 단계 올라갑니다.",
-    Why.MOVES_DOWN: "있어야 할 상태로 한 단계 내려갑니다.",
+    Why.FORGOTTEN: "관리자가 삭제를 포기했습니다. 남은 것은 휴지통 보관 기간이 끝날 때까지 그대로 있습니다.",
+    Why.CANNOT_LOOK: "백엔드에 연결할 수 없습니다. 다시 응답할 때까지 새 작업을 시작하지 않고 시간도 재지 않습니다.",
+    Why.NEEDS_A_PERSON: "문제가 있습니다. 직접 복구하거나 삭제해야 합니다.",
+    Why.BACKING_OFF: "지난 시도가 실패했습니다. 잠시 뒤 자동으로 다시 시도합니다.",
+    Why.PURGE: "영구 삭제를 요청했거나 휴지통 보관 기간이 끝났습니다. 아무것도 남기지 않습니다.",
+    Why.DELETION: "삭제를 요청했습니다. 보관하지 않은 파일은 남아 있지 않습니다.",
+    Why.DELETION_STEPS_DOWN: "삭제를 요청했습니다. 먼저 마지막 보관본을 만듭니다.",
+    Why.NOTHING_TO_SAVE: "홈이 없어진 뒤에 삭제를 요청했습니다. 더 보관할 파일이 없습니다.",
+    Why.STRAY_CONTAINER: "실행 중이면 안 되는 IDE가 있어 먼저 중지합니다.",
+    Why.CONDEMNED: "홈을 보관한 뒤 정리하고 있었습니다. 정리를 끝내고 나서 홈을 다시 사용합니다.",
+    Why.MOVES_UP: "목표 상태로 한 단계 올라갑니다.",
+    Why.MOVES_DOWN: "목표 상태로 한 단계 내려갑니다.",
     Why.NOT_SEEN_YET: "진행 중입니다. 작업의 결과를 아직 확인하지 못했습니다.",
     Why.SEEN: "작업의 결과를 확인했습니다.",
-    Why.TAKEN_OVER: "작업을 시작한 프로세스가 사라졌습니다. 새 번호로 이어받습니다.",
-    Why.IMPOSSIBLE: "지금 상태에서는 작업을 이어 갈 수 없습니다. 다시 판단합니다.",
+    Why.TAKEN_OVER: "작업을 시작한 프로세스가 종료되어 새 번호로 이어받습니다.",
+    Why.IMPOSSIBLE: "지금 상태에서는 작업을 이어 갈 수 없어 다시 판단합니다.",
     Why.TIME_IS_UP: "작업이 제한 시간 안에 끝나지 않았습니다.",
 }
 REMEDY_EN: Mapping[ErrorReason, str] = {
+    ErrorReason.TIMEOUT: "Look at its IDE's output, then recover it: the step is tried again from where it stands.",
+    ErrorReason.CRASH_LOOP: (
+        "Look at its IDE's output, mend what makes it die (the image, a start-up file, its memory), then recover it."
+    ),
     ErrorReason.DATA_LOST: (
         "Put its home or its archive back in place and recover it; or accept the loss, and go on without what is gone."
     ),
@@ -57,23 +61,36 @@ REMEDY_EN: Mapping[ErrorReason, str] = {
     ),
 }
 REMEDY_KO: Mapping[ErrorReason, str] = {
-    ErrorReason.TIMEOUT: "로그를 살펴본 뒤 복구하세요. 멈춘 단계부터 다시 시도합니다.",
-    ErrorReason.RETRY_EXCEEDED: "메시지가 말하는 원인을 없앤 뒤 복구하세요.",
-    ErrorReason.ACTION_FAILED: "할 일이 없습니다. 저절로 다시 시도합니다.",
-    ErrorReason.DATA_LOST: "홈이나 보관본을 제자리에 다시 두고 복구하세요. 그럴 수 없으면 손실을 받아들이고 없어진 파일 없이 계속할 수 있습니다.",
-    ErrorReason.UNREACHABLE: "할 일이 없습니다. 백엔드가 다시 응답하면 계속합니다.",
+    ErrorReason.TIMEOUT: "IDE 출력을 확인한 뒤 복구하세요. 멈춘 단계부터 다시 시도합니다.",
+    ErrorReason.RETRY_EXCEEDED: "위에 표시된 원인을 해결한 뒤 복구하세요.",
+    ErrorReason.ACTION_FAILED: "따로 할 일은 없습니다. 자동으로 다시 시도합니다.",
+    ErrorReason.DATA_LOST: "홈이나 보관본을 제자리에 돌려놓고 복구하세요. 그럴 수 없으면 손실을 받아들이고 없어진 파일 없이 계속할 수 있습니다.",
+    ErrorReason.UNREACHABLE: "따로 할 일은 없습니다. 백엔드가 다시 응답하면 계속합니다.",
     ErrorReason.IMAGE_PULL_FAILED: "이미지 이름이나 레지스트리 접근 권한을 바로잡은 뒤 복구하세요.",
     ErrorReason.CONTAINER_WITHOUT_VOLUME: "복구하세요. 먼저 IDE를 중지한 뒤 다시 판단합니다.",
     ErrorReason.ARCHIVE_CORRUPTED: "온전한 보관본을 제자리에 두고 복구하세요. 손실을 받아들이면 빈 홈으로 시작합니다.",
-    ErrorReason.CRASH_LOOP: "로그를 살펴보고 죽는 원인(이미지, 시작 파일, 메모리)을 고친 뒤 복구하세요.",
+    ErrorReason.CRASH_LOOP: "IDE 출력을 확인하고 종료 원인(이미지, 시작 파일, 메모리)을 해결한 뒤 복구하세요.",
 }
 WAITS_KO: Mapping[WaitsFor, str] = {
-    WaitsFor.LOOK: "{conditions} 확인을 기다립니다. 백엔드가 응답하지 않습니다",
-    WaitsFor.NEXT_PASS: "컨트롤러의 다음 차례",
-    WaitsFor.NEXT_TRY: "{seconds}초 뒤의 다음 시도. 지난 시도의 메시지: {message}",
-    WaitsFor.END_SEEN: "{operation} 작업이 끝난 것의 확인",
-    WaitsFor.PERSON: "사람의 결정",
-    WaitsFor.REMEDY: "사람의 결정. {remedy}",
+    WaitsFor.LOOK: "{conditions} 확인. 백엔드가 응답하지 않습니다",
+    WaitsFor.NEXT_PASS: "컨트롤러의 다음 확인",
+    WaitsFor.NEXT_TRY: "{seconds}초 뒤 다시 시도. 지난 시도의 메시지: {message}",
+    WaitsFor.END_SEEN: "{operation} 작업의 완료 확인",
+    WaitsFor.PERSON: "사용자의 결정",
+    WaitsFor.REMEDY: "사용자의 결정. {remedy}",
+}
+# What is looked at.
+CONDITIONS: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "storage.volume_ready": "its home",
+        "storage.archive_ready": "its archive",
+        "infra.container_ready": "its IDE",
+    },
+    "ko": {
+        "storage.volume_ready": "홈",
+        "storage.archive_ready": "보관본",
+        "infra.container_ready": "IDE",
+    },
 }
 # What is seen of a home, an archive and an IDE.
 SEEN_EN: Mapping[Condition, str] = {
@@ -94,20 +111,20 @@ SEEN_EN: Mapping[Condition, str] = {
 SEEN_KO: Mapping[Condition, str] = {
     NOTHING_YET: "아직 아무것도 만들지 않았습니다.",
     seen.VOLUME_ABSENT: "홈이 없습니다.",
-    seen.VOLUME_HALF: "홈이 완성된 적이 없습니다.",
+    seen.VOLUME_HALF: "홈을 끝까지 만들지 못했습니다.",
     seen.VOLUME_READY: "홈이 있습니다.",
-    seen.VOLUME_FOREIGN: "있는 홈이 이 워크스페이스의 것이 아닙니다.",
-    seen.VOLUME_UNKNOWN: "홈 목록을 읽을 수 없었습니다.",
+    seen.VOLUME_FOREIGN: "다른 워크스페이스의 홈이 있습니다.",
+    seen.VOLUME_UNKNOWN: "홈 목록을 확인하지 못했습니다.",
     NO_ARCHIVE: "보관본이 없습니다.",
-    seen.ARCHIVE_GONE: "보관본이 사라졌습니다.",
+    seen.ARCHIVE_GONE: "보관본이 없어졌습니다.",
     seen.ARCHIVE_READY: "보관본이 있습니다.",
-    seen.ARCHIVE_HALF: "보관본이 확정되지 않았습니다.",
-    seen.ARCHIVE_UNKNOWN: "보관소에 물을 수 없었습니다.",
+    seen.ARCHIVE_HALF: "보관본을 끝까지 만들지 못했습니다.",
+    seen.ARCHIVE_UNKNOWN: "보관본을 확인하지 못했습니다.",
     seen.INSTANCE_ABSENT: "IDE가 없습니다.",
     seen.INSTANCE_STOPPED: "IDE가 실행되고 있지 않습니다.",
-    seen.INSTANCE_READY: "IDE가 정상으로 실행되고 있습니다.",
+    seen.INSTANCE_READY: "IDE가 정상적으로 실행되고 있습니다.",
     seen.INSTANCE_SICK: "IDE가 실행되고 있지만 정상이 아닙니다.",
-    seen.INSTANCE_UNKNOWN: "IDE 목록을 읽을 수 없었습니다.",
+    seen.INSTANCE_UNKNOWN: "IDE 목록을 확인하지 못했습니다.",
 }
 _REASONS: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -122,15 +139,15 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
         **{condition.message: words for condition, words in SEEN_KO.items()},
         UNUSED: "정해진 시간 동안 아무도 사용하지 않았습니다.",
         WITHOUT_VOLUME: "홈 없이 IDE가 실행되고 있습니다.",
-        VOLUME_LOST: "홈이 사라졌습니다. 보관본에 없는 것이 들어 있었을 수 있습니다.",
-        ARCHIVE_LOST: "보관본이 사라졌고, 홈도 없습니다.",
+        VOLUME_LOST: "홈이 없어졌습니다. 보관본에 없는 파일이 들어 있었을 수 있습니다.",
+        ARCHIVE_LOST: "보관본이 없어졌고 홈도 없습니다.",
     },
 }
 # The core's sentences with holes, as pages say them.
 _FILLED: Mapping[str, Mapping[str, str]] = {
     DIED_AGAIN: {
         "en": "Its IDE died again after {restarts} restarts in {minutes} minutes.",
-        "ko": "{minutes}분 동안 {restarts}번 다시 시작했지만 IDE가 또 죽었습니다.",
+        "ko": "{minutes}분 동안 {restarts}번 다시 시작했지만 IDE가 또 종료되었습니다.",
     },
     TOOK_LONGER: {
         "en": "It took longer than {seconds} s.",
@@ -156,14 +173,14 @@ TROUBLE: Mapping[str, Mapping[ErrorReason, str]] = {
     },
     "ko": {
         ErrorReason.TIMEOUT: "시간이 너무 오래 걸렸습니다",
-        ErrorReason.RETRY_EXCEEDED: "거듭 실패했습니다",
+        ErrorReason.RETRY_EXCEEDED: "여러 번 실패했습니다",
         ErrorReason.ACTION_FAILED: "지난 시도가 실패했습니다",
         ErrorReason.DATA_LOST: "파일이 없어졌습니다",
         ErrorReason.UNREACHABLE: "백엔드가 응답하지 않습니다",
         ErrorReason.IMAGE_PULL_FAILED: "이미지를 가져올 수 없습니다",
         ErrorReason.CONTAINER_WITHOUT_VOLUME: "홈 없이 실행되고 있습니다",
         ErrorReason.ARCHIVE_CORRUPTED: "보관본이 손상되었습니다",
-        ErrorReason.CRASH_LOOP: "자꾸 죽습니다",
+        ErrorReason.CRASH_LOOP: "계속 비정상 종료됩니다",
     },
 }
 # What is under way.
@@ -181,7 +198,7 @@ UNDER_WAY: Mapping[str, Mapping[Operation, str]] = {
     "ko": {
         Operation.NONE: "차례를 기다리는 중…",
         Operation.PROVISIONING: "홈을 만드는 중…",
-        Operation.CREATE_EMPTY_ARCHIVE: "보관소를 준비하는 중…",
+        Operation.CREATE_EMPTY_ARCHIVE: "보관본을 준비하는 중…",
         Operation.RESTORING: "파일을 복원하는 중…",
         Operation.STARTING: "시작하는 중…",
         Operation.STOPPING: "잠드는 중…",
@@ -200,9 +217,11 @@ def remedy_words(reason: ErrorReason, language: str) -> str:
 
 
 def waiting_words(waiting: Waiting, language: str) -> str:
-    if language == "en":
-        return str(waiting)
     facts = dict(waiting.facts)
+    if waiting.on is WaitsFor.LOOK:
+        facts["conditions"] = ", ".join(CONDITIONS[language][one] for one in facts["conditions"].split(", "))
+    if language == "en":
+        return str(Waiting(waiting.on, facts))
     if waiting.on is WaitsFor.REMEDY:
         facts["remedy"] = REMEDY_KO[ErrorReason(facts["reason"])]
     return WAITS_KO[waiting.on].format(**facts)

@@ -4,19 +4,24 @@ import asyncio
 import os
 import random
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 from uuid import UUID, uuid4
 
 import pytest
+from tests.support.mounts import mounted
 from tests.support.patience import PATIENCE_S
 from tests.support.storages import OnThisMachine, granted, new_home, unheard
 from tests.support.trees import picture
 
+from codehub.adapters.local.homes import Homes
+from codehub.adapters.local.records import RunDirectory
+from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -33,15 +38,8 @@ async def machine(tmp_path: Path) -> OnThisMachine:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A filesystem of 8 MB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "codehub-test", place], check=False, capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("only root may mount")
-    yield place
-    subprocess.run(["umount", place], check=True)
+    with mounted(tmp_path / "small", size="8m") as place:
+        yield place
 
 
 async def filled(machine: OnThisMachine) -> tuple[Home, str]:
@@ -344,3 +342,21 @@ async def test_leftovers_are_removed_when_they_are_old_enough_and_only_then(mach
     assert await machine.local.list_leftovers() == []
     assert machine.files(home) == FILES
     assert await machine.provider.head_archive(key) == Archive(committed=True)
+
+
+@pytest.mark.parametrize("what", ["homes", "instances"])
+def test_processes_that_start_for_the_first_time_at_once_mark_their_directory_together(
+    tmp_path: Path, what: str
+) -> None:
+    def mark(place: Path, others: Barrier) -> None:
+        others.wait()
+        if what == "homes":
+            Homes(place, installation="ours", identity=SystemIdentity(), owner_of=lambda _: None).prepare()
+        else:
+            RunDirectory(place, "ours").open()
+
+    with ThreadPoolExecutor(8) as beside:
+        for number in range(50):
+            together = Barrier(8)
+            for marked in [beside.submit(mark, tmp_path / str(number), together) for _ in range(8)]:
+                marked.result()

@@ -1,19 +1,22 @@
 """Archive, delete, restore: every home comes back bit by bit, whatever is in it."""
 
 import os
+import re
 import socket
 import stat
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import chdir
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
+from tests.support.mounts import mounted
 from tests.support.storages import OnThisMachine, granted, new_home, there_and_back, unheard
-from tests.support.trees import Node, plant, trees
+from tests.support.trees import Node, homes, plant, trees
 
-from codehub.adapters.local.tar import Unpacking
+from codehub.adapters.local.tar import Tar
 from codehub.ports.backends import ActionFailed
 
 EXAMPLES = 60
@@ -25,15 +28,7 @@ async def machine(tmp_path: Path) -> OnThisMachine:
     return await OnThisMachine.prepared(tmp_path)
 
 
-# Shrinking takes minutes when each try runs processes; the seed in the report repeats the tree as it was.
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.generate),
-    print_blob=True,
-    database=None,
-)
+@homes(EXAMPLES)
 @given(tree=trees)
 async def test_any_home_comes_back_as_it_was(tree: list[tuple[bytes, Node, int]]) -> None:
     with tempfile.TemporaryDirectory(prefix="codehub-trees-") as directory:
@@ -98,6 +93,22 @@ async def test_a_path_that_could_not_be_restored_is_not_archived(machine: OnThis
     await machine.provider.delete_volume(home, volume_id)
 
 
+@pytest.mark.parametrize("name", ["mine", "two\nlines"])
+async def test_another_filesystem_in_the_home_is_refused_rather_than_left_out(
+    machine: OnThisMachine, name: str
+) -> None:
+    home = new_home()
+    volume_id = await machine.provider.provision(home)
+    machine.write(home, {"deep/kept": b"kept"})
+    with mounted(machine.path(home) / "deep" / name) as place:
+        (place / "thesis").write_text("precious")
+        with pytest.raises(ActionFailed, match=re.escape(f"{f'deep/{name}'!r} is another filesystem")):
+            await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        assert not await machine.provider.has_archives(home.workspace_id)
+    before, after = await there_and_back(machine, home, volume_id)
+    assert after == before
+
+
 async def test_symlinks_that_lead_outside_come_back_if_the_home_had_them(machine: OnThisMachine) -> None:
     home = new_home()
     volume_id = await machine.provider.provision(home)
@@ -119,11 +130,8 @@ async def test_sockets_and_pipes_are_left_out_and_nothing_else_is(machine: OnThi
     for name in ("pipes", "pi-", "pip", "d/pipe2", "newXline"):
         (path / name).write_text(name)
     with socket.socket(socket.AF_UNIX) as listening:
-        os.chdir(path)  # a socket's name is short
-        try:
+        with chdir(path):  # a socket's name is short
             listening.bind("socket")
-        finally:
-            os.chdir("/")
         _, after = await there_and_back(machine, home, volume_id)
     assert set(after) == {b"", b"/d", b"/d/pipe2", b"/pipes", b"/pi-", b"/pip", b"/newXline"}
 
@@ -144,7 +152,7 @@ async def test_without_a_sandbox_a_home_comes_back_just_the_same(
     machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("codehub.adapters.local.tar.shutil.which", lambda _name: None)
-    assert not await Unpacking().is_sandboxed()
+    assert not await Tar().is_sandboxed()
     home = new_home()
     volume_id = await machine.provider.provision(home)
     machine.write(home, {"a/b": b"c" * 3_000_000})

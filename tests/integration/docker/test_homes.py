@@ -9,11 +9,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from tests.integration.archives.test_hostile import HOSTILE
 from tests.integration.archives.test_mishaps import FILES
 from tests.support.docker import BASE, DOCKER, Docker
 from tests.support.instances import eventually
+from tests.support.mounts import mounted
 from tests.support.storages import (
     OnDocker,
     OnThisMachine,
@@ -24,7 +25,7 @@ from tests.support.storages import (
     unheard,
 )
 from tests.support.tars import store
-from tests.support.trees import Node, picture, plant, trees
+from tests.support.trees import Node, homes, picture, plant, trees
 
 from codehub.adapters.docker.job import Task, job, job_name
 from codehub.adapters.docker.volumes import home_name, seal_name
@@ -47,14 +48,7 @@ HOSTILE_HERE = (
 )
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.generate),
-    print_blob=True,
-    database=None,
-)
+@homes(EXAMPLES)
 @given(tree=trees)
 async def test_any_home_comes_back_as_it_was(tree: list[tuple[bytes, Node, int]], docker: Docker) -> None:
     with tempfile.TemporaryDirectory(prefix="codehub-trees-") as directory:
@@ -95,6 +89,23 @@ async def test_pipes_sockets_and_devices_are_left_out_and_nothing_else_is(storag
         (path / name).write_text(name)
     _, after = await there_and_back(storage, home, volume_id)
     assert set(after) == {b"", b"/d", b"/d/pipe2", b"/pipes", b"/pi-", b"/pip", b"/newXline"}
+
+
+@pytest.mark.parametrize("name", ["mine", "two\nlines"])
+async def test_another_filesystem_in_the_home_is_refused_rather_than_left_out(
+    storage: OnDocker, name: str
+) -> None:
+    home = new_home()
+    volume_id = await storage.provider.provision(home)
+    storage.write(home, {"deep/kept": b"kept", "other\n0 lines/kept": b"kept"})
+    with mounted(storage.path(home) / "deep" / name) as place:
+        (place / "thesis").write_text("precious")
+        told = f"'deep/{name.replace(chr(10), ' ')}' is another filesystem"
+        with pytest.raises(ActionFailed, match=told):
+            await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        assert not await storage.provider.has_archives(home.workspace_id)
+    before, after = await there_and_back(storage, home, volume_id)
+    assert after == before
 
 
 async def test_a_home_that_changes_while_it_is_archived_is_not_committed(storage: OnDocker) -> None:

@@ -5,24 +5,22 @@ import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.docker import DOCKER
 from tests.support.docker_world import DockerWorld
 from tests.support.instances import new_spec
 from tests.support.ports import free_port
-from tests.support.registry import REGISTRY, running_registry
+from tests.support.registry import REGISTRY, running_registry, slow_line
 
 from codehub.adapters.docker.credentials import auth_header
 from codehub.core.errors import ErrorReason
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-
-if TYPE_CHECKING:
-    from codehub.ports.storage import Amount
+from codehub.ports.storage import Amount
 
 pytestmark = [*DOCKER, REGISTRY]
 
+BALLAST_BYTES = 3_000_000
 
 MEMBER = "ann:$2b$04$2h1xW0IfcgdFwSQ2lSRiT.vVOwB4z1bZ9e81mHx0O09Ec3iCGXVIK\n"  # open sesame
 
@@ -36,23 +34,31 @@ async def registry(tmp_path: Path) -> AsyncIterator[str]:
 def push(world: DockerWorld, image: str, auth: str = "e30=") -> None:
     """Put a small image, with a layer that nobody has, into the registry, and forget it here."""
     # A program that needs no library and ends at once.
-    files = {"init": Path("/usr/bin/tini-static").read_bytes(), "ballast": os.urandom(3_000_000)}
+    files = {"init": Path("/usr/bin/tini-static").read_bytes(), "ballast": os.urandom(BALLAST_BYTES)}
     dockerfile = 'FROM scratch\nCOPY init /init\nCOPY ballast /ballast\nENTRYPOINT ["/init", "-h"]'
     world.engine.build(image, dockerfile, files)
     world.engine.push(image, auth)
 
 
 async def test_a_missing_image_is_fetched_and_says_how_far_it_is(world: DockerWorld, registry: str) -> None:
-    image = f"{registry}/team/light:1"
-    push(world, image)
-    spec = new_spec(image_ref=image)
+    push(world, f"{registry}/team/light:1")
     heard: list[Amount] = []
-    await world.instances.start(spec, await world.make_volume(spec), heard.append)
+    # Slow from the middle of the ballast on until that was heard of: the engine tells only now and then, and not of what is over.
+    async with slow_line(registry, BALLAST_BYTES // 2) as (far_away, is_fast):
+        image = f"{far_away}/team/light:1"
+        spec = new_spec(image_ref=image)
+
+        def hear(amount: Amount) -> None:
+            heard.append(amount)
+            if amount.total is not None and amount.total > BALLAST_BYTES:
+                is_fast.set()
+
+        await world.instances.start(spec, await world.make_volume(spec), hear)
     assert world.inspect(spec.workspace_id)["Config"]["Image"] == image
     assert {amount.stage for amount in heard} == {"pull"}
     assert [amount.done for amount in heard] == sorted(amount.done for amount in heard)
     assert heard[-1].done == heard[-1].total
-    assert heard[-1].done > 3_000_000
+    assert heard[-1].done > BALLAST_BYTES
     await world.instances.delete(spec.workspace_id)
     world.engine.ask("DELETE", f"images/{image}", force=1)
 

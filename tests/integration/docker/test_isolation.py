@@ -106,6 +106,24 @@ async def test_a_network_that_lets_containers_talk_is_refused(
         world.engine.ask("DELETE", f"networks/{name}")
 
 
+async def test_of_two_networks_that_were_made_at_once_one_stays(
+    world: DockerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"codehub-test-{world.install_id[:8]}"
+    monkeypatch.setattr("codehub.adapters.docker.network.NETWORK", name)
+    apart = {"com.docker.network.bridge.enable_icc": "false"}
+    made = [
+        world.engine.ask("POST", "networks/create", body={"Name": name, "Options": apart})["Id"]
+        for _ in range(2)
+    ]
+    try:
+        await ensure_network(world.connection)
+        assert world.engine.ask("GET", f"networks/{name}")["Id"] == made[0]
+        assert world.engine.find(f"networks/{made[1]}") is None
+    finally:
+        world.engine.ask("DELETE", f"networks/{name}")
+
+
 @pytest.mark.parametrize("labels", [{}, {"codehub.install": "another", "codehub.role": "instance"}])
 async def test_what_is_not_ours_is_neither_seen_nor_touched(
     world: DockerWorld, labels: dict[str, str]
@@ -123,7 +141,6 @@ async def test_what_is_not_ours_is_neither_seen_nor_touched(
         with pytest.raises(ActionFailed, match="not this installation's"):
             await world.instances.start(spec, volume_id)
         await world.instances.delete(spec.workspace_id)
-        await world.instances.stop_all()
         assert world.engine.find(f"containers/{foreign['Id']}/json") is not None
     finally:
         world.engine.ask("DELETE", f"containers/{foreign['Id']}", force=1)
@@ -158,7 +175,7 @@ async def test_two_installations_on_one_engine_do_not_know_each_other(world: Doc
         assert list(await world.instances.list_all()) == [ours]
         assert list(await other.instances.list_all()) == [theirs]
         assert list(await world.storage.list_volumes()) == [ours]
-        await world.instances.stop_all()
+        await world.instances.delete(theirs)
         await become_healthy(other.instances, theirs)
     finally:
         world.engine.remove_labelled(other.install_id)

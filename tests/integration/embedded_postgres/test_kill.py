@@ -28,7 +28,7 @@ from codehub.adapters.system.machine import SystemClock, SystemTasks
 log = structlog.get_logger()
 
 ROUNDS = int(os.environ.get("CODEHUB_KILL_ROUNDS", "10"))
-SEED = os.environ.get("CODEHUB_KILL_SEED") or str(random.randrange(10**6))
+SEED = os.environ.get("CODEHUB_KILL_SEED", "1")
 KINDS = (
     "supervisor",
     "adopter",

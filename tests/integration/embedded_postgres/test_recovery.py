@@ -1,9 +1,11 @@
 """The embedded database comes back when it dies, and finds what a killed codehub left."""
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import asyncpg
 import pytest
@@ -27,6 +29,7 @@ from tests.support.embedded_process import (
 from codehub.adapters.postgres.embedded import (
     find_running,
 )
+from codehub.adapters.postgres.embedded import processes as processes_module
 from codehub.adapters.postgres.embedded import server as server_module
 from codehub.adapters.postgres.embedded.account import server_account
 
@@ -45,6 +48,23 @@ async def test_a_killed_server_comes_back(cluster: Path) -> None:
     assert len(postmasters_of(cluster)) == 1
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await work
+    await server.stop()
+    assert_nothing_runs(cluster)
+
+
+async def test_a_killed_server_comes_back_though_its_end_could_not_be_waited_for(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_pid: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(processes_module, "os", SimpleNamespace(**{**vars(os), "pidfd_open": refuse}))
+    server = embedded(cluster)
+    with structlog.testing.capture_logs() as logs:
+        await server.start()
+        kill_9(*postmasters_of(cluster))
+        await until(lambda: any(entry["event"] == "postgres_restarted" for entry in logs))
+    monkeypatch.undo()
     await server.stop()
     assert_nothing_runs(cluster)
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -11,11 +12,11 @@ from uuid import uuid4
 import pytest
 from tests.support.flaky_proxy import Mood, flaky_proxy
 from tests.support.s3 import S3, S3Server, running_s3, told
-from tests.support.storages import OnThisMachine, granted, new_home, unheard
+from tests.support.storages import OnThisMachine, denied, granted, new_home, unheard
 from tests.support.trees import picture
 
 from codehub.adapters.objectstore.archives import ObjectArchives
-from codehub.adapters.objectstore.store import Objects, WrongStore
+from codehub.adapters.objectstore.store import Objects, WrongStore, _part_bytes
 from codehub.core.seen import Archive
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home
@@ -99,6 +100,18 @@ async def test_archives_are_found_listed_and_deleted_under_their_prefix(at: At) 
         assert not await machine.provider.has_archives(home.workspace_id)
 
 
+async def test_an_archive_whose_meta_was_cut_does_not_count_and_is_written_again(at: At) -> None:
+    async with at() as machine:
+        home, volume_id = await filled(machine, SMALL)
+        op_id = uuid4()
+        key = await machine.provider.archive(home, volume_id, op_id, unheard, granted)
+        assert await machine.provider.archive(home, volume_id, op_id, unheard, denied) == key
+        await machine.objects.put(f"{key}.meta", b'{"files": 1,')
+        assert await machine.provider.head_archive(key) == Archive(committed=False)
+        assert await machine.provider.archive(home, volume_id, op_id, unheard, granted) == key
+        assert await machine.provider.head_archive(key) == Archive(committed=True)
+
+
 @pytest.mark.parametrize("after", [1, 12, 25])
 async def test_a_cancelled_upload_leaves_no_parts(at: At, server: S3Server, bucket: str, after: int) -> None:
     async with at() as machine:
@@ -125,7 +138,7 @@ async def test_throttling_and_errors_of_the_server_are_tried_again(
 ) -> None:
     asked = 0
 
-    def moody() -> int | None:
+    def moody(_head: bytes) -> int | None:
         nonlocal asked
         asked += 1
         return status if asked % 3 == 0 else None
@@ -141,7 +154,7 @@ async def test_an_outage_is_an_outage_and_over_when_it_is_over(
     monkeypatch.setattr("codehub.adapters.objectstore.store._RETRIES", {"max_retries": 1})
     is_away = False
 
-    def moody() -> int | None:
+    def moody(_head: bytes) -> int | None:
         return 503 if is_away else None
 
     async with flaky(server, moody) as address, at(AWS_ENDPOINT_URL=address) as machine:
@@ -161,6 +174,59 @@ async def test_an_outage_is_an_outage_and_over_when_it_is_over(
             assert not isinstance(failed.value, WrongStore)
         is_away = False
         assert await machine.provider.head_archive(key) == Archive(committed=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_for_good"),
+    [(400, True), (405, True), (413, True), (501, True), (408, False), (409, False), (412, False)],
+)
+async def test_what_the_server_refuses_for_good_is_a_failure_in_its_words_and_the_rest_an_outage(
+    at: At, server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, status: int, *, is_for_good: bool
+) -> None:
+    monkeypatch.setattr("codehub.adapters.objectstore.store._RETRIES", {"max_retries": 0})
+
+    def refuses_parts(head: bytes) -> int | None:
+        return status if b"partNumber=" in head.partition(b"\r\n")[0] else None
+
+    async with flaky(server, refuses_parts) as address, at(AWS_ENDPOINT_URL=address) as machine:
+        home, volume_id = await filled(machine, SMALL)
+        with pytest.raises(ActionFailed if is_for_good else BackendUnreachable) as failed:
+            await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        assert f"status code: {status}" in str(failed.value)
+        assert "</Code></Error>" in str(failed.value)
+        assert await server.unfinished_uploads(bucket) == []
+
+
+@pytest.mark.parametrize("code", ["RequestTimeout", "IncompleteBody", "ExpiredToken"])
+def test_a_400_that_only_says_later_or_who_are_you_is_an_outage(code: str) -> None:
+    said = f"Server returned non-2xx status code: 400 Bad Request: <Error><Code>{code}</Code></Error>"
+    with pytest.raises(BackendUnreachable), Objects("s3://bucket", installation="i")._explaining():
+        raise OSError(said)
+
+
+async def test_a_home_of_more_parts_than_the_server_takes_has_larger_ones(
+    at: At, server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codehub.adapters.objectstore.store._PARTS_MAX", 4)
+    asked = set()
+
+    def takes_four_parts(head: bytes) -> int | None:
+        found = re.search(rb"partNumber=(\d+)", head)
+        asked.add(int(found[1]) if found else 0)
+        return 400 if found and int(found[1]) > 4 else None
+
+    async with flaky(server, takes_four_parts) as address, at(AWS_ENDPOINT_URL=address) as machine:
+        await comes_back(machine, *await filled(machine, LARGE))
+        assert max(asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("size", "part_bytes"),
+    [(0, 8 << 20), (60 * 10**9, 8 << 20), (10**12, 125 * 10**6), (5 * 10**12, 625 * 10**6)],
+)
+def test_parts_grow_with_what_is_to_be_stored(size: int, part_bytes: int) -> None:
+    assert _part_bytes(size) == part_bytes
+    assert _part_bytes(size) * 10_000 >= size
 
 
 @pytest.mark.parametrize("said", ["<Code>XMinioStorageFull</Code>", "507 Insufficient Storage"])

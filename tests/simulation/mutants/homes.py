@@ -126,7 +126,7 @@ def use_a_condemned_volume() -> Any:
         return original(workspace, wanted)
 
     original = wishes.rule_wish
-    unseen = [patched(each, "is_condemned", lambda _status: False) for each in (judge, plan, visit)]
+    unseen = [patched(each, "is_condemned", lambda _status: False) for each in (plan, visit, wishes)]
     return [*unseen, patched(workspaces, "rule_wish", rule)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from aiohttp import StreamReader
 
 HEADER = struct.Struct(">BxxxL")
-STDOUT, STDERR = 1, 2
+STDOUT = 1
 
 
 async def frames(stream: StreamReader) -> AsyncIterator[bytes]:

@@ -104,11 +104,6 @@ class DockerInstances:
                 await self._remove(found)
                 log.info("instance_deleted", workspace_id=str(workspace_id))
 
-    async def stop_all(self) -> None:
-        """End every instance, all at once: for a clean stop of the machine's only codehub."""
-        listed_now = await self._list()
-        await asyncio.gather(*(self.delete(workspace_id) for workspace_id in listed_now))
-
     async def status(self, workspace_id: UUID) -> Instance | None:
         booting = self._recent(workspace_id)
         if booting is not None and not await self._is_healthy(workspace_id, booting):
@@ -239,7 +234,7 @@ class DockerInstances:
             await self._mount(spec, volume_id)
             await self._engine.ask("POST", f"containers/{container_id}/start")
         except DockerError as error:
-            if f"network {NETWORK} not found" in error.message:
+            if any(f"network {NETWORK} {sign}" in error.message for sign in ("not found", "is ambiguous")):
                 await ensure_network(self._engine)
                 raise _Raced("the network was made first") from None
             if error.status in (NOT_FOUND, CONFLICT):

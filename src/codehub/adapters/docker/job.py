@@ -17,7 +17,7 @@ from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, Engine, refusal
 from codehub.adapters.docker.images import pull
 from codehub.adapters.docker.pipe import TARGET, Pipe, Piped, by_pipe
 from codehub.adapters.docker.volumes import home_name
-from codehub.adapters.threads import begin, in_thread, settled
+from codehub.adapters.threads import begin, ended, in_thread, settled
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import tell_nobody
 
@@ -71,27 +71,23 @@ class Job:
         """Return all of its output, once it has ended. If the engine hangs up first, how it ended has still to be asked."""
         said = b""
         with suppress(OSError):
-            while part := await in_thread(self.streams.read):
+            while part := await ended(begin(self.streams.read), hurry=self.streams.hang_up):
                 said += part
         return said
 
     async def write(self, part: memoryview) -> None:
         """Give it input. Raises OSError if it has ended."""
-        try:
-            await in_thread(self.streams.write, part)
-        except asyncio.CancelledError:
-            self.streams.hang_up()
-            raise
+        await ended(begin(self.streams.write, part), hurry=self.streams.hang_up)
 
     async def exit_code(self) -> int:
         """Return how it ended. One that somebody has removed was taken over."""
         try:
-            ended = await self.engine.ask("POST", f"containers/{self.container_id}/wait", wait=True)
+            outcome = await self.engine.ask("POST", f"containers/{self.container_id}/wait", wait=True)
         except DockerError as error:
             if error.status == NOT_FOUND:
                 raise ActionFailed("a newer job took this one's place") from None
             raise refusal(error) from None
-        return int(ended["StatusCode"])
+        return int(outcome["StatusCode"])
 
     @property
     def told(self) -> bytes:

@@ -1,5 +1,6 @@
 """Homes as Docker volumes, archived and restored by a helper container, streaming. Refuses a volume other than the one named."""
 
+import os
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -11,30 +12,37 @@ from uuid import UUID
 
 import structlog
 
-from codehub.adapters.archived import ArchivedHomes, require
+from codehub.adapters.archived import ArchivedHomes
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.engine import ROLE, Engine
 from codehub.adapters.docker.job import HELPER, PLACE, Check, Task, end_job, job, run_job
 from codehub.adapters.docker.profiles import UID
 from codehub.adapters.docker.turns import Turns
 from codehub.adapters.docker.volumes import Found, Volumes, home_name, trial_name
-from codehub.adapters.gnutar import CAPABILITIES, PACK, UNPACK, not_written, unreadable
+from codehub.adapters.gnutar import CAPABILITIES, PACK, UNPACK, elsewhere, not_written, unreadable
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Volume
-from codehub.ports.archives import Archives, archive_key
+from codehub.ports.archives import Archives
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, tell_nobody
+from codehub.ports.storage import Amount, Home, Report, Restored, tell_nobody
 from codehub.ports.system import Identity
 
 log = structlog.get_logger()
 
 _OWN = f"chown {UID}:{UID} {PLACE} && chmod 700 {PLACE}"
 _EMPTY = Task(f"{_OWN} && sync -f {PLACE}", CAPABILITIES)
+# tar leaves other filesystems out and says nothing. Only if all directories are found to be on one does it begin.
+_OTHERS = b"!"
+_ONE_FILESYSTEM = (
+    r"""here=$(stat -c %d .); """
+    r"""first_other() { find . -xdev -type d -printf '%D %P\0' | grep -zvm1 "^$here " | cut -zd' ' -f2- | tr '\0\n' '\n '; }; """
+    r"""[ "$(find . -xdev -type d -printf '%D\n' | sort -u)" = "$here" ] || { printf '!%s\n' "$(first_other)"; exit 1; }; """
+)
 # First a line with the size, for showing progress; then the stream. Pipes and device nodes hold nothing and are named to tar one by
 # one, all in one call: with more of them than fit, xargs refuses.
 _SPECIAL = r"find . -xdev \( -type b -o -type c -o -type p \) -printf '--exclude=./%P\0'"
 _PACK = Task(
-    f"du -sxB1 . | cut -f1; {{ {_SPECIAL}; printf '.\\0'; }} | xargs -0 -x -n 100000 -s 1048576 {shlex.join(PACK)}",
+    f"{_ONE_FILESYSTEM}du -sxB1 . | cut -f1; {{ {_SPECIAL}; printf '.\\0'; }} | xargs -0 -x -n 100000 -s 1048576 {shlex.join(PACK)}",
     ("DAC_OVERRIDE",),
     read_only=True,
 )
@@ -102,22 +110,6 @@ class DockerStorage(ArchivedHomes):
             await self._volumes.seal(home.workspace_id, volume_id)
             return Restored(volume_id, archive_key)
 
-    async def archive(
-        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
-    ) -> str:
-        key = archive_key(home.workspace_id, op_id)
-        if await self._is_committed(key):
-            return key
-        await self._volumes.require(home.workspace_id, volume_id)
-
-        async def check() -> None:
-            await require(may_commit)
-            await self._volumes.require(home.workspace_id, volume_id)
-
-        async with aclosing(self._packed(home, report)) as tar:
-            await self._archives.write(key, tar, report, check)
-        return key
-
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         async with self._turns.of(home.workspace_id):
             found = await self._volumes.look(home.workspace_id)
@@ -125,6 +117,16 @@ class DockerStorage(ArchivedHomes):
                 raise ActionFailed(f"the volume that is there is not {volume_id}")
             await end_job(self._engine, home.workspace_id)
             await self._volumes.remove(home.workspace_id, found)
+
+    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
+        async with self._turns.of(home.workspace_id):
+            found = await self._volumes.look(home.workspace_id)
+            if found.volume_id != volume_id:
+                raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
+            check = partial(self._volumes.require, home.workspace_id, volume_id)
+            task = _changed_since(found.seals[volume_id][1])
+            async with job(self._engine, self._image, home.workspace_id, task, check=check) as looking:
+                return bool(await looking.said()) or await looking.exit_code() != 0
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         found = await self._volumes.list_all()
@@ -160,8 +162,10 @@ class DockerStorage(ArchivedHomes):
         await self._volumes.remove(home.workspace_id, found)
         return await self._volumes.make(home.workspace_id)
 
+    async def _require(self, home: Home, volume_id: str) -> None:
+        await self._volumes.require(home.workspace_id, volume_id)
+
     async def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
-        """Yield the home as a tar stream."""
         async with job(self._engine, self._image, home.workspace_id, _PACK, pipes=self._pipes) as packing:
             async with aclosing(packing.parts()) as parts:
                 size, rest = _size(await anext(parts, b""))
@@ -221,9 +225,17 @@ class DockerStorage(ArchivedHomes):
         ]
 
 
+def _changed_since(sealed_at: datetime) -> Task:
+    """Say a word if anything was changed after the second in which the home was sealed: Docker tells no more of it."""
+    script = f"find . -newerct @{sealed_at.timestamp() + 1:.0f} -print -quit"
+    return Task(script, ("DAC_OVERRIDE",), read_only=True)
+
+
 def _size(first: bytes) -> tuple[int, bytes]:
-    """Split the first part into the line with the size and what follows it."""
+    """Split the first part into the line with the size and what follows it. Refuses what the helper has refused."""
     line, _, rest = first.partition(b"\n")
+    if line.startswith(_OTHERS):
+        raise elsewhere(os.fsdecode(line.removeprefix(_OTHERS)))
     if len(line) > _SIZE_BYTES_MAX or not line.isdigit():
         raise BackendUnreachable(f"the helper's output broke off: {line[:100]!r}")
     return int(line), rest

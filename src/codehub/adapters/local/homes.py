@@ -9,18 +9,20 @@ users/{user}/workspaces/{id}/staging-*, trash-*   what is being restored or remo
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
-from codehub.adapters.local.directories import flush, locked, make_passable, reachable, write_whole
+from codehub.adapters.local.directories import flush, locked, reachable, write_whole
 from codehub.core.seen import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Home
 from codehub.ports.system import Identity
 
+_IDENTITY = "volume.json"
 MARK = ".codehub-installation"
 _PRIVATE = 0o700
 _KEY = re.compile(r"users/(?P<user>[0-9a-f-]{36})/workspaces/(?P<workspace>[0-9a-f-]{36})/home")
@@ -42,8 +44,8 @@ class Homes:
 
     def prepare(self) -> None:
         """Mark the root as this installation's. For the first start alone: afterwards a missing mark is an outage."""
-        with reachable(self._users):
-            make_passable(self._root, self._users)
+        # Held: several processes may start for the first time at once.
+        with reachable(self._users), locked(self._root, self._users):
             if not (self._users / MARK).exists():
                 write_whole(self._users / MARK, self._installation.encode())
         self.check()
@@ -65,7 +67,7 @@ class Homes:
         """Return the volume_id of the complete volume, or of a new and empty one. What was half there goes to the trash."""
         self.check()
         path = self.path(home)
-        with reachable(path), locked(self._root, path.parent):
+        with self._usable(path), locked(self._root, path.parent):
             found = _volume(path.parent)
             if found is not None and found.volume_id is not None:
                 return found.volume_id
@@ -85,7 +87,7 @@ class Homes:
         """Return a directory beside the home, for one that is to take its place and is not complete yet."""
         self.check()
         parent = self.path(home).parent
-        with reachable(parent), locked(self._root, parent):
+        with self._usable(parent), locked(self._root, parent):
             _refuse_other(parent, replaces)
             staging = parent / f"staging-{self._identity.new_id()}"
             staging.mkdir(mode=_PRIVATE)
@@ -96,30 +98,33 @@ class Homes:
         """Make what was staged, and is on the disk by now, the home. What may be replaced goes to the trash."""
         self.check()
         path = self.path(home)
-        with reachable(path), locked(self._root, path.parent):
+        with self._usable(path), locked(self._root, path.parent):
             if not (staging / "home").is_dir():
                 raise ActionFailed("another restore of this home has begun meanwhile")
             _refuse_other(path.parent, replaces)
             # Never may the old identity stand beside the new home, not even after a power cut.
             _forget(path.parent)
             self._discard(path)
-            (staging / "home").rename(path)
+            _move(staging / "home", path)
             return self._complete(home)
 
     def locate(self, home: Home) -> tuple[Path, str | None]:
         """Return where the home is, and which volume lies there: None if there is none that is complete."""
         self.check()
         path = self.path(home)
-        with reachable(path):
+        with self._usable(path):
             found = _volume(path.parent)
         return path, None if found is None else found.volume_id
 
-    def require(self, home: Home, volume_id: str) -> Path:
-        """Return the path of this very volume."""
-        path, found = self.locate(home)
+    def require(self, home: Home, volume_id: str) -> None:
+        """Refuse unless this very volume is there and complete."""
+        _path, found = self.locate(home)
         if found != volume_id:
             raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
-        return path
+
+    def completion(self, home: Home) -> Path:
+        """Return the file that was written when the home was complete."""
+        return self.path(home).with_name(_IDENTITY)
 
     def find(self, workspace_id: UUID) -> Home | None:
         """Return the home of a workspace whose key nobody knows, if there is one."""
@@ -136,7 +141,7 @@ class Homes:
         path = self.path(home)
         if not path.parent.exists():
             return
-        with reachable(path), locked(self._root, path.parent):
+        with self._usable(path), locked(self._root, path.parent):
             found = _volume(path.parent)
             if found is not None:
                 if found.volume_id != volume_id:
@@ -150,7 +155,7 @@ class Homes:
         parent = self.path(home).parent
         if not parent.exists():
             return []
-        with reachable(parent), locked(self._root, parent):
+        with self._usable(parent), locked(self._root, parent):
             return [self._to_trash(each) for each in _unfinished(parent)]
 
     def forget_empty(self, home: Home) -> None:
@@ -187,6 +192,16 @@ class Homes:
             return self._to_trash(leftover)
         return None
 
+    @contextmanager
+    def _usable(self, place: Path) -> Iterator[None]:
+        """Take what is forbidden for a refusal, if the root is still there and ours: only a person can end it, no patience."""
+        with reachable(place):
+            try:
+                yield
+            except PermissionError as error:
+                self.check()
+                raise ActionFailed(f"{place} can't be used: {error}") from None
+
     def _workspaces(self) -> Iterator[tuple[UUID, Path]]:
         for user in _directories(self._users):
             for workspace in _directories(user / "workspaces"):
@@ -199,7 +214,7 @@ class Homes:
         flush(parent)
         volume_id = str(self._identity.new_id())
         said = {"volume_id": volume_id, "format": 1}
-        write_whole(parent / "volume.json", json.dumps(said).encode())
+        write_whole(parent / _IDENTITY, json.dumps(said).encode())
         return volume_id
 
     def _discard(self, path: Path) -> None:
@@ -219,6 +234,25 @@ def _volume(parent: Path) -> Volume | None:
     return Volume(volume_id if isinstance(volume_id, str) else None)
 
 
+def _move(staged: Path, path: Path) -> None:
+    """Give a home its place and, on the disk, its mode. Whoever dies on the way leaves one without an identity, and it is restored again.
+
+    A directory that its owner can't write can't be moved elsewhere by them, for its ".." changes.
+    """
+    mode = stat.S_IMODE(staged.stat().st_mode)
+    if mode & stat.S_IWUSR:
+        staged.rename(path)
+        return
+    staged.chmod(mode | stat.S_IRWXU)
+    handle = os.open(staged, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        staged.rename(path)
+        os.fchmod(handle, mode)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _refuse_other(parent: Path, replaces: str | None) -> None:
     found = _volume(parent)
     if found is not None and found.volume_id not in (None, replaces):
@@ -228,7 +262,7 @@ def _refuse_other(parent: Path, replaces: str | None) -> None:
 def _identity(parent: Path) -> Mapping[str, object]:
     """Return what volume.json says. It is written whole, so what can't be read says as little as one that is not there."""
     try:
-        said = json.loads((parent / "volume.json").read_bytes())
+        said = json.loads((parent / _IDENTITY).read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
     return said if isinstance(said, dict) else {}
@@ -236,7 +270,7 @@ def _identity(parent: Path) -> Mapping[str, object]:
 
 def _forget(parent: Path) -> None:
     with suppress(FileNotFoundError):
-        (parent / "volume.json").unlink()
+        (parent / _IDENTITY).unlink()
         flush(parent)
 
 

@@ -21,6 +21,7 @@ from codehub.adapters.local.profiles import Profile
 from codehub.adapters.local.records import Paths, Record, RunDirectory, fingerprint
 from codehub.adapters.local.sandbox import find_bubblewrap, why_unusable
 from codehub.adapters.local.supervision import Watch
+from codehub.adapters.threads import in_thread
 from codehub.core.seen import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec, UnixUpstream, Upstream
@@ -206,7 +207,8 @@ class LocalInstances:
             found = self._look(workspace_id)
             if found is not None:
                 await self._end(found, grace_s)
-            await asyncio.to_thread(self._run.of(workspace_id).remove)
+            # Cancelled, it is waited for: it must not outlive the lock and meet the next start's record.
+            await in_thread(self._run.of(workspace_id).remove)
             if found is not None:
                 log.info("instance_deleted", workspace_id=str(workspace_id))
                 self._watch.tell(workspace_id)

@@ -1,6 +1,5 @@
 """A spec and a home go in, a running IDE that needs us no longer comes out. Refuses what could only run with rights it must not have."""
 
-import asyncio
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from codehub.adapters.local.sandbox import (
     unprivileged,
 )
 from codehub.adapters.processes import Process
+from codehub.adapters.threads import in_thread
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec
 
@@ -48,13 +48,16 @@ class Launcher:
     async def launch(
         self, spec: InstanceSpec, volume_id: str, home: Path, profile: Profile, paths: Paths
     ) -> Process | None:
-        """Start the IDE; return the process that answers for it, or None if that has ended already."""
+        """Start the IDE; return the process that answers for it, or None if that has ended already.
+
+        The caller holds the workspace's lock, which none of the work in threads outlives.
+        """
         uid = self.accounts.uid_of(spec.workspace_id)
         if uid is not None:
-            await asyncio.to_thread(own_home, home, uid)
+            await in_thread(own_home, home, uid)
             if self.bwrap is None:
                 _check_reach(uid, [home, *profile.visible])
-        await asyncio.to_thread(self._prepare, paths, uid)
+        await in_thread(self._prepare, paths, uid)
         record = Record(fingerprint(spec), volume_id, profile.name, self.bwrap is not None, boot_id())
         groups = self.limits.prepare(spec.workspace_id, spec.resources)
         # From here to the end nothing is awaited. Whatever kills us: either nothing was started, or the record and the lock tell.

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from codehub.adapters.gnutar import complaint
-from codehub.adapters.threads import begin, in_thread, settled
+from codehub.adapters.threads import begin, ended, settled
 
 PIPE_BYTES = 1 << 20
 _TOLD_BYTES_MAX = 8192
@@ -43,11 +43,7 @@ class Program:
 
     async def write(self, part: memoryview) -> None:
         """Give it input. Raises BrokenPipeError if it has ended."""
-        try:
-            await in_thread(_drain, self.pipe, part)
-        except asyncio.CancelledError:
-            self.kill()
-            raise
+        await ended(begin(_drain, self.pipe, part), hurry=self.kill)
 
     def close(self) -> None:
         """Say that there is no more input."""

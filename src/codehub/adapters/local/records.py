@@ -13,13 +13,14 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
 
+from codehub.adapters.local.directories import locked, write_whole
 from codehub.adapters.local.locks import is_held
 from codehub.adapters.local.processes import boot_id, children, has_open, pid_inside
 from codehub.adapters.local.profiles import SOCKET
@@ -143,18 +144,22 @@ class Paths:
 
     def clear(self) -> None:
         """Make room for a new instance. The old record stays until it is written over: one that lists must not miss it."""
-        kept = (self.record, self.log)
+        self._empty(kept=(self.record, self.log))
+
+    def remove(self) -> None:
+        """Remove all of it; the record first, because without it there is no instance."""
+        self.record.unlink(missing_ok=True)
+        with suppress(OSError):  # what is left counts for nobody, and the next one to remove it tries again
+            self._empty()
+            # Only if it is empty: what lies in it again is not what was to be removed.
+            self.directory.rmdir()
+
+    def _empty(self, kept: Collection[Path] = ()) -> None:
         for path in list(self.directory.iterdir()):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, onerror=_make_removable)
             elif path not in kept:
                 path.unlink(missing_ok=True)
-
-    def remove(self) -> None:
-        """Remove all of it; the record first, because without it there is no instance."""
-        self.record.unlink(missing_ok=True)
-        with suppress(FileNotFoundError, NotADirectoryError):
-            shutil.rmtree(self.directory, onerror=_make_removable)
 
 
 class RunDirectory:
@@ -170,10 +175,9 @@ class RunDirectory:
     def open(self) -> None:
         """Make the directory ours, or find that it is. Only the start of codehub may do so: later its absence is an alarm."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o711)
-        if not self._marker.exists():
-            new = self._marker.with_suffix(".new")
-            new.write_text(self._install_id)
-            new.rename(self._marker)
+        with locked(self.path, self.path):  # several processes may start for the first time at once
+            if not self._marker.exists():
+                write_whole(self._marker, self._install_id.encode())
         self.check()
 
     def check(self) -> None:

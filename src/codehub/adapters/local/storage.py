@@ -9,14 +9,15 @@ from uuid import UUID
 
 import structlog
 
-from codehub.adapters.archived import ArchivedHomes, require
+from codehub.adapters.archived import ArchivedHomes
 from codehub.adapters.local.homes import Homes, OwnerOf
-from codehub.adapters.local.tar import Unpacking, pack, remove_tree, write_out
+from codehub.adapters.local.survey import is_changed_since
+from codehub.adapters.local.tar import Tar, remove_tree, write_out
 from codehub.adapters.threads import Looking, in_thread
 from codehub.core.seen import Volume
-from codehub.ports.archives import Archives, archive_key
+from codehub.ports.archives import Archives
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Home, MayCommit, Report, Restored
+from codehub.ports.storage import Home, Report, Restored
 from codehub.ports.system import Identity
 
 log = structlog.get_logger()
@@ -40,7 +41,7 @@ class LocalStorage(ArchivedHomes):
         super().__init__(archives)
         self._homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
         self._is_in_use = is_in_use
-        self._unpacking = Unpacking()
+        self._tar = Tar()
         self._looking = Looking(str(root))
 
     async def prepare(self) -> None:
@@ -60,35 +61,19 @@ class LocalStorage(ArchivedHomes):
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:
         await self._tidy(home)
-        if not await self._unpacking.is_sandboxed():
+        if not await self._tar.is_sandboxed():
             # Nothing is unpacked before the whole archive was read and found good.
             await self._read_through(archive_key)
         staging = await in_thread(self._homes.stage, home, replaces)
         try:
             async with aclosing(self._archives.read(archive_key, report)) as parts:
-                await self._unpacking.unpack(_touching(staging, parts), staging / "home")
+                await self._tar.unpack(_touching(staging, parts), staging / "home")
             await write_out(staging)
             await self._refuse_in_use(home, "replaced")
             volume_id = await in_thread(self._homes.put_in_place, home, staging, replaces)
         finally:
             await self._tidy(home)
         return Restored(volume_id, archive_key)
-
-    async def archive(
-        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
-    ) -> str:
-        key = archive_key(home.workspace_id, op_id)
-        if await self._is_committed(key):
-            return key
-        path = await in_thread(self._homes.require, home, volume_id)
-
-        async def check() -> None:
-            await require(may_commit)
-            await in_thread(self._homes.require, home, volume_id)
-
-        async with aclosing(pack(path, report)) as tar:
-            await self._archives.write(key, tar, report, check)
-        return key
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         if not home.home_store_key:
@@ -100,6 +85,10 @@ class LocalStorage(ArchivedHomes):
         await in_thread(self._homes.remove, home, volume_id)
         await self._clean(home)
         await in_thread(self._homes.forget_empty, home)
+
+    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
+        await self._require(home, volume_id)
+        return await is_changed_since(self._homes.path(home), self._homes.completion(home))
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         return await self._looking.ask(self._homes.list_all)
@@ -122,6 +111,12 @@ class LocalStorage(ArchivedHomes):
                 except (ActionFailed, OSError) as error:
                     log.warning("leftover_not_removed", path=str(path), reason=str(error))
         return removed
+
+    async def _require(self, home: Home, volume_id: str) -> None:
+        await in_thread(self._homes.require, home, volume_id)
+
+    def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
+        return self._tar.pack(self._homes.path(home), report)
 
     async def _refuse_in_use(self, home: Home, done: str) -> None:
         if await self._is_in_use(home.workspace_id):

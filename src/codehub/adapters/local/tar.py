@@ -1,20 +1,31 @@
 """A home goes in and a tar stream comes out, or the other way round, by GNU tar. Refuses a home that changes while it is read.
 
-Unpacking runs in a bubblewrap sandbox that sees the staging directory and what tar itself needs, and nothing else.
+Unpacking runs in a bubblewrap sandbox that sees the staging directory and what tar itself needs, and nothing else. Without root so does
+packing: there the home's own user can read what is closed to everybody.
 """
 
 import os
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import structlog
 
-from codehub.adapters.gnutar import CAPABILITIES, FULL, PACK, UNPACK, not_written, unreadable
+from codehub.adapters.gnutar import (
+    CAPABILITIES,
+    FULL,
+    OWN_CAPABILITIES,
+    PACK,
+    UNPACK,
+    not_written,
+    unreadable,
+)
 from codehub.adapters.local.programs import run, running
 from codehub.adapters.local.survey import survey
+from codehub.adapters.threads import in_thread
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Report
 
@@ -34,45 +45,59 @@ _BWRAP = (
 )
 
 
-async def pack(home: Path, report: Report) -> AsyncGenerator[bytes, None]:
-    """Yield the home as a tar stream. Sockets, pipes and device nodes hold nothing and are left out."""
-    found = await survey(home)
-    excluded = [b"--exclude=" + path for path in found.special]
-    done = 0
-    async with running((*PACK, *excluded, f"--directory={home}", "."), feeds_it=False) as tar:
-        async with aclosing(tar.parts()) as parts:
-            async for part in parts:
-                done += len(part)
-                report(Amount("archive", done, max(done, found.size)))
-                yield part
-        if code := await tar.exit_code():
-            raise unreadable(code, bytes(tar.told))
+# A file that nobody may open is opened: this tells a capability that holds from one that is only there by name.
+_OVERRIDE = ("--tmpfs", "/try", "sh", "-c", "umask 777 && : > /try/closed && : >> /try/closed")
+_PLACE = "/home"
 
 
-class Unpacking:
-    """Knows, after the first look, whether this machine lets us have a sandbox."""
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What this machine lets us have. In one that `overrides`, modes hold nobody up who owns the files."""
+
+    words: Sequence[str]
+    overrides: bool
+
+    def on(self, home: Path, *, bind: str) -> tuple[str, ...]:
+        return (*self.words, bind, str(home), _PLACE, "--chdir", _PLACE)
+
+
+class Tar:
+    """Knows, after the first look, which sandbox there is."""
 
     def __init__(self) -> None:
-        self._is_sandboxed: bool | None = None
+        self._found: tuple[Sandbox | None] | None = None
 
     async def is_sandboxed(self) -> bool:
-        if self._is_sandboxed is None:
-            code, complaint = 1, "bwrap is not installed"
-            if shutil.which("bwrap"):
-                code, complaint = await run(*_sandbox(Path("/")), "tar", "--version")
-            self._is_sandboxed = code == 0
-            if not self._is_sandboxed:
-                log.warning(
-                    "restore_without_sandbox",
-                    reason=complaint,
-                    remedy="install bubblewrap; until then each archive is read whole before it is unpacked",
-                )
-        return self._is_sandboxed
+        return await self._sandbox() is not None
+
+    async def pack(self, home: Path, report: Report) -> AsyncGenerator[bytes, None]:
+        """Yield the home as a tar stream. Sockets, pipes and device nodes hold nothing and are left out."""
+        sandbox = None if os.geteuid() == 0 else await self._sandbox()
+        if sandbox is not None and sandbox.overrides:
+            inside, place = sandbox.on(home, bind="--ro-bind"), _PLACE
+        else:
+            inside, place = (), str(home)
+        is_bound_by_modes = os.geteuid() != 0 and not inside
+        found = await survey(place, inside=inside, names_read_only=is_bound_by_modes)
+        await in_thread(_refuse_unrestorable, home, found.read_only)
+        excluded = [b"--exclude=" + path for path in found.special]
+        done = 0
+        async with running((*inside, *PACK, *excluded, f"--directory={place}", "."), feeds_it=False) as tar:
+            async with aclosing(tar.parts()) as parts:
+                async for part in parts:
+                    done += len(part)
+                    report(Amount("archive", done, max(done, found.size)))
+                    yield part
+            if code := await tar.exit_code():
+                raise unreadable(code, bytes(tar.told))
+            if found.missed:
+                raise ActionFailed(f"the home can't be looked at whole: {found.missed}")
 
     async def unpack(self, tar_stream: AsyncIterator[memoryview], home: Path) -> None:
         """Unpack the stream into this empty directory. What the stream raises comes before what tar says."""
-        if await self.is_sandboxed():
-            command = (*_sandbox(home), *UNPACK)
+        sandbox = await self._sandbox()
+        if sandbox is not None:
+            command = (*sandbox.on(home, bind="--bind"), *UNPACK)
         else:
             command = (*UNPACK, f"--directory={home}")
         first = await anext(tar_stream, memoryview(b""))  # what is not there at all is not worth a process
@@ -88,13 +113,53 @@ class Unpacking:
             if code := await tar.exit_code():
                 raise not_written(code, bytes(tar.told))
 
+    async def _sandbox(self) -> Sandbox | None:
+        if self._found is None:
+            self._found = (await _usable_sandbox(),)
+        return self._found[0]
 
-def _sandbox(home: Path) -> tuple[str, ...]:
-    where = ("--bind", str(home), "/home", "--chdir", "/home")
-    if os.geteuid() != 0:
-        return (*_BWRAP, "--unshare-user", *where)
-    kept = [word for capability in CAPABILITIES for word in ("--cap-add", f"CAP_{capability}")]
-    return (*_BWRAP, *where, "--cap-drop", "ALL", *kept)
+
+async def _usable_sandbox() -> Sandbox | None:
+    """Return the best sandbox that works here. Its want is told once."""
+    complaint = "bwrap is not installed"
+    if shutil.which("bwrap"):
+        for sandbox in _sandboxes():
+            probe = _OVERRIDE if sandbox.overrides else ("tar", "--version")
+            code, complaint = await run(*sandbox.on(Path("/"), bind="--bind"), *probe)
+            if code == 0:
+                return sandbox
+    log.warning(
+        "restore_without_sandbox",
+        reason=complaint,
+        remedy="install bubblewrap; until then each archive is read whole before it is unpacked",
+    )
+    return None
+
+
+def _sandboxes() -> list[Sandbox]:
+    """Return what may work, the best first. A bwrap that is setuid, or AppArmor, lets an ordinary user have no capabilities."""
+    if os.geteuid() == 0:
+        return [Sandbox((*_BWRAP, "--cap-drop", "ALL", *_added(CAPABILITIES)), overrides=True)]
+    own = (*_BWRAP, "--unshare-user")
+    return [Sandbox((*own, *_added(OWN_CAPABILITIES)), overrides=True), Sandbox(own, overrides=False)]
+
+
+def _added(capabilities: Sequence[str]) -> list[str]:
+    return [word for capability in capabilities for word in ("--cap-add", f"CAP_{capability}")]
+
+
+def _refuse_unrestorable(home: Path, read_only: Iterable[bytes]) -> None:
+    """Refuse files that tar makes read-only before it gives them their attributes: what could not be restored is not archived."""
+    for path in map(os.fsdecode, read_only):
+        try:
+            attributes = os.listxattr(home / path, follow_symlinks=False)
+        except OSError as error:
+            raise ActionFailed(f"{path!r} can't be looked at: {error.strerror}") from None
+        if any(name.startswith("user.") for name in attributes):
+            raise ActionFailed(
+                f"{path!r} is read-only and has extended attributes, so without bubblewrap (and user namespaces) it could not"
+                " be restored: install bubblewrap, or let its owner write it (chmod u+w)"
+            )
 
 
 async def remove_tree(path: Path) -> None:

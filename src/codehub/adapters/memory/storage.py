@@ -22,15 +22,21 @@ class Disk:
 
     volume_id: str | None
     files: dict[str, bytes] = field(default_factory=dict)
+    as_made: Files = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """An archive: the files, and whether its `.meta` was written."""
+    """An archive: the files, whether its `.meta` was written, and whether that can be read."""
 
     files: Files
     modified_at: datetime
-    committed: bool = False
+    has_meta: bool = False
+    is_damaged: bool = False
+
+    @property
+    def committed(self) -> bool:
+        return self.has_meta and not self.is_damaged
 
 
 class MemoryStorage:
@@ -64,8 +70,10 @@ class MemoryStorage:
     ) -> Restored:
         await self._faults("storage.restore.before_effect")
         found = self._objects.get(archive_key)
-        if found is None or not found.committed:
+        if found is None or not found.has_meta:
             raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
+        if found.is_damaged:
+            raise ActionFailed("the archive can't be trusted", reason=ErrorReason.ARCHIVE_CORRUPTED)
         disk = self._disks.get(home.workspace_id)
         if disk is not None and disk.volume_id not in (None, replaces):
             raise ActionFailed(f"the volume that is there is not {replaces}")
@@ -73,7 +81,7 @@ class MemoryStorage:
         if disk is not None and disk.volume_id is not None:
             self.destroyed.append(home.workspace_id)
         job = self._begin_job(home)
-        disk = self._disks[home.workspace_id] = Disk(None, dict(found.files))
+        disk = self._disks[home.workspace_id] = Disk(None, dict(found.files), found.files)
         await self._faults("storage.restore.between_effects")
         self._check_job(home, job)
         report(Amount("restore", _size(found.files), _size(found.files)))
@@ -124,6 +132,10 @@ class MemoryStorage:
             self.destroyed.append(home.workspace_id)
         await self._faults("storage.delete_volume.after_effect")
 
+    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
+        disk = self._disk(home, volume_id)
+        return disk.files != disk.as_made
+
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         await self._faults("storage.list_volumes")
         return {workspace_id: Volume(disk.volume_id) for workspace_id, disk in self._disks.items()}
@@ -140,7 +152,7 @@ class MemoryStorage:
     async def list_archives(self) -> Sequence[StoredArchive]:
         await self._faults("storage.list_archives")
         return [
-            StoredArchive(key, _size(found.files), found.modified_at, found.committed)
+            StoredArchive(key, _size(found.files), found.modified_at, found.has_meta)
             for key, found in self._objects.items()
         ]
 
@@ -185,10 +197,14 @@ class MemoryStorage:
     def lose_archive(self, archive_key: str) -> None:
         self._objects.pop(archive_key, None)
 
+    def damage_archive(self, archive_key: str) -> None:
+        """Cut its `.meta`: a list still shows both halves."""
+        self._objects[archive_key] = replace(self._objects[archive_key], is_damaged=True)
+
     def _disk(self, home: Home, volume_id: str) -> Disk:
         disk = self._disks.get(home.workspace_id)
         if disk is None or disk.volume_id != volume_id:
-            raise ActionFailed(f"there is no volume {volume_id} to archive")
+            raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
         return disk
 
     def _begin_job(self, home: Home) -> object:
@@ -214,7 +230,7 @@ class MemoryStorage:
     def _commit(self, key: str) -> None:
         if key not in self._objects:  # garbage collection was faster than a job that nobody waits for
             raise ActionFailed("the archive was removed while it was made")
-        self._objects[key] = replace(self._objects[key], committed=True)
+        self._objects[key] = replace(self._objects[key], has_meta=True)
 
 
 def _size(files: Files) -> int:

@@ -118,7 +118,7 @@ class MemoryStore(MemoryReading):
         now = self._now()
         self._members[member.id] = (member, now)
         alive = timedelta(seconds=alive_s)
-        return {one.id: one for one, heard_at in self._members.values() if now - heard_at <= alive}
+        return {one.id: one for one, heard_at in self._members.values() if now - alive <= heard_at <= now}
 
     async def leave(self, member_id: UUID) -> None:
         await self._faults("beat.before_commit")
@@ -250,7 +250,9 @@ class MemoryStore(MemoryReading):
         others = [
             row for row in self._workspaces.values() if row.id != workspace_id and counts_as_running(row)
         ]
-        mine = sorted((row.id, row.spec.name) for row in others if row.spec.owner_user_id == owner_id)
+        mine = sorted(
+            (row.id, row.spec.name, row.status.phase) for row in others if row.spec.owner_user_id == owner_id
+        )
         return Running(mine, len(others))
 
     def _existing(self, workspace_id: UUID) -> Workspace:

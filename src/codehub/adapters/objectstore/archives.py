@@ -1,4 +1,4 @@
-"""A tar stream goes in, a committed archive comes out, and back. Refuses to count what was not read back whole."""
+"""A tar stream goes in, a committed archive comes out, and back. Refuses to count what was not read back whole, its `.meta` included."""
 
 import asyncio
 import re
@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from codehub.adapters.objectstore.codec import Download, Packer, Unpacker
-from codehub.adapters.objectstore.meta import Meta, UnknownMeta, decode
+from codehub.adapters.objectstore.meta import LaterMeta, Meta, UnknownMeta, decode
 from codehub.adapters.objectstore.scan import Refused, TarScan
 from codehub.adapters.objectstore.store import MARK, Objects, remove_empty
 from codehub.adapters.threads import begin, ended, in_thread, settled
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive
-from codehub.ports.archives import ARCHIVE_KEY, Check
+from codehub.ports.archives import ARCHIVE_KEY, Check, Estimate, nobody_knows
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report, StoredArchive
 
@@ -32,19 +32,27 @@ class _Gone(Exception):
 
 
 class ObjectArchives:
-    """An archive is `home.tar.zst` and a `.meta`. Without its `.meta`, which is written last, it does not count."""
+    """An archive is `home.tar.zst` and a `.meta`. Without its `.meta`, which is written last and fits the object, it does not count."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    async def write(self, key: str, tar: AsyncIterator[bytes], report: Report, check: Check) -> None:
+    async def write(
+        self,
+        key: str,
+        tar: AsyncIterator[bytes],
+        report: Report,
+        check: Check,
+        *,
+        size: Estimate = nobody_knows,
+    ) -> None:
         await self._objects.check()
-        if await self._is_committed(_valid(key)):
+        if await self.secure(key):
             return
         packer = Packer()
         try:
             async with aclosing(self._packed(key, tar, packer)) as packed:
-                await self._objects.upload(key, packed)
+                await self._objects.upload(key, packed, size)
         except _AlreadyCommitted:
             return
         except Refused as error:
@@ -63,6 +71,16 @@ class ObjectArchives:
         await check()
         # Dying before this line leaves half an archive, which does not count; after it, a whole one that is found again.
         await self._objects.put(key + _META, meta.encode())
+        # A network disk may say of a full volume when the file is closed, which nobody hears.
+        if await self._objects.get(key + _META) != meta.encode():
+            raise ActionFailed(f"the archive {key} is not committed: its .meta is not what was written")
+
+    async def secure(self, key: str) -> bool:
+        if (text := await self._committing(_valid(key))) is None:
+            return False
+        await self._objects.make_durable(key)
+        await self._objects.renew(key + _META, text)
+        return True
 
     async def read(self, key: str, report: Report) -> AsyncGenerator[memoryview, None]:
         meta = await self._meta_of(_valid(key))
@@ -77,12 +95,11 @@ class ObjectArchives:
             raise ActionFailed(f"the archive {key} is gone", reason=ErrorReason.DATA_LOST) from None
 
     async def head(self, key: str) -> Archive | None:
-        if await self._is_committed(_valid(key)):
+        if await self._committing(_valid(key)) is not None:
             return Archive(committed=True)
-        if await self._objects.head(key) is not None:
-            return Archive(committed=False)
-        await self._objects.check()
-        return None
+        found = await self._objects.head(key)
+        await self._objects.check()  # a disk that went away meanwhile has lost nothing
+        return None if found is None else Archive(committed=False)
 
     async def has_any(self, workspace_id: UUID) -> bool:
         await self._objects.check()
@@ -102,7 +119,8 @@ class ObjectArchives:
             if ARCHIVE_KEY.fullmatch(key):
                 modified_at = max(half["last_modified"] for half in halves)
                 size = sum(half["size"] for half in halves)
-                committed = key in listed and key + _META in listed
+                # By the list alone. It can't tell a `.meta` that was cut: whoever deletes by it looks closer first.
+                committed = all(path in listed and listed[path]["size"] for path in (key, key + _META))
                 archives.append(StoredArchive(key, size, modified_at, committed))
         return archives
 
@@ -134,7 +152,7 @@ class ObjectArchives:
         for packed in await in_thread(packer.finish):
             yield packed
         # Another process may have gone on with this operation. What it has committed is not written over.
-        if await self._is_committed(key):
+        if await self.secure(key):
             raise _AlreadyCommitted
 
     async def _read_back(self, key: str, packer: Packer, report: Report) -> None:
@@ -186,9 +204,23 @@ class ObjectArchives:
         except UnknownMeta as error:
             raise _corrupted(key, str(error)) from None
 
-    async def _is_committed(self, key: str) -> bool:
-        """Both halves are there. A `.meta` whose object is gone keeps nobody's home."""
-        return await self._objects.head(key + _META) is not None and await self._objects.head(key) is not None
+    async def _committing(self, key: str) -> bytes | None:
+        """Return the `.meta` that makes the archive count: one that can be read, beside an object as long as it says.
+
+        A `.meta` that is empty or cut, or whose object is gone or another, keeps nobody's home. One of a later format says nothing
+        to us: neither is it believed nor is its archive given up.
+        """
+        text = await self._objects.get(key + _META)
+        if text is None:
+            return None
+        try:
+            meta = decode(text)
+        except LaterMeta as error:
+            raise _corrupted(key, str(error)) from None
+        except UnknownMeta:
+            return None
+        found = await self._objects.head(key)
+        return text if found is not None and found["size"] == meta.size else None
 
     async def _delete(self, key: str) -> None:
         await self._objects.delete(key + _META)

@@ -14,6 +14,10 @@ class UnknownMeta(Exception):
     """The `.meta` can't be read: it is damaged, or of a later format."""
 
 
+class LaterMeta(UnknownMeta):
+    """The `.meta` is whole, and of a format that a later codehub knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Meta:
     """Written last, so it is also what makes an archive count. It bounds what a restore takes from the object."""
@@ -33,12 +37,12 @@ class Meta:
 def decode(text: bytes) -> Meta:
     try:
         said = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnknownMeta(f"the .meta can't be read ({error})") from None
     if not isinstance(said, dict):
         raise UnknownMeta("the .meta does not say what it should")
     if (known := said.get("format", FORMAT)) != FORMAT:
-        raise UnknownMeta(f"the .meta is of format {known!r}, and this codehub knows format {FORMAT}")
+        raise LaterMeta(f"the .meta is of format {known!r}, and this codehub knows format {FORMAT}")
     sha256 = said.get("sha256")
     numbers = {name: said.get(name, default) for name, default in _NUMBERS.items()}
     if not isinstance(sha256, str) or not all(type(each) is int and each >= 0 for each in numbers.values()):

@@ -1,9 +1,12 @@
 """Paths go in, objects come out of the store that a URL names. Refuses a store without this installation's mark: an outage."""
 
 import asyncio
+import math
 import os
+import re
+import stat
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, contextmanager, suppress
 from datetime import timedelta
@@ -16,6 +19,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, from_url
 
 from codehub.adapters.threads import in_thread, settled
+from codehub.ports.archives import WORKSPACE
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 
 if TYPE_CHECKING:
@@ -23,10 +27,17 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 MARK = "codehub-installation"
-# S3 takes 10,000 parts, so this allows 80 GB; the four that may be under way are what an upload costs in memory.
+# The four parts that may be under way, and the one that fills, are what an upload costs in memory.
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 4
+# S3 takes no more. An archive that may be longer than 64 GB has larger parts, two at once, and costs 375 MB of memory per TB.
+_PARTS_MAX = 10_000
+_LARGE_PARTS_AT_ONCE = 2
+# By how much a home may turn out larger than it was taken for.
+_MARGIN = 1.25
 _RANGES_AT_ONCE = 2
+# What an archive holds is its owner's alone, whatever the umask is and wherever the operator lets archives lie.
+_PRIVATE, _OTHERS = 0o700, 0o077
 # A pool of its own: those who wait for it are threads themselves, and must not take its places.
 _FETCHING = ThreadPoolExecutor(max_workers=64, thread_name_prefix="codehub-fetch")
 # A file is read in steps that stay in the processor's cache; a server is asked for whole parts, of which it would else read each again and
@@ -38,7 +49,18 @@ _RETRIES: "RetryConfig" = {
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
-_REFUSED = ("403 Forbidden", "401 Unauthorized", "InvalidAccessKeyId", "SignatureDoesNotMatch")
+_REFUSED = (
+    *("403 Forbidden", "401 Unauthorized", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
+    *("ExpiredToken", "InvalidToken", "AuthorizationHeaderMalformed"),
+)
+# obstore tells the status by its words alone.
+_STATUS = re.compile(r"status code: (\d{3})\b")
+# An answer of 4xx that may be another one soon. Not there: a bucket or an upload that somebody took away, like a disk that is not mounted.
+# A conflict or a condition: of what others do at this moment. The rest asks to come later.
+_PASSING = frozenset({404, 408, 409, 412, 423, 425, 429})
+_PASSING_WORDS = ("RequestTimeout", "IncompleteBody")
+_NOT_IMPLEMENTED = 501
+_WORDS_MAX = 1000
 _FULL = (
     "os error 28",
     "os error 122",
@@ -76,6 +98,12 @@ class Objects:
         if found is None:
             await self.put(MARK, self._installation)
         await self.check()
+
+    async def close_to_others(self) -> None:
+        """Take from others what an earlier codehub let them read. The store's own directory is the operator's: it keeps its mode."""
+        if self.directory is not None:
+            with self._explaining():
+                await in_thread(_close_all, self.directory)
 
     async def check(self) -> None:
         """Raise BackendUnreachable unless this is the store of this installation: an empty mount point must not count."""
@@ -118,14 +146,23 @@ class Objects:
     async def put(self, path: str, content: bytes) -> None:
         """Store a small object so that it outlives a power cut."""
         with self._explaining():
+            await self._make_directories_of(path)
             await obstore.put_async(self._store(), path, content, use_multipart=False)
         await self.make_durable(path)
 
-    async def upload(self, path: str, parts: AsyncIterator[bytes]) -> None:
-        """Store a large object, all or nothing: if `parts` raises, or the caller is cancelled, nothing of it stays."""
+    async def renew(self, path: str, content: bytes) -> None:
+        """Let a small object that was found outlive a power cut. A flush that failed before may succeed and lie: the file is written anew."""
+        if self.directory is not None:
+            await self.put(path, content)
+
+    async def upload(self, path: str, parts: AsyncIterator[bytes], size: Callable[[], int]) -> None:
+        """Store a large object, all or nothing: if `parts` raises, or the caller is cancelled, nothing of it stays.
+
+        `size`: how long it will be at most, about, asked when the first of `parts` has come.
+        """
         source = _Source(parts)
         async with aclosing(source.parts()) as wanted:
-            sending = asyncio.ensure_future(self._send(path, wanted))
+            sending = asyncio.ensure_future(self._send(path, wanted, size))
             try:
                 await asyncio.shield(sending)
             except asyncio.CancelledError:
@@ -154,16 +191,26 @@ class Objects:
         with self._explaining():
             return await obstore.list(self._store(), prefix).collect_async()
 
-    async def _send(self, path: str, parts: AsyncIterator[bytes]) -> None:
+    async def _send(self, path: str, parts: AsyncIterator[bytes], size: Callable[[], int]) -> None:
+        first = await anext(parts, b"")
+        part_bytes = _part_bytes(size()) if self.directory is None else _PART_BYTES
+        at_once = _PARTS_AT_ONCE if part_bytes == _PART_BYTES else _LARGE_PARTS_AT_ONCE
         with self._explaining():
-            await obstore.put_async(
-                self._store(),
-                path,
-                parts,
-                use_multipart=True,
-                chunk_size=_PART_BYTES,
-                max_concurrency=_PARTS_AT_ONCE,
-            )
+            await self._make_directories_of(path)
+            async with aclosing(_after(first, parts)) as all_parts:
+                await obstore.put_async(
+                    self._store(),
+                    path,
+                    all_parts,
+                    use_multipart=True,
+                    chunk_size=part_bytes,
+                    max_concurrency=at_once,
+                )
+
+    async def _make_directories_of(self, path: str) -> None:
+        """Make them before obstore does, which would let others in while an upload lasts."""
+        if self.directory is not None:
+            await in_thread(_make_directories, self.directory, path)
 
     def _remove_directories_of(self, path: str) -> None:
         if self.directory is not None:
@@ -198,14 +245,16 @@ class Objects:
         try:
             yield
         except (BaseError, OSError) as error:
-            told = str(error).partition("\n")[0]
+            told = " ".join(str(error).partition("\n\nDebug source")[0].split())[:_WORDS_MAX]
             if any(sign in str(error) for sign in _REFUSED):
                 raise WrongStore(
                     f"the archive store {self._url} refuses these credentials: check AWS_ACCESS_KEY_ID,"
-                    f" AWS_SECRET_ACCESS_KEY, and what they may do ({told[:300]})"
+                    f" AWS_SECRET_ACCESS_KEY, and what they may do ({told})"
                 ) from None
             if any(sign in str(error) for sign in _FULL):
                 raise ActionFailed(f"no space left in the archive store {self._url} ({told})") from None
+            if _is_for_good(str(error)):
+                raise ActionFailed(f"the archive store {self._url} refuses this: {told}") from None
             raise BackendUnreachable(f"the archive store {self._url} can't be used: {told}") from None
 
 
@@ -237,6 +286,26 @@ class _Source:
             stopped.cancel()
 
 
+async def _after(first: bytes, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    yield first
+    async for part in parts:
+        yield part
+
+
+def _part_bytes(size: int) -> int:
+    """Return how large parts must be, so that an object of about this size has no more of them than S3 takes."""
+    return max(_PART_BYTES, math.ceil(size * _MARGIN / _PARTS_MAX))
+
+
+def _is_for_good(told: str) -> bool:
+    """Whether a server refused what was asked, and would do so again: asking for ever would hide it from everybody."""
+    found = _STATUS.search(told)
+    if found is None or any(word in told for word in _PASSING_WORDS):
+        return False
+    status = int(found[1])
+    return status == _NOT_IMPLEMENTED or (400 <= status < 500 and status not in _PASSING)  # noqa: PLR2004  # HTTP's
+
+
 def _client_options() -> "ClientConfig":
     """A server of one's own often speaks plain HTTP, and is named as such."""
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
@@ -255,11 +324,34 @@ def remove_empty(directory: Path, root: Path) -> None:
             directory = directory.parent
 
 
+def _make_directories(root: Path, path: str) -> None:
+    for each in reversed(Path(path).parents[:-1]):
+        (root / each).mkdir(mode=_PRIVATE, exist_ok=True)
+
+
+def _close_all(root: Path) -> None:
+    if not root.stat().st_mode & _OTHERS:
+        return
+    for each in root.iterdir():
+        if WORKSPACE.fullmatch(each.name) and each.is_dir() and not each.is_symlink():
+            _close(each)
+
+
+def _close(place: Path) -> None:
+    """Let nobody else in. Some network disks know no modes, which is no reason to have no archives there."""
+    mode = place.stat().st_mode
+    if mode & _OTHERS:
+        with suppress(OSError):
+            place.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+
+
 def _flush(root: Path, path: Path) -> None:
-    """Write a file and the directories that name it to the disk."""
+    """Write a file and the directories that name it to the disk, closed to others."""
     for each in (path, *path.parents):
         handle = os.open(each, os.O_RDONLY)
         try:
+            if each != root:
+                _close(each)
             os.fsync(handle)
         finally:
             os.close(handle)

@@ -10,6 +10,7 @@ from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.reading import PostgresReading
 from codehub.adapters.postgres.rows import from_events, from_spec, to_recorded, to_workspace
 from codehub.core.history import Event
+from codehub.core.operations import Phase
 from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted, Refused
 from codehub.core.workspace import Spec, Workspace
@@ -141,7 +142,7 @@ class PostgresApiStore(PostgresReading):
         await connection.execute(self._sql["lock_total"])
         mine = await connection.fetch(self._sql["running_of_owner"], owner_id, workspace_id)
         total = await connection.fetchval(self._sql["running_in_all"], workspace_id)
-        return Running([(row["id"], row["name"]) for row in mine], total)
+        return Running([(row["id"], row["name"], Phase(row["phase"])) for row in mine], total)
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         async with translated():

@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from codehub.adapters.hinted import EVERYBODY, read, written
 from codehub.adapters.postgres.connect import ConnectArgs, Role, connect, reaching
 from codehub.adapters.postgres.sql import statements
 from codehub.ports.hints import Hints
@@ -23,12 +24,10 @@ log = structlog.get_logger()
 
 CHANNEL = "wc_wake"
 PEOPLE_CHANNEL = "wc_people"  # ids of users whose keys have ended or changed
-IDS_MAX = 100  # 3,700 bytes, where PostgreSQL allows 8,000; whoever changes more says "look at all"
 _RECONNECT_DELAY_S = 0.2
 _RECONNECT_DELAY_S_MAX = 5.0
 _HEARTBEAT_S = 30.0
 _ANSWER_S = 5.0
-_ALL: frozenset[UUID] = frozenset()
 
 
 class PostgresHints:
@@ -53,12 +52,11 @@ class PostgresHints:
     async def send(self, workspace_ids: Collection[UUID]) -> None:
         if not workspace_ids:
             return
-        payload = ",".join(map(str, workspace_ids)) if len(workspace_ids) <= IDS_MAX else ""
         try:
             async with reaching(), self._pool.acquire() as connection:
                 for listener in self._deaf:
                     listener.own[connection.get_server_pid()] += 1
-                await connection.execute(statements()["notify"], self._channel, payload)
+                await connection.execute(statements()["notify"], self._channel, written(workspace_ids))
         except StoreUnavailable as error:
             log.warning("hint_not_sent", reason=str(error))
 
@@ -78,7 +76,7 @@ class PostgresHints:
             yield listener
         finally:
             among.discard(listener)
-            await listener.close()
+            listener.close()
 
 
 class _OfOthers:
@@ -138,13 +136,11 @@ class _Listener:
         self.own.clear()
         return True
 
-    async def close(self) -> None:
+    def close(self) -> None:
+        """Hang up, without waiting for a server that may not answer: nobody minds."""
         connection, self._connection = self._connection, None
-        if connection is not None and not connection.is_closed():
-            try:
-                await connection.close(timeout=_ANSWER_S)
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
-                connection.terminate()
+        if connection is not None:
+            connection.terminate()
 
     async def _reconnect(self) -> None:
         delay_s = _RECONNECT_DELAY_S
@@ -165,10 +161,10 @@ class _Listener:
                 if connection is not None:
                     await connection.execute("SELECT 1", timeout=_ANSWER_S)
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
-                await self.close()
+                self.close()
 
     def _take(self) -> frozenset[UUID]:
-        taken = _ALL if self._look_at_all else frozenset(self._pending)
+        taken = EVERYBODY if self._look_at_all else frozenset(self._pending)
         self._pending.clear()
         self._look_at_all = False
         self._woken.clear()
@@ -178,10 +174,7 @@ class _Listener:
         if self.own[pid] > 0:
             self.own[pid] -= 1
             return
-        try:
-            ids = [UUID(word) for word in str(payload).split(",")] if payload else []
-        except ValueError:
-            ids = []  # not ours: look at everything once
+        ids = read(str(payload))
         self._look_at_all = self._look_at_all or not ids
         self._pending.update(ids)
         self._woken.set()

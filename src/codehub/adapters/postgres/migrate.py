@@ -21,6 +21,25 @@ SERVER_VERSION_MIN = 15
 _LOCK = 0x636F6465687562  # "codehub": one key for all processes that migrate this database
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _ROLE_ATTEMPTS_MAX = 5
+_HAS_STAMPS = """
+    SELECT to_regclass('workspaces_changed') IS NOT NULL AND to_regclass('workspace_events_in_order') IS NOT NULL
+"""
+# Whatever this cluster's transactions have written is older than the next of them. Two looks at the end of an index each.
+_IS_AHEAD = """
+    SELECT greatest((SELECT max(changed_xid) FROM workspaces), (SELECT max(xact) FROM workspace_events))
+        >= pg_snapshot_xmax(pg_current_snapshot())
+"""
+# Without the trigger, for nobody has changed these workspaces. Of the history everything from the first such event on is of one
+# transaction then, and in the order of its numbers: what was written here since the dump was restored comes after it, as it did.
+_CATCH_UP = """
+    ALTER TABLE workspaces DISABLE TRIGGER workspaces_stamp_update;
+    UPDATE workspaces SET changed_xid = pg_current_xact_id()
+        WHERE changed_xid >= pg_snapshot_xmax(pg_current_snapshot());
+    ALTER TABLE workspaces ENABLE TRIGGER workspaces_stamp_update;
+    UPDATE workspace_events SET xact = pg_current_xact_id() WHERE seq >= (
+        SELECT min(seq) FROM workspace_events WHERE xact >= pg_snapshot_xmax(pg_current_snapshot())
+    );
+"""
 
 
 class MigrationRefused(Exception):
@@ -62,7 +81,9 @@ async def migrate(
             await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
             await _prepare_roles(connection)
             await connection.execute(f"SET ROLE {Role.OWNER}")
-            return await _apply(connection, shipped_migrations() if migrations is None else migrations)
+            applied = await _apply(connection, shipped_migrations() if migrations is None else migrations)
+            await _catch_up(connection)
+            return applied
     finally:
         await connection.close()  # which gives the lock back
 
@@ -150,6 +171,19 @@ async def _apply(connection: "Connection", migrations: Sequence[Migration]) -> S
             )
         log.info("migrated", number=migration.number, name=migration.name)
     return pending
+
+
+async def _catch_up(connection: "Connection") -> None:
+    """Let nothing be of a transaction that is still to come: a dump brings the numbers of the cluster that it was made in.
+
+    Readers look again at what a transaction that was open may have written. Until this cluster had got that far they would read all of
+    it at every look, and streams would wait for it.
+    """
+    if not await connection.fetchval(_HAS_STAMPS) or not await connection.fetchval(_IS_AHEAD):
+        return
+    async with connection.transaction():
+        await connection.execute(_CATCH_UP)
+    log.info("caught_up_with_another_cluster")
 
 
 async def _applied(connection: "Connection") -> Mapping[int, asyncpg.Record]:

@@ -148,7 +148,7 @@ SELECT pg_advisory_xact_lock(hashtext('codehub: running workspaces'));
 
 -- name: running_of_owner
 -- The owner's workspaces that take a place, but for the one that is asked about.
-SELECT id, name FROM workspaces
+SELECT id, name, phase FROM workspaces
 WHERE owner_user_id = $1 AND counts_as_running(conditions, phase, operation, desired_state) IS TRUE AND id <> $2
 ORDER BY id;
 
@@ -227,17 +227,20 @@ WITH forgotten AS (DELETE FROM workspace_events WHERE at < clock_timestamp() - $
 SELECT count(*) FROM forgotten;
 
 -- name: beat
--- This controller lives; who else does? Whoever was not heard of for an hour is forgotten.
+-- This controller lives; who else does? Whoever was not heard of for an hour is forgotten, and so is who was heard of in the future:
+-- the clock was set back since, and who lives is heard of again.
 WITH mine AS (
     INSERT INTO controllers (id, host, backends) VALUES ($1, $2, $3::text[])
     ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp(), host = excluded.host, backends = excluded.backends
     RETURNING id, host, backends
 ), gone AS (
-    DELETE FROM controllers WHERE heartbeat_at < clock_timestamp() - interval '1 hour' AND id <> $1
+    DELETE FROM controllers
+    WHERE id <> $1 AND (heartbeat_at < clock_timestamp() - interval '1 hour' OR heartbeat_at > clock_timestamp())
 )
 SELECT id, host, backends FROM mine
 UNION ALL
-SELECT id, host, backends FROM controllers WHERE id <> $1 AND heartbeat_at >= clock_timestamp() - $4::interval;
+SELECT id, host, backends FROM controllers
+WHERE id <> $1 AND heartbeat_at BETWEEN clock_timestamp() - $4::interval AND clock_timestamp();
 
 -- name: leave
 DELETE FROM controllers WHERE id = $1;

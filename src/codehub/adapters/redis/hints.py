@@ -12,18 +12,17 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from codehub.adapters.hinted import EVERYBODY, read, written
 from codehub.ports.system import Clock
 
 log = structlog.get_logger()
 
 CHANNEL = "wc:wake"
-IDS_MAX = 100
 _RECONNECT_DELAY_S = 0.2
 _RECONNECT_DELAY_S_MAX = 5.0
 _HEARTBEAT_S = 30.0
 _ANSWER_S = 5.0
 _FAILURES = (RedisError, OSError, TimeoutError)
-_ALL: frozenset[UUID] = frozenset()
 
 
 class RedisHints:
@@ -40,10 +39,9 @@ class RedisHints:
     async def send(self, workspace_ids: Collection[UUID]) -> None:
         if not workspace_ids:
             return
-        payload = ",".join(map(str, workspace_ids)) if len(workspace_ids) <= IDS_MAX else ""
         try:
             async with asyncio.timeout(_ANSWER_S):
-                await self._sender.publish(CHANNEL, payload)
+                await self._sender.publish(CHANNEL, written(workspace_ids))
         except _FAILURES as error:
             log.warning("hint_not_sent", reason=str(error))
 
@@ -76,7 +74,7 @@ class _Listener:
         while True:
             if self._channel is None:
                 await self._reconnect()
-                return _ALL
+                return EVERYBODY
             try:
                 if (found := await self._next(self._channel)) is not None:
                     return found
@@ -111,12 +109,14 @@ class _Listener:
                 await channel.ping()
                 while message is None:
                     message = await channel.get_message(timeout=_ANSWER_S)
-        payloads = []
+        hints = []
         while message is not None:
             if message["type"] == "message":
-                payloads.append(message["data"].decode(errors="replace"))
+                hints.append(read(message["data"].decode(errors="replace")))
             message = await channel.get_message(timeout=0)
-        return _ids(payloads) if payloads else None
+        if not hints:
+            return None
+        return frozenset().union(*hints) if all(hints) else EVERYBODY
 
     async def _reconnect(self) -> None:
         delay_s = _RECONNECT_DELAY_S
@@ -133,11 +133,3 @@ class _Listener:
 async def _closed(channel: PubSub) -> None:
     with suppress(*_FAILURES):
         await channel.aclose()  # type: ignore[no-untyped-call]
-
-
-def _ids(payloads: Collection[str]) -> frozenset[UUID]:
-    """Return whom the hints are about: everybody, if one of them is about everybody or is not ours."""
-    try:
-        return frozenset(UUID(word) for payload in payloads for word in payload.split(","))
-    except ValueError:
-        return _ALL

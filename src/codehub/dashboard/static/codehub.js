@@ -2,17 +2,22 @@
 "use strict";
 (() => {
   const body = document.body, units = JSON.parse(body.dataset.units || "{}");
+  if (body.dataset.address) history.replaceState(null, "", body.dataset.address); // what it says, or did, it says and does once
   const skew = Date.now() - Date.parse(body.dataset.now); // this machine's clock may be wrong: the server's counts
   const now = () => Date.now() - skew;
   const fill = (text, facts) => text.replace(/\{(\w+)\}/g, (_, key) => facts[key]);
 
-  // Times: the same rules as span, left and relative of web/measures.py.
+  // Times: the same rules as span, _nearest, left and relative of web/measures.py.
   const span = (seconds) => {
     for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
       if (seconds < size && unit !== "s") continue;
       const n = Math.floor(seconds / size);
       return unit === "d" && n === 1 ? units["unit.d.1"] : fill(units["unit." + unit], { n });
     }
+  };
+  const nearest = (seconds) => {
+    for (const [size, less] of [[86400, 3600], [3600, 60], [60, 1]]) if (seconds + less / 2 >= size) return Math.floor((seconds + size / 2) / size) * size;
+    return Math.round(seconds);
   };
   const countdown = (seconds) => {
     const [length, least] = seconds >= 86400 ? [86400, 3600] : [3600, 60], rest = seconds % length;
@@ -21,12 +26,22 @@
   const paint = (element, text) => { if (element.textContent !== text) element.textContent = text; };
   const tick = (root = document) => {
     for (const time of root.querySelectorAll("time[data-rel], time[data-left]")) {
-      const left = (Date.parse(time.dateTime) - now()) / 1000;
+      const at = Date.parse(time.dateTime), left = (at - now()) / 1000;
+      if (time.title.endsWith(" UTC")) time.title = new Date(at).toLocaleString(document.documentElement.lang);
       if ("left" in time.dataset) paint(time, countdown(Math.max(left, 0)));
-      else paint(time, Math.abs(left) < 5 ? units.now : fill(left > 0 ? units.in : units.ago, { t: span(Math.abs(left)) }));
+      else paint(time, Math.abs(left) < 5 ? units.now : left > 0 ? fill(units.in, { t: span(nearest(left)) }) : fill(units.ago, { t: span(-left) }));
     }
   };
   setInterval(tick, 1000);
+
+  // What "Earlier" brought stays below a newer history, if nothing is missing between the two.
+  const carry = (old) => (fresh) => {
+    const before = Number(fresh.querySelector(".timeline .earlier")?.dataset.before);
+    const lines = [...old.querySelectorAll(".timeline > [data-seq]")];
+    if (!before || !old.querySelector(".timeline [data-earlier]") || Number(lines[0].dataset.seq) < before) return;
+    const older = lines.filter((line) => Number(line.dataset.seq) < before), rest = old.querySelector(".timeline .earlier");
+    fresh.querySelector(".timeline .earlier").replaceWith(...older, ...(rest ? [rest] : []));
+  };
 
   // What comes from the server takes the place of what has its id. An open menu and the focus stay.
   const place = (html) => {
@@ -38,7 +53,8 @@
       const old = document.getElementById(fresh.id), held = document.activeElement;
       fresh.removeAttribute("hx-swap-oob");
       if (old) {
-        if (old.querySelector(".htmx-request")) { // an answer is on its way, maybe of an older state: look again after it
+        // An answer is on its way, maybe of an older state; or a button is held down, whose click would be lost: look again after it.
+        if (old.querySelector(".htmx-request, :active")) {
           const id = old.dataset.id || body.dataset.only;
           setTimeout(() => { due.add(id); ask(); }, 100);
           continue;
@@ -48,8 +64,9 @@
         const scrolls = old.querySelector("#d-sure") && focus;
         const isElsewhere = old.dataset.state !== fresh.dataset.state;
         old.replaceWith(fresh);
+        carry(old)(fresh);
         if (isElsewhere) htmx.trigger("#logs", "fresh");
-        for (const id of open) { const menu = document.getElementById(id); if (menu) { menu.open = true; menu.closest(".row")?.classList.add("open"); } }
+        for (const id of open) { const menu = document.getElementById(id); if (menu) { menu.dataset.kept = ""; menu.open = true; menu.closest(".row")?.classList.add("open"); } }
         for (const id of ticked) { const box = document.getElementById(id); if (box) box.checked = true; }
         if (focus) document.getElementById(focus)?.focus({ preventScroll: !scrolls });
       } else if (fresh.matches("li.row")) {
@@ -70,7 +87,7 @@
   const count = () => { for (const list of document.querySelectorAll("ul.rows")) list.closest("section").classList.toggle("bare", !list.querySelector(".row")); };
 
   // Rows that changed are asked for together: one request at a time, the next one takes all that came meanwhile.
-  const due = new Set();
+  const due = new Set(), prefix = body.dataset.prefix || "ws-";
   let asking = false;
   const ask = async () => {
     if (asking || !due.size) return;
@@ -87,11 +104,11 @@
         }
         ids.forEach((id) => address.searchParams.append("id", id));
         const came = place(await get(address, "rows"));
-        for (const id of ids) if (!came.has("ws-" + id)) document.getElementById("ws-" + id)?.remove();
+        for (const id of ids) if (!came.has(prefix + id)) document.getElementById(prefix + id)?.remove();
         count();
       }
     } catch (failed) {
-      if (failed instanceof Gone) location.assign("/trash");
+      if (failed instanceof Gone) location.replace("/trash"); // its own page is no place to come back to
       else { ids.forEach((id) => due.add(id)); await new Promise((done) => setTimeout(done, 1000)); }
     }
     asking = false;
@@ -100,7 +117,7 @@
   class Gone extends Error {}
   const get = async (address, target) => {
     const answer = await fetch(address, { headers: { "HX-Request": "true", "HX-Target": target, "HX-Current-URL": location.href } });
-    if (answer.status === 401) { location.assign("/login?next=" + encodeURIComponent(location.pathname)); await new Promise(() => {}); }
+    if (answer.status === 401) { location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search) + "&ended=page"); await new Promise(() => {}); }
     if (answer.status === 404 || answer.status === 403) throw new Gone();
     if (!answer.ok) throw new Error(answer.status);
     return answer.text();
@@ -112,6 +129,11 @@
     const rows = [...document.querySelectorAll(".rows > .row")].map((row) => row.dataset.id);
     rows.forEach((id) => due.add(id));
     ask();
+    const filter = document.querySelector("form.filter"), shown = new URLSearchParams(location.search);
+    if (filter && [...new FormData(filter)].some(([key, value]) => value !== (shown.get(key) || ""))) { // it was chosen while nobody answered
+      htmx.trigger(filter, "submit");
+      return;
+    }
     const made = document.createElement("template");
     made.innerHTML = await get(location.href, "list"); // and what is new
     for (const row of made.content.querySelectorAll(".row")) if (!document.getElementById(row.id)) due.add(row.dataset.id);
@@ -188,11 +210,28 @@
     const dismiss = event.target.closest("[data-dismiss]");
     if (dismiss) dismiss.closest(".toast").remove();
     const copy = event.target.closest("[data-copy]");
-    if (copy) navigator.clipboard?.writeText(document.querySelector(copy.dataset.copy).textContent).then(() => { copy.textContent = copy.dataset.done; });
+    if (copy) {
+      const source = document.querySelector(copy.dataset.copy);
+      const done = () => {
+        if (copy.textContent === copy.dataset.done) return;
+        const before = [...copy.childNodes];
+        copy.textContent = copy.dataset.done;
+        setTimeout(() => copy.replaceChildren(...before), 2000);
+      };
+      if (navigator.clipboard) navigator.clipboard.writeText(source.textContent).then(done);
+      else { getSelection().selectAllChildren(source); if (document.execCommand("copy")) done(); } // over plain http there is no clipboard
+    }
     const sure = event.target.closest("[data-sure]");
-    if (sure && !confirm(sure.dataset.sure)) { event.preventDefault(); event.stopPropagation(); }
+    if (sure && confirm(sure.dataset.sure)) sure.value = "yes"; // where no script asks, the server does
+    else if (sure) { event.preventDefault(); event.stopPropagation(); }
   }, true);
-  document.addEventListener("toggle", (event) => event.target.closest?.(".row")?.classList.toggle("open", event.target.open), true); // see .row.open
+  document.addEventListener("toggle", (event) => {
+    const menu = event.target;
+    menu.closest?.(".row")?.classList.toggle("open", menu.open); // see .row.open
+    const isKept = "kept" in menu.dataset; // it was open before: whoever looks elsewhere by now is left there
+    delete menu.dataset.kept;
+    if (menu.open && !isKept) menu.querySelector(".drop")?.scrollIntoView({ block: "nearest" });
+  }, true);
   document.addEventListener("keydown", (event) => {
     const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
@@ -214,13 +253,24 @@
   const toasts = document.getElementById("toasts");
   new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((one) => one.classList && leave(one)))).observe(toasts, { childList: true });
   const complain = (text) => {
-    const toast = document.createElement("div");
-    toast.className = "toast bad";
-    toast.textContent = text;
+    const toast = document.getElementById("complaint").content.cloneNode(true);
+    toast.querySelector("span").textContent = text;
     toasts.append(toast);
   };
   document.addEventListener("htmx:sendError", () => complain(body.dataset.unreached));
   document.addEventListener("htmx:responseError", (event) => complain(event.detail.xhr.status === 503 ? body.dataset.away : body.dataset.failed));
-  document.addEventListener("htmx:afterSwap", () => { tick(); count(); });
+
+  // What a swap would lose: the part of the history that came by "Earlier", and where somebody reads in the output.
+  let keep = () => {};
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target, xhr } = event.detail, log = target.querySelector?.("pre.log");
+    if (xhr.getResponseHeader("X-Codehub-Said")) { event.detail.shouldSwap = true; event.detail.isError = false; }
+    if (target.id === "ws") { const bring = carry(target); keep = () => { const fresh = document.getElementById("ws"); if (fresh && fresh !== target) bring(fresh); }; }
+    if (target.id === "logs") {
+      const isRead = log && log.scrollTop + log.clientHeight < log.scrollHeight - 8, top = log?.scrollTop;
+      keep = () => { const fresh = target.querySelector("pre.log"); if (fresh) fresh.scrollTop = isRead ? top : fresh.scrollHeight; };
+    }
+  });
+  document.addEventListener("htmx:afterSwap", () => { keep(); keep = () => {}; tick(); count(); });
   document.addEventListener("htmx:afterRequest", (event) => event.target.closest?.(".toast")?.remove());
 })();

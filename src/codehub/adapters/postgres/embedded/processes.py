@@ -17,12 +17,13 @@ _TERMINATE_S = 1.0
 
 @contextmanager
 def ending(pid: int) -> Iterator[asyncio.Event]:
-    """Yield what is set when the process ends. Asking again and again would be most of what an idle codehub does."""
+    """Yield what is set when the process ends. Asking again and again would be most of what an idle codehub does.
+
+    It may be missing, if the process has ended already or there are no descriptors left."""
     ended = asyncio.Event()
     try:
         fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        ended.set()
+    except OSError:
         yield ended
         return
     loop = asyncio.get_running_loop()

@@ -1,0 +1,12 @@
+"""Ids as they are written in addresses: text in, an id out. Refuses every form but the one with four dashes: one thing, one address."""
+
+import re
+from uuid import UUID
+
+WRITTEN_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_WRITTEN = re.compile(WRITTEN_ID)
+
+
+def to_id(text: str) -> UUID | None:
+    """Return the id, in either case; None if it is none."""
+    return UUID(text) if _WRITTEN.fullmatch(text.lower()) else None

@@ -1,0 +1,155 @@
+"""What a reader has on a page stays there while it changes, and what is gone goes: in Chromium, over a platform in memory."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import expect
+from tests.browser.conftest import Pages
+from tests.support.chromium import sign_in
+from tests.support.site import API, Site, create
+
+from codehub.core.access import Role
+
+
+async def test_what_earlier_brought_stays_while_the_history_goes_on(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    place = f"{API}/workspaces/{made['id']}"
+    for number in range(70):
+        assert (await api.patch(place, json={"description": str(number)})).is_success
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    lines = page.locator(".timeline > [data-seq]")
+    await expect(lines).to_have_count(30)
+    await page.get_by_role("link", name="Earlier").click()
+    await expect(lines).to_have_count(60)
+    await page.wait_for_selector("body[data-live]")
+    await api.patch(place, json={"description": "one more"})
+    await expect(page.locator(".lead")).to_have_text("one more")
+    await expect(lines).to_have_count(61)
+    await page.get_by_role("button", name="Start").click()
+    await expect(page.locator(".ws-head .badge")).to_have_text("Running")
+    told = [int(await one.get_attribute("data-seq") or 0) for one in await lines.all()]
+    assert len(told) > 61
+    assert told == sorted(set(told), reverse=True), "each line once, the newest first"
+    await page.get_by_role("link", name="Earlier").click()
+    await expect(page.locator(".timeline")).to_contain_text("ann created it")
+    await expect(page.get_by_role("link", name="Earlier")).to_have_count(0)
+
+
+async def test_output_is_shown_from_its_end_unless_somebody_reads_above(
+    site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def talkative(*_: object, **__: object) -> AsyncIterator[bytes]:
+        yield b"".join(b"line %d\n" % number for number in range(200))
+
+    monkeypatch.setattr(site.instances, "logs", talkative)
+    made = await create(await site.browser("ann"), "demo", desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    log = page.locator("pre.log")
+    await expect(log).to_be_visible()
+    below = "log => Math.round(log.scrollHeight - log.clientHeight - log.scrollTop)"
+    assert await log.evaluate(below) == 0
+    await log.evaluate("log => { log.scrollTop = 100; log.dataset.old = 'yes'; }")
+    await page.get_by_role("button", name="Refresh").click()
+    await expect(page.locator("pre.log[data-old]")).to_have_count(0)
+    assert await log.evaluate("log => log.scrollTop") == 100
+
+
+async def test_a_menu_at_the_windows_edge_is_seen_whole(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = [await create(api, f"ws-{number}", desired_state="PENDING") for number in range(12)]
+    page = await pages(viewport={"width": 1280, "height": 500})
+    await sign_in(page, site, "ann")
+    for one in (made[0], made[6]):
+        summary = page.locator(f"#s-{one['id']}")
+        await summary.evaluate("one => one.scrollIntoView({ block: 'end' })")
+        await summary.click()
+        await expect(page.locator(f"#m-{one['id']} .drop")).to_be_in_viewport(ratio=1)
+        await page.keyboard.press("Escape")
+
+
+async def test_a_reload_makes_no_second_token_and_copy_can_be_pressed_again(site: Site, pages: Pages) -> None:
+    page = await pages(permissions=["clipboard-write"])
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/account")
+    await page.get_by_label("Purpose").fill("ci")
+    await page.get_by_role("button", name="Make a token").click()
+    copy = page.locator("[data-copy]")
+    await copy.click()
+    await expect(copy).to_have_text("Copied")
+    await expect(copy).to_have_text("Copy")
+    await expect(copy.locator("svg")).to_have_count(1)
+    await expect(page).to_have_url(f"{site.address}/account")
+    await page.reload()
+    await expect(page.locator("#token")).to_have_count(0)
+    await expect(page.locator(".plain-list li")).to_have_count(1)
+
+
+async def test_undoing_what_was_purged_elsewhere_says_so_and_its_row_goes(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    await api.delete(f"{API}/workspaces/{made['id']}")
+    await site.arrives(api, made["id"], "DELETED")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.route("**/api/v1/events*", lambda route: route.abort())  # so that it learns of nothing
+    await page.goto(f"{site.address}/trash")
+    await api.delete(f"{API}/workspaces/{made['id']}?purge=true")
+    await page.get_by_role("button", name="Undo deletion").click()
+    toast = page.locator(".toast.bad")
+    await expect(toast).to_have_text("This workspace is gone.")
+    await expect(page.get_by_role("heading", name="The trash is empty")).to_be_visible()
+    await toast.get_by_role("button", name="Close").click()
+    await expect(toast).to_have_count(0)
+
+
+async def test_the_trash_follows_what_is_deleted_and_undone_elsewhere(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.goto(f"{site.address}/trash")
+    await page.wait_for_selector("body[data-live]")
+    await api.delete(f"{API}/workspaces/{made['id']}")
+    await expect(page.locator(".row .name")).to_have_text(["demo"])
+    await api.post(f"{API}/workspaces/{made['id']}:undelete")
+    await expect(page.get_by_role("heading", name="The trash is empty")).to_be_visible()
+
+
+async def test_whoever_deletes_on_a_workspaces_page_does_not_come_back_to_it(
+    site: Site, pages: Pages
+) -> None:
+    made = await create(await site.browser("ann"), "demo", desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.click(f"#n-{made['id']}")
+    await page.wait_for_selector("body[data-live]")
+    await page.click("#d-summary")
+    await page.get_by_role("button", name="Delete").click()
+    await expect(page).to_have_url(f"{site.address}/trash")
+    await page.go_back()
+    await expect(page).to_have_url(f"{site.address}/")
+
+
+async def test_long_names_take_two_lines_and_a_wrong_field_stays_in_its_line(
+    site: Site, pages: Pages
+) -> None:
+    name = "a very long name " * 15
+    made = await create(await site.browser("ann", Role.ADMIN), name.strip(), desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    shown = page.locator(f"#n-{made['id']}")
+    assert await shown.get_attribute("title") == name.strip()
+    assert await shown.evaluate("one => one.scrollHeight > one.clientHeight && one.clientHeight < 60")
+    await page.goto(f"{site.address}/admin/users")
+    await page.get_by_label("Username").fill("b b")
+    await page.get_by_label("Password", exact=True).fill("correct horse")
+    await page.get_by_role("button", name="Add", exact=True).click()
+    await expect(page.locator("#wrong-username")).to_be_visible()
+    fields = await page.locator(".inline input, .inline select, .inline > .button").all()
+    tops = {round((await one.bounding_box() or {"y": -1})["y"]) for one in fields}
+    assert (len(fields), len(tops)) == (4, 1)

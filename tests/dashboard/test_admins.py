@@ -1,0 +1,111 @@
+"""What an admin's buttons do: people, health, and what a dead backend holds up."""
+
+import asyncio
+
+import pytest
+from tests.support.forms import answered_yes, post
+from tests.support.patience import PATIENCE_S
+from tests.support.site import PASSWORD, Site, create
+
+from codehub.core.access import Role
+from codehub.ports.backends import BackendUnreachable
+
+
+async def test_admins_manage_people_and_never_lock_themselves_out(site: Site) -> None:
+    root = await site.browser("root", Role.ADMIN)
+    assert (
+        await post(root, site, "/admin/users", username="bob", password=PASSWORD, role="member")
+    ).status_code == 303
+    assert (
+        await post(root, site, "/admin/users", username="bob", password=PASSWORD, role="member")
+    ).status_code == 409
+    assert (
+        await post(root, site, "/admin/users", username="b b", password="x", role="member")
+    ).status_code == 422
+    people = {user.username: user for user in await site.parts.access.users()}
+    bob, me = f"/admin/users/{people['bob'].id}", f"/admin/users/{people['root'].id}"
+    assert (await post(root, site, bob, role="admin")).status_code == 303
+    assert (await post(root, site, bob, role="member", sure="yes")).status_code == 303
+    assert (await post(root, site, bob, password="short")).status_code == 422
+    assert (await post(root, site, bob, password="another horse")).status_code == 303
+    assert (await post(root, site, bob, disabled="yes", sure="yes")).status_code == 303
+    last = await post(root, site, me, role="member", sure="yes")
+    assert (last.status_code, "This is the last admin" in last.text) == (409, True)
+    assert (await post(root, site, "/admin/users/none", role="member")).status_code == 404
+    shown = (await root.get("/admin/users")).text
+    assert "disabled" in shown
+
+
+async def test_nobody_is_locked_out_by_one_slip(site: Site) -> None:
+    """Without scripts too: a question comes first, what was done is said, and one button undoes it."""
+    root, bobs = await site.browser("root", Role.ADMIN), await site.browser("bob", Role.ADMIN)
+    people = {user.username: user for user in await site.parts.access.users()}
+    bob, me = (f"/admin/users/{people[name].id}" for name in ("bob", "root"))
+    for slip, said, undo in (
+        ({"disabled": "yes"}, "bob is disabled", {"disabled": "no"}),
+        ({"role": "member"}, "bob is a member now", {"role": "admin"}),
+    ):
+        asked = await post(root, site, bob, **slip)
+        assert "An admin can undo this with" in asked.text
+        assert (await bobs.get("/admin/users")).status_code == 200, "a question alone does nothing"
+        done = await post(root, site, bob, **answered_yes(asked))
+        page = (await root.get(done.headers["location"])).text
+        assert said in page
+        ((field, value),) = undo.items()
+        assert f'action="{bob}"><input type="hidden" name="{field}" value="{value}">' in page
+        await post(root, site, bob, **undo)
+        assert said not in (await root.get(done.headers["location"])).text, "it is said only while it is so"
+        bobs = await site.browser("bob")
+        assert (await bobs.get("/admin/users")).status_code == 200
+    oneself = await post(root, site, me, disabled="yes", sure="yes")
+    assert (oneself.status_code, "You can&#39;t disable yourself" in oneself.text) == (409, True)
+    shown = (await root.get("/admin/users")).text
+    assert shown.count('name="disabled"') == 1, "there is no button for oneself"
+    resigned = await post(root, site, me, role="member", sure="yes")
+    assert (resigned.status_code, resigned.headers["location"]) == (303, "/")
+
+
+async def test_health_says_what_does_not_answer(site: Site) -> None:
+    async def away() -> None:
+        raise ConnectionError("no route to the docker engine")
+
+    async def fine() -> None:
+        return None
+
+    root = await site.browser("root", Role.ADMIN)
+    async with asyncio.timeout(PATIENCE_S):
+        while not await site.parts.store.members():  # noqa: ASYNC110  # it does not tell
+            await asyncio.sleep(0.01)
+    assert "Everything answers" in (await root.get("/admin/health")).text
+    object.__setattr__(site.parts, "backends", {"local-docker": away, "local-dir": fine})
+    shown = (await root.get("/admin/health")).text
+    assert "Something does not answer" in shown
+    assert "no route to the docker engine" in shown
+    assert "codehub doctor" in shown
+    assert "Controllers" in shown
+
+
+async def test_an_admin_alone_is_offered_to_forget_what_a_dead_backend_holds_up(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, root = await site.browser("ann"), await site.browser("root", Role.ADMIN)
+    made = await create(ann)
+    await site.arrives(ann, made["id"], "RUNNING")
+    page = f"/workspaces/{made['id']}"
+
+    async def away(*_: object) -> None:
+        raise BackendUnreachable("the engine is away")
+
+    monkeypatch.setattr(site.instances, "list_all", away)
+    monkeypatch.setattr(site.instances, "status", away)
+    await post(ann, site, f"{page}/delete", back=page)
+    async with asyncio.timeout(PATIENCE_S):
+        while f"{page}/forget" not in (await root.get(page)).text:  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.01)
+    assert f"{page}/forget" not in (await ann.get(page)).text
+    assert (await post(ann, site, f"{page}/forget")).status_code == 403
+    assert "a look at its IDE: the backend does not answer" in (await root.get(page)).text
+    asked = await post(root, site, f"{page}/forget", back="/admin/workspaces")
+    assert (await post(root, site, f"{page}/forget", **answered_yes(asked))).status_code == 303
+    await site.arrives(ann, made["id"], "DELETED")
+    assert made["name"] in (await ann.get("/trash")).text

@@ -1,0 +1,267 @@
+"""codehub without root: a home comes back whatever modes its files have, and what could not come back is not archived."""
+
+import errno
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from tests.support.mounts import mounted
+from tests.support.person import as_person, persons_directory
+from tests.support.storages import OnThisMachine, granted, new_home, unheard
+from tests.support.trees import Node, Picture, homes, picture, plant, trees
+
+from codehub.adapters.local import tar
+from codehub.adapters.local.homes import MARK
+from codehub.adapters.local.tar import Tar
+from codehub.core.seen import Volume
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.storage import Home
+
+EXAMPLES = 20
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root sees what is closed to a home's own user")
+
+
+@pytest.fixture
+async def machine() -> AsyncIterator[OnThisMachine]:
+    with persons_directory() as place:
+        with as_person():
+            made = await OnThisMachine.prepared(place)
+        yield made
+
+
+@pytest.fixture
+def overriding(machine: OnThisMachine) -> OnThisMachine:
+    words = ("--unshare-user", "--cap-add", "CAP_DAC_OVERRIDE", "--ro-bind", "/", "/", "true")
+    with as_person():
+        if shutil.which("bwrap") is None or subprocess.run(["bwrap", *words], check=False).returncode:
+            pytest.skip("users can't make sandboxes here")
+    return machine
+
+
+@pytest.fixture(params=["no bubblewrap", "no capabilities"])
+def bound(request: pytest.FixtureRequest, machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch) -> Tar:
+    """Let a sandbox be of no help, as where there is no bubblewrap, or AppArmor takes its capabilities."""
+    if request.param == "no bubblewrap":
+        monkeypatch.setattr("codehub.adapters.local.tar.shutil.which", lambda _name: None)
+    else:
+        monkeypatch.setattr(tar, "OWN_CAPABILITIES", ())
+    return machine.local._tar
+
+
+async def there_and_back(machine: OnThisMachine, prepare: Callable[[Path], None]) -> tuple[Picture, Picture]:
+    """Archive a home that a person has prepared, delete it, restore it; return pictures, which root takes."""
+    home = new_home()
+    with as_person():
+        volume_id = await machine.provider.provision(home)
+        prepare(machine.path(home))
+    before = picture(os.fsencode(machine.path(home)))
+    with as_person():
+        key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        await machine.provider.delete_volume(home, volume_id)
+        restored = await machine.provider.restore(home, key, unheard)
+        assert await machine.provider.list_volumes() == {home.workspace_id: Volume(restored.volume_id)}
+        assert await machine.provider.list_leftovers() == []
+    after = picture(os.fsencode(machine.path(home)))
+    with as_person():
+        await machine.provider.delete_volume(home, restored.volume_id)
+    return before, after
+
+
+def read_only_with_an_attribute(home: Path) -> None:
+    (home / "download").write_text("precious")
+    os.setxattr(home / "download", "user.xdg.origin.url", b"https://example.org")
+    (home / "download").chmod(0o444)
+
+
+def closed(home: Path) -> None:
+    (home / "secret").write_text("precious")
+    (home / "secret").chmod(0)
+    (home / "secrets").mkdir()
+    (home / "secrets" / "key").write_text("precious")
+    (home / "secrets").chmod(0)
+
+
+@AS_ROOT
+@pytest.mark.parametrize("prepare", [read_only_with_an_attribute, closed])
+async def test_a_file_that_its_owner_can_not_open_comes_back(
+    overriding: OnThisMachine, prepare: Callable[[Path], None]
+) -> None:
+    before, after = await there_and_back(overriding, prepare)
+    assert after == before
+
+
+@AS_ROOT
+async def test_a_pipe_in_a_closed_directory_is_left_out(overriding: OnThisMachine) -> None:
+    def prepare(home: Path) -> None:
+        (home / "closed").mkdir()
+        os.mkfifo(home / "closed" / "pipe")
+        (home / "closed").chmod(0)
+
+    _, after = await there_and_back(overriding, prepare)
+    assert set(after) == {b"", b"/closed"}
+
+
+@AS_ROOT
+@homes(EXAMPLES)
+@given(tree=trees)
+async def test_any_home_comes_back_as_it_was(
+    tree: list[tuple[bytes, Node, int]], overriding: OnThisMachine
+) -> None:
+    before, after = await there_and_back(overriding, lambda home: plant(os.fsencode(home), tree))
+    assert after == before
+
+
+@AS_ROOT
+async def test_another_filesystem_is_seen_in_the_sandbox_too(overriding: OnThisMachine) -> None:
+    home, volume_id = await prepared(overriding, closed)
+    with mounted(overriding.path(home) / "secrets" / "more"), as_person():
+        with pytest.raises(ActionFailed, match="'secrets/more' is another filesystem"):
+            await overriding.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        assert not await overriding.provider.has_archives(home.workspace_id)
+
+
+@AS_ROOT
+@pytest.mark.parametrize("mode", [0o555, 0o500, 0o111, 0, 0o2575])
+async def test_a_home_whose_top_is_closed_comes_back(overriding: OnThisMachine, mode: int) -> None:
+    def prepare(home: Path) -> None:
+        (home / "kept").write_text("kept")
+        home.chmod(mode)
+
+    before, after = await there_and_back(overriding, prepare)
+    assert after == before
+    assert after[b""][1] == mode
+
+
+class Killed(BaseException):
+    """The end of the process, as far as nothing here catches it."""
+
+
+def die(*_args: object, **_words: object) -> None:
+    raise Killed
+
+
+def die_moving(path: Path, target: Path, rename: Callable[[Path, Path], Path] = Path.rename) -> Path:
+    if path.parent.name.startswith("staging-"):
+        raise Killed
+    return rename(path, target)
+
+
+@pytest.mark.parametrize(
+    ("at", "death"),
+    [
+        ("pathlib.Path.rename", die_moving),
+        ("os.fchmod", die),
+        ("os.fsync", die),
+        ("codehub.adapters.local.homes.flush", die),
+        ("codehub.adapters.local.homes.write_whole", die),
+    ],
+)
+async def test_a_closed_home_whose_restore_died_on_the_way_to_its_place_does_not_count_and_is_restored_again(
+    machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch, at: str, death: Callable[..., object]
+) -> None:
+    home, volume_id = await prepared(machine, lambda path: path.chmod(0o555))
+    homes = machine.local._homes
+    with as_person():
+        key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        await machine.provider.delete_volume(home, volume_id)
+        staging = homes.stage(home, None)
+        (staging / "home").chmod(0o555)
+        with monkeypatch.context() as dying:
+            dying.setattr(at, death)
+            with pytest.raises(Killed):
+                homes.put_in_place(home, staging, None)
+        assert homes.locate(home)[1] is None
+        restored = await machine.provider.restore(home, key, unheard)
+        assert await machine.provider.list_volumes() == {home.workspace_id: Volume(restored.volume_id)}
+        assert stat.S_IMODE(machine.path(home).stat().st_mode) == 0o555
+        assert await machine.provider.list_leftovers() == []
+
+
+async def test_a_closed_home_has_its_mode_back_on_the_disk_before_it_counts(
+    machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, flushed, fsync = new_home(), [], os.fsync
+
+    def heard(handle: int) -> None:
+        found = os.fstat(handle)
+        counts = (machine.path(home).parent / "volume.json").exists()
+        flushed.append((found.st_ino, stat.S_IMODE(found.st_mode), counts))
+        fsync(handle)
+
+    with as_person():
+        staging = machine.local._homes.stage(home, None)
+        (staging / "home").chmod(0o555)
+        monkeypatch.setattr(os, "fsync", heard)
+        machine.local._homes.put_in_place(home, staging, None)
+        assert (machine.path(home).stat().st_ino, 0o555, False) in flushed
+
+
+async def test_what_is_forbidden_below_a_root_that_is_there_is_a_refusal_and_no_outage(
+    machine: OnThisMachine,
+) -> None:
+    home, volume_id = await prepared(machine, closed)
+    users, workspaces = machine.root / "users", machine.path(home).parents[1]
+    with as_person():
+        workspaces.chmod(0)
+        with pytest.raises(ActionFailed, match="can't be used"):
+            await machine.provider.provision(home)
+        with pytest.raises(ActionFailed, match="can't be used"):
+            await machine.local.locate(home)
+        with pytest.raises(BackendUnreachable):
+            await machine.provider.list_volumes()  # or it would have to leave one out
+        users.chmod(0)
+        with pytest.raises(BackendUnreachable):
+            await machine.provider.provision(home)
+        for path in (users, workspaces):
+            path.chmod(0o711)
+        assert await machine.provider.provision(home) == volume_id
+
+
+async def test_a_root_that_goes_while_a_home_is_made_is_an_outage(
+    machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unmounted(*_args: object) -> None:
+        (machine.root / "users" / MARK).unlink()
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(machine.local._homes, "make_empty", unmounted)
+    with as_person(), pytest.raises(BackendUnreachable):
+        await machine.provider.provision(new_home())
+
+
+async def test_what_could_not_be_restored_is_not_archived(bound: Tar, machine: OnThisMachine) -> None:
+    home, volume_id = await prepared(machine, read_only_with_an_attribute)
+    with as_person():
+        sandbox = await bound._sandbox()
+        assert sandbox is None or not sandbox.overrides
+        with pytest.raises(ActionFailed, match=r"'download' is read-only .* install bubblewrap"):
+            await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        assert not await machine.provider.has_archives(home.workspace_id)
+
+
+async def test_without_capabilities_a_home_with_read_only_files_comes_back(
+    bound: Tar, machine: OnThisMachine
+) -> None:
+    del bound
+
+    def prepare(home: Path) -> None:
+        (home / "object").write_text("precious")
+        (home / "object").chmod(0o444)
+        os.setxattr(home, "user.of-the-home", b"1")
+
+    before, after = await there_and_back(machine, prepare)
+    assert after == before
+
+
+async def prepared(machine: OnThisMachine, prepare: Callable[[Path], None]) -> tuple[Home, str]:
+    home = new_home()
+    with as_person():
+        volume_id = await machine.provider.provision(home)
+        prepare(machine.path(home))
+    return home, volume_id
