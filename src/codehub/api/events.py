@@ -9,13 +9,12 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from codehub.api.desk import Asking, desk
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code
-from codehub.api.feed import LiveFeed, Stream, message
+from codehub.api.feed import NO_EVENT, LiveFeed, Stream, message
 from codehub.api.live import LiveAnswer
 from codehub.api.race import within
 
 HEARTBEAT_S = 30.0
 _SEQ = re.compile("[0-9]{1,18}")
-_NO_EVENT = 0
 router = APIRouter(prefix="/api/v1", tags=["events"])
 _EXAMPLE = (
     'id: 42\nevent: workspace_updated\ndata: {"id": "…", "name": "…"}\n\nevent: heartbeat\ndata: {}\n\n'
@@ -44,8 +43,8 @@ async def _told(feed: LiveFeed, stream: Stream, since: int | None) -> AsyncItera
     description=(
         '`workspace_updated` (a Workspace) and `workspace_deleted` (`{"id"}`) carry the history\'s number as id and are complete: '
         "a reader that comes back with `Last-Event-ID` misses nothing. `workspace_progress`, `workspace_sleeping_soon` and "
-        "`heartbeat` may be lost. An id that is too old, or unknown, gets every workspace anew, without ids, and then a `heartbeat` "
-        "with the id to come back with."
+        "`heartbeat` may be lost. An id that is too old, or unknown, gets every workspace anew, with the id 0, and then a "
+        "`heartbeat` with the id to come back with."
     ),
     response_class=Response,
     responses=answers(*OF_PEOPLE)
@@ -73,4 +72,4 @@ async def events(
 
 def _seq(last_event_id: str) -> int:
     """Return which event it is; one that can't be is as unknown as one that is gone: an EventSource could not send another."""
-    return int(last_event_id) if _SEQ.fullmatch(last_event_id) else _NO_EVENT
+    return int(last_event_id) if _SEQ.fullmatch(last_event_id) else NO_EVENT

@@ -32,6 +32,7 @@ _TICK_S = 1.0
 _HELD_BACK_S = 0.02
 _BACKLOG_MAX = 512
 _EVERYTHING_PAGE = 200
+NO_EVENT = 0  # the history counts from 1: who comes back with this gets everything anew
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -146,13 +147,13 @@ class LiveFeed:
             position = feed.position
 
     async def _everything(self, stream: Stream) -> AsyncIterator[bytes]:
-        """Yield every workspace, and only then an id: whoever is cut off before it comes back with the old one, and gets all anew."""
+        """Yield every workspace, and only then an id to go on from: whoever is cut off before it gets all of it again."""
         before: UUID | None = None
         while True:
             query = PageQuery(_EVERYTHING_PAGE, stream.owner_id, before)
             rows = await self._store.page(query)
             for body in await self._view.rendered(rows):
-                yield message("workspace_updated", body)
+                yield message("workspace_updated", body, NO_EVENT)
             if len(rows) < _EVERYTHING_PAGE:
                 break
             before = rows[-1].id
