@@ -1,9 +1,10 @@
 """What a reader has on a page stays there while it changes, and what is gone goes: in Chromium, over a platform in memory."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 from tests.browser.conftest import Pages
 from tests.support.chromium import sign_in
 from tests.support.site import API, Site, create
@@ -153,3 +154,27 @@ async def test_long_names_take_two_lines_and_a_wrong_field_stays_in_its_line(
     fields = await page.locator(".inline input, .inline select, .inline > .button").all()
     tops = {round((await one.bounding_box() or {"y": -1})["y"]) for one in fields}
     assert (len(fields), len(tops)) == (4, 1)
+
+
+async def test_rows_asked_for_before_a_search_do_not_come_into_what_it_found(site: Site, pages: Pages) -> None:
+    api = await site.browser("ann")
+    alpha = await create(api, "alpha", desired_state="PENDING")
+    await create(api, "beta", desired_state="PENDING")
+    page = await pages()
+    await sign_in(page, site, "ann")
+    await page.wait_for_selector("body[data-live]")
+    may_answer = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        answer = await route.fetch()
+        await may_answer.wait()
+        await route.fulfill(response=answer)
+
+    await page.route("**/rows?*", late, times=1)
+    async with page.expect_request("**/rows?*"):
+        await api.patch(f"{API}/workspaces/{alpha['id']}", json={"description": "changed"})
+    await page.get_by_role("searchbox").fill("beta")
+    await expect(page.locator(".row .name")).to_have_text(["beta"])
+    async with page.expect_response("**/rows?q=beta*"):
+        may_answer.set()
+    await expect(page.locator(".row .name")).to_have_text(["beta"])

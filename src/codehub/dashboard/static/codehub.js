@@ -97,15 +97,19 @@
     try {
       if (body.dataset.part) place(await get(body.dataset.part, "ws"));
       else {
-        const address = new URL(body.dataset.rows, location.href);
+        const address = new URL(body.dataset.rows, location.href), asked = location.search;
         for (const key of ["q", "phase"]) {
-          const value = new URLSearchParams(location.search).get(key);
+          const value = new URLSearchParams(asked).get(key);
           if (value) address.searchParams.set(key, value);
         }
         ids.forEach((id) => address.searchParams.append("id", id));
-        const came = place(await get(address, "rows"));
-        for (const id of ids) if (!came.has(prefix + id)) document.getElementById(prefix + id)?.remove();
-        count();
+        const rows = await get(address, "rows");
+        if (location.search !== asked) ids.forEach((id) => due.add(id)); // the list is filtered otherwise by now: these may not fit it
+        else {
+          const came = place(rows);
+          for (const id of ids) if (!came.has(prefix + id)) document.getElementById(prefix + id)?.remove();
+          count();
+        }
       }
     } catch (failed) {
       if (failed instanceof Gone) location.replace("/trash"); // its own page is no place to come back to
