@@ -156,7 +156,9 @@ async def test_long_names_take_two_lines_and_a_wrong_field_stays_in_its_line(
     assert (len(fields), len(tops)) == (4, 1)
 
 
-async def test_rows_asked_for_before_a_search_do_not_come_into_what_it_found(site: Site, pages: Pages) -> None:
+async def test_rows_asked_for_before_a_search_do_not_come_into_what_it_found(
+    site: Site, pages: Pages
+) -> None:
     api = await site.browser("ann")
     alpha = await create(api, "alpha", desired_state="PENDING")
     await create(api, "beta", desired_state="PENDING")
