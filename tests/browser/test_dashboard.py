@@ -104,7 +104,6 @@ async def test_delete_and_undo(site: Site, pages: Pages) -> None:
     await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
     toast = page.locator(".toast")
     await expect(toast).to_contain_text("“precious” goes to the trash")
-    await toast.hover()  # so it stays, however long the deletion takes
     await page.wait_for_selector(row(made), state="detached")
     await toast.get_by_role("button", name="Undo").click()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
@@ -308,10 +307,12 @@ async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pa
 
 async def test_whoever_sleeps_soon_says_so_without_a_reload(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", standby_ttl_seconds=63)
+    made = await create(api, "demo", standby_ttl_seconds=3600)
     await site.arrives(api, made["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
+    await expect(page.locator(f"{row(made)} .note:not(.soon)")).to_contain_text("sleeps in")
+    object.__setattr__(site.parts, "sleep_warning_s", 3600.0)  # an hour is soon now
     await expect(page.locator(f"{row(made)} .note.soon")).to_contain_text("sleeps in")
 
 

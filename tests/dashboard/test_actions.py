@@ -166,6 +166,8 @@ async def test_the_button_that_keeps_it_awake_names_the_time_after_which_it_then
     answered_at = datetime.now(UTC)
     sleeps_at = datetime.fromisoformat((await ann.get(f"{API}{place}")).json()["sleeps_at"])
     assert asked_at <= sleeps_at - timedelta(hours=1, minutes=50) <= answered_at
+    again = await post(ann, site, f"{place}/keep_awake", PARTIAL)
+    assert "Keep awake 1 h 50 min" in again.text, "the button is still there"
     await ann.post(f"{API}{place}:keep_awake", json={"seconds": 43_200})
     for page in ("/", place):  # to keep it awake for less would change nothing
         assert "Keep awake" not in (await ann.get(page)).text
