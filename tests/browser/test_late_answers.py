@@ -69,16 +69,15 @@ async def test_a_button_pressed_on_a_row_that_goes_meanwhile_is_answered(site: S
     page = await pages()
     await page.add_init_script(NOTES_WHAT_IS_HEARD)
     await sign_in(page, site, "ann")
-    asked, may_ask = asyncio.Event(), asyncio.Event()
+    may_ask = asyncio.Event()
 
     async def late(route: Route) -> None:
-        asked.set()
         await may_ask.wait()
         await route.continue_()
 
     await page.route("**/start", late)
-    await page.click(f"#p-{made['id']}")
-    await asked.wait()
+    async with page.expect_request("**/start"):
+        await page.click(f"#p-{made['id']}")
     await api.delete(f"{API}/workspaces/{made['id']}")
     await site.arrives(api, made["id"], "DELETED")
     await hears(page, f'{{"id":"{made["id"]}"}}')
