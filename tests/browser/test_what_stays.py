@@ -141,6 +141,20 @@ async def test_whoever_deletes_on_a_workspaces_page_does_not_come_back_to_it(
     await expect(page).to_have_url(f"{site.address}/")
 
 
+async def test_an_admin_whose_page_of_anothers_workspace_is_gone_is_not_led_to_a_trash_without_it(
+    site: Site, pages: Pages
+) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    await site.user("root", Role.ADMIN)
+    page = await pages()
+    await sign_in(page, site, "root")
+    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await page.wait_for_selector("body[data-live]")
+    await api.delete(f"{API}/workspaces/{made['id']}")
+    await expect(page).to_have_url(f"{site.address}/admin/workspaces")
+
+
 async def test_long_names_take_two_lines_and_a_wrong_field_stays_in_its_line(
     site: Site, pages: Pages
 ) -> None:

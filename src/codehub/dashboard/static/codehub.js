@@ -115,7 +115,7 @@
         }
       }
     } catch (failed) {
-      if (failed instanceof Gone) location.replace("/trash"); // its own page is no place to come back to
+      if (failed instanceof Gone && body.dataset.gone) location.replace(body.dataset.gone); // its own page is no place to come back to
       else { ids.forEach((id) => due.add(id)); await new Promise((done) => setTimeout(done, 1000)); }
     }
     asking = false;
