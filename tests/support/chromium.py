@@ -12,7 +12,16 @@ from tests.support.ides import CHROMIUM, FLAGS
 from tests.support.patience import PATIENCE_S
 from tests.support.site import Site
 
-__all__ = ["CHROMIUM", "chromium_running", "held_answer", "serious", "sign_in", "until", "watched_page"]
+__all__ = [
+    "CHROMIUM",
+    "box",
+    "chromium_running",
+    "held_answer",
+    "serious",
+    "sign_in",
+    "until",
+    "watched_page",
+]
 PATIENCE_MS = PATIENCE_S * 1000
 expect.set_options(timeout=PATIENCE_MS)
 # What a page says in passing stays, so that a test sees it however slow the machine is: these are the times of codehub.js's toasts.
@@ -75,6 +84,14 @@ async def sign_in(page: Page, site: Site, name: str) -> None:
     await page.context.add_cookies([{"name": "codehub_session", "value": word, "url": site.address}])
     await page.goto(f"{site.address}/")
     await page.wait_for_selector("body[data-live]")
+
+
+async def box(page: Page, selector: str) -> dict[str, float]:
+    """Return where something is, found and measured at once: what is drawn anew between the two is nowhere."""
+    found: dict[str, float] = await page.evaluate(
+        "one => document.querySelector(one).getBoundingClientRect().toJSON()", selector
+    )
+    return found
 
 
 async def serious(page: Page) -> list[str]:
