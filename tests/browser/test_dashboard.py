@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, Dialog, Page, Route, expect
 from tests.browser.conftest import Pages, row
 from tests.support.boots import starts_held
-from tests.support.chromium import serious, sign_in, watched_page
+from tests.support.chromium import box, serious, sign_in, watched_page
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
@@ -104,7 +104,6 @@ async def test_delete_and_undo(site: Site, pages: Pages) -> None:
     await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
     toast = page.locator(".toast")
     await expect(toast).to_contain_text("“precious” goes to the trash")
-    await toast.hover()  # so it stays, however long the deletion takes
     await page.wait_for_selector(row(made), state="detached")
     await toast.get_by_role("button", name="Undo").click()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
@@ -190,7 +189,7 @@ async def test_archive_shows_how_far_it_is(site: Site, pages: Pages, monkeypatch
     await page.locator(f"#m-{made['id']}").get_by_role("button", name="Archive").click()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archiving")
     await expect(page.locator(f"{row(made)} .note")).to_have_text("50.0 MB of 200 MB · 25.0 MB/s · 6 s left")
-    assert await page.get_attribute(f"{row(made)} progress", "value") == "25"
+    await expect(page.locator(f"{row(made)} progress")).to_have_attribute("value", "25")
     may_end.set()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
     await page.locator(row(made)).get_by_role("button", name="Restore").click()
@@ -299,19 +298,19 @@ async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pa
     await expect(note).to_have_text(re.compile(r"^sleeps in 4\d min$"))
     await page.get_by_role("button", name="Keep awake 1 h 50 min").click()
     await expect(note).to_have_text(re.compile(r"^sleeps in 1 h 4\d min$"))
-    again = await page.get_by_role("button", name="Keep awake 1 h 50 min").bounding_box()
-    menu = await page.locator(f"#s-{made['id']}").bounding_box()
-    assert again is not None
-    assert menu is not None
+    await expect(page.get_by_role("button", name="Keep awake 1 h 50 min")).to_be_visible()
+    again, menu = await box(page, f"#k-{made['id']}"), await box(page, f"#s-{made['id']}")
     assert again["y"] == menu["y"], "the row's buttons do not fit on one line"
 
 
 async def test_whoever_sleeps_soon_says_so_without_a_reload(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", standby_ttl_seconds=63)
+    made = await create(api, "demo", standby_ttl_seconds=3600)
     await site.arrives(api, made["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
+    await expect(page.locator(f"{row(made)} .note:not(.soon)")).to_contain_text("sleeps in")
+    object.__setattr__(site.parts, "sleep_warning_s", 3600.0)  # an hour is soon now
     await expect(page.locator(f"{row(made)} .note.soon")).to_contain_text("sleeps in")
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.conftest import Pages, row
-from tests.support.chromium import serious, sign_in
+from tests.support.chromium import box, serious, sign_in
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
@@ -180,13 +180,10 @@ async def test_on_a_phone_a_workspace_is_opened_and_stopped_with_a_thumb(site: S
     await site.arrives(api, made["id"], "RUNNING")
     page = await pages(**PHONE)
     await sign_in(page, site, "ann")
-    button = await page.locator(f"#p-{made['id']}").bounding_box()
-    assert button is not None
-    assert button["height"] >= 36
+    assert (await box(page, f"#p-{made['id']}"))["height"] >= 36
     await page.tap(f"#s-{made['id']}")
     await expect(page.locator(f"#m-{made['id']} .drop")).to_be_visible()
-    menu = await page.locator(f"#m-{made['id']} .drop").bounding_box()
-    assert menu is not None
+    menu = await box(page, f"#m-{made['id']} .drop")
     assert menu["x"] >= 0
     assert menu["x"] + menu["width"] <= 390
     await page.locator(f"#m-{made['id']}").get_by_role("button", name="Put to sleep").tap()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.async_api import Route, expect
@@ -31,7 +32,7 @@ async def test_what_earlier_brought_stays_while_the_history_goes_on(site: Site, 
     await expect(lines).to_have_count(61)
     await page.get_by_role("button", name="Start").click()
     await expect(page.locator(".ws-head .badge")).to_have_text("Running")
-    told = [int(await one.get_attribute("data-seq") or 0) for one in await lines.all()]
+    told = await lines.evaluate_all("all => all.map((one) => Number(one.dataset.seq))")
     assert len(told) > 61
     assert told == sorted(set(told), reverse=True), "each line once, the newest first"
     await page.get_by_role("link", name="Earlier").click()
@@ -75,13 +76,17 @@ async def test_a_menu_at_the_windows_edge_is_seen_whole(site: Site, pages: Pages
 
 async def test_a_reload_makes_no_second_token_and_copy_can_be_pressed_again(site: Site, pages: Pages) -> None:
     page = await pages(permissions=["clipboard-write"])
+    await page.clock.install()
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/account")
     await page.get_by_label("Purpose").fill("ci")
     await page.get_by_role("button", name="Make a token").click()
     copy = page.locator("[data-copy]")
+    await expect(copy).to_have_text("Copy")
+    await page.clock.pause_at(datetime.now(UTC) + timedelta(days=1))
     await copy.click()
     await expect(copy).to_have_text("Copied")
+    await page.clock.resume()
     await expect(copy).to_have_text("Copy")
     await expect(copy.locator("svg")).to_have_count(1)
     await expect(page).to_have_url(f"{site.address}/account")
@@ -134,6 +139,20 @@ async def test_whoever_deletes_on_a_workspaces_page_does_not_come_back_to_it(
     await expect(page).to_have_url(f"{site.address}/trash")
     await page.go_back()
     await expect(page).to_have_url(f"{site.address}/")
+
+
+async def test_an_admin_whose_page_of_anothers_workspace_is_gone_is_not_led_to_a_trash_without_it(
+    site: Site, pages: Pages
+) -> None:
+    api = await site.browser("ann")
+    made = await create(api, "demo", desired_state="PENDING")
+    await site.user("root", Role.ADMIN)
+    page = await pages()
+    await sign_in(page, site, "root")
+    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await page.wait_for_selector("body[data-live]")
+    await api.delete(f"{API}/workspaces/{made['id']}")
+    await expect(page).to_have_url(f"{site.address}/admin/workspaces")
 
 
 async def test_long_names_take_two_lines_and_a_wrong_field_stays_in_its_line(

@@ -166,6 +166,8 @@ async def test_the_button_that_keeps_it_awake_names_the_time_after_which_it_then
     answered_at = datetime.now(UTC)
     sleeps_at = datetime.fromisoformat((await ann.get(f"{API}{place}")).json()["sleeps_at"])
     assert asked_at <= sleeps_at - timedelta(hours=1, minutes=50) <= answered_at
+    again = await post(ann, site, f"{place}/keep_awake", PARTIAL)
+    assert "Keep awake 1 h 50 min" in again.text, "the button is still there"
     await ann.post(f"{API}{place}:keep_awake", json={"seconds": 43_200})
     for page in ("/", place):  # to keep it awake for less would change nothing
         assert "Keep awake" not in (await ann.get(page)).text
@@ -229,62 +231,6 @@ async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> N
             again = await site.arrives(ann, made["id"], "ERROR")
     await post(ann, site, f"{place}/recover", accept_loss="yes")
     await site.arrives(ann, made["id"], "STANDBY")
-
-
-async def test_settings_are_saved_unless_somebody_else_was_first(site: Site) -> None:
-    ann = await site.browser("ann")
-    made = await create(ann, "demo", desired_state="PENDING")
-    place = f"/workspaces/{made['id']}/settings"
-    form = (await ann.get(place)).text
-    revision = re.findall(r'name="revision" value="(\d+)"', form)[0]
-    fields = {
-        "name": "renamed",
-        "ide": "jupyterlab",
-        "standby_ttl_seconds": "900",
-        "archive_ttl_seconds": "never",
-    }
-    assert (await post(ann, site, place, revision=revision, **fields)).status_code == 303
-    shown = (await ann.get(f"{API}/workspaces/{made['id']}")).json()
-    assert (shown["name"], shown["standby_ttl_seconds"], shown["archive_ttl_seconds"]) == (
-        "renamed",
-        900,
-        None,
-    )
-    stale = await post(
-        ann, site, place, revision=revision, **{**fields, "description": "mine", "ide": "http"}
-    )
-    assert (stale.status_code, "Somebody changed it meanwhile" in stale.text) == (409, True)
-    assert 'name="description" value="mine"' in stale.text, "what was typed is kept"
-    assert re.findall(r"Stored now: ([^<]+)", stale.text) == ["nothing", "jupyterlab"]
-    assert f'name="revision" value="{shown["revision"]}"' in stale.text
-    wrong = await post(ann, site, place, revision=revision, **{**fields, "name": " "})
-    assert wrong.status_code == 422
-    await create(ann, "other", desired_state="PENDING")
-    current = str(shown["revision"])
-    taken = await post(ann, site, place, revision=current, **{**fields, "name": "other"})
-    assert taken.status_code == 409
-
-
-async def test_saving_says_so_and_the_history_names_what_was_changed_and_nothing_else(site: Site) -> None:
-    ann = await site.browser("ann")
-    made = await create(ann, "demo", desired_state="PENDING")
-    place = f"/workspaces/{made['id']}"
-    form = (await ann.get(f"{place}/settings")).text
-    fields = dict(re.findall(r'name="(\w+)" (?:type="number" .*?)?value="([^"]*)"', form)) | {
-        "ide": "jupyterlab",
-        "standby_ttl_seconds": "900",
-        "archive_ttl_seconds": "86400",
-        "description": "new words",
-    }
-    saved = await post(ann, site, f"{place}/settings", **fields)
-    page = (await ann.get(saved.headers["location"])).text
-    assert '<p class="said" role="status">Saved.</p>' in page
-    assert "Changed: Description, Sleep after<" in page
-    assert "Saved." not in (await ann.get(place)).text
-    korean = (await ann.get(place, headers={"Accept-Language": "ko"})).text
-    assert "변경한 항목: 설명, 잠들기까지<" in korean
-    (recorded,) = await site.parts.store.history(UUID(made["id"]), limit=1)
-    assert recorded.event.reason == "Asked to change description, standby_ttl_seconds."
 
 
 async def test_rows_are_answered_as_they_are_now_and_what_fits_no_more_is_left_out(site: Site) -> None:

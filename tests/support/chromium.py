@@ -1,19 +1,34 @@
 """A real browser for the dashboard: pages that are watched for complaints, people who sign in, and axe, which looks with other eyes."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
-from playwright.async_api import Browser, ConsoleMessage, Page, WebError, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, Route, WebError, async_playwright, expect
 from tests.support.ides import CHROMIUM, FLAGS
 from tests.support.patience import PATIENCE_S
 from tests.support.site import Site
 
-__all__ = ["CHROMIUM", "chromium_running", "serious", "sign_in", "until", "watched_page"]
+__all__ = [
+    "CHROMIUM",
+    "box",
+    "chromium_running",
+    "held_answer",
+    "serious",
+    "sign_in",
+    "until",
+    "watched_page",
+]
 PATIENCE_MS = PATIENCE_S * 1000
 expect.set_options(timeout=PATIENCE_MS)
+# What a page says in passing stays, so that a test sees it however slow the machine is: these are the times of codehub.js's toasts.
+_TOASTS_STAY = """
+  const after = window.setTimeout;
+  window.setTimeout = (what, ms, ...given) => ([6000, 15000].includes(ms) ? 0 : after(what, ms, ...given));
+"""
 # What the browser itself says of answers that are meant to be errors.
 _EXPECTED = ("the server responded with a status of 4", "net::ERR_", "htmx:sendError", "htmx:afterRequest")
 
@@ -42,6 +57,7 @@ async def watched_page(browser: Browser, complaints: list[str], **options: Any) 
         }
     )
     context.set_default_timeout(PATIENCE_MS)
+    await context.add_init_script(_TOASTS_STAY)
 
     def hear(message: ConsoleMessage) -> None:
         is_ours = "/w/" not in message.location["url"]
@@ -70,6 +86,14 @@ async def sign_in(page: Page, site: Site, name: str) -> None:
     await page.wait_for_selector("body[data-live]")
 
 
+async def box(page: Page, selector: str) -> dict[str, float]:
+    """Return where something is, found and measured at once: what is drawn anew between the two is nowhere."""
+    found: dict[str, float] = await page.evaluate(
+        "one => document.querySelector(one).getBoundingClientRect().toJSON()", selector
+    )
+    return found
+
+
 async def serious(page: Page) -> list[str]:
     """Return what axe finds serious or worse, as one line each."""
     results = await Axe().run(page)
@@ -84,3 +108,27 @@ async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = PATIEN
     async with asyncio.timeout(seconds):
         while not await check():  # noqa: ASYNC110  # it does not tell
             await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def held_answer(
+    page: Page, address: str | re.Pattern[str]
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Hold back the next answer from this address until the block ends. Yields what waits until the server has given it."""
+    given, may_come = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        answer = await route.fetch()
+        given.set()
+        await may_come.wait()
+        await route.fulfill(response=answer)
+
+    async def is_given() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await given.wait()
+
+    await page.route(address, hold, times=1)
+    try:
+        yield is_given
+    finally:
+        may_come.set()

@@ -1,6 +1,7 @@
 """Buttons: a wish of a person in, what became of it out, as a row, a page's part, or the page to go on with."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -104,6 +105,7 @@ async def answered(
         ruled = await ask()
     except NameTaken:
         return await _shown(face, caller, row, caller.say("no.NAME_TAKEN"), status=409)
+    caller = replace(caller, now=await face.parts.store.now())  # what was done is older than the answer
     if isinstance(ruled.ruling, Refused):
         message = refusal_words(ruled.ruling, ruled.workspace, caller)
         return await _shown(

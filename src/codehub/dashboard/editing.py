@@ -1,6 +1,7 @@
 """Making a workspace and changing what people may set: forms in, a workspace or the same form with what is wrong out."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
@@ -52,49 +53,80 @@ async def settings(face: Face, caller: Caller) -> Response:
 
 
 async def change(face: Face, caller: Caller) -> Response:
-    """Save, unless somebody else did since the form was drawn: it says which revision it knows."""
+    """Save what was changed on the form, and nothing else: beside each field it says what that was when the form was drawn."""
     row = await face.find(caller)
     given = await posted(caller.request)
-    values = _values(row.spec) | given
+    edit = _edit(row, given)
     try:
-        body = checked(WorkspacePatch, workspace_fields(given))
+        body = checked(WorkspacePatch, _asked(given, edit.mine))
         fields = {name: getattr(body, name) for name in body.model_fields_set}
         resources = fields.pop("resources", None)
-        if fields.get("ide", row.spec.ide) != row.spec.ide:
+        if "ide" in fields:
             refuse_missing_ide(fields["ide"], face.parts)
-
-        def changes(spec: Spec) -> Mapping[str, Any]:
-            return {**fields, "resources": changed_resources(resources, spec.resources)}
-
-        revision = given.get("revision", "")
-        known = frozenset({int(revision)}) if revision.isdecimal() else frozenset[int]()
-        differs = sorted(
-            name for name, value in changes(row.spec).items() if getattr(row.spec, name) != value
-        )
-        by = caller.by(f"Asked to change {', '.join(differs)}.")
-        ruled = await face.parts.workspaces.change(row.id, changes, None, by, revisions=known)
     except WrongFields as wrong:
-        return await _form(face, caller, values, row=row, wrong=wrong.fields, status=422)
+        return await _again(face, caller, edit, wrong=wrong.fields, status=422)
     except NotHere as missing:
-        return await _form(face, caller, values, row=row, wrong={missing.field}, status=422)
+        return await _again(face, caller, edit, wrong={missing.field}, status=422)
+    if edit.others:
+        return await _again(face, caller, edit, problem=caller.say("edit.stale"))
+
+    def changes(spec: Spec) -> Mapping[str, Any]:
+        return {**fields, "resources": changed_resources(resources, spec.resources)}
+
+    differs = sorted(name for name, value in changes(row.spec).items() if getattr(row.spec, name) != value)
+    by = caller.by(f"Asked to change {', '.join(differs)}.")
+    seen = frozenset({row.spec.revision})
+    try:
+        ruled = await face.parts.workspaces.change(row.id, changes, None, by, revisions=seen)
     except NameTaken:
-        said = caller.say("no.NAME_TAKEN")
-        return await _form(face, caller, values, row=row, problem=said, wrong={"name"}, status=409)
+        return await _again(face, caller, edit, problem=caller.say("no.NAME_TAKEN"), wrong={"name"})
     if isinstance(ruled.ruling, Refused):
-        return await _refused(face, caller, values, ruled.ruling, ruled.workspace)
+        is_stale = ruled.ruling.code is Refusal.PRECONDITION_FAILED
+        said = caller.say("edit.stale") if is_stale else refusal_words(ruled.ruling, ruled.workspace, caller)
+        return await _again(face, caller, _edit(ruled.workspace, given), problem=said)
     return see_other(f"/workspaces/{row.id}?done=saved")
 
 
-async def _refused(
-    face: Face, caller: Caller, values: Mapping[str, str], refused: Refused, row: Workspace
-) -> Response:
-    """Draw the form with what was typed, and beside it what is stored by now: whoever saves it again has seen that."""
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """Somebody's changes, and what is stored by now."""
+
+    row: Workspace
+    mine: Mapping[str, str]
+    """What they changed on the form."""
+    others: Mapping[str, str]
+    """What is stored where somebody else changed the same field to something else meanwhile."""
+
+
+def _edit(row: Workspace, given: Mapping[str, str]) -> _Edit:
     stored = _values(row.spec)
-    kept = {**values, "revision": stored["revision"]}
-    is_stale = refused.code is Refusal.PRECONDITION_FAILED
-    said = caller.say("edit.stale") if is_stale else refusal_words(refused, row, caller)
-    others = {name: text for name, text in stored.items() if kept[name].strip() != text}
-    return await _form(face, caller, kept, row=row, problem=said, others=others, status=409)
+    drawn = {name: _plain(given.get(f"was.{name}", "")) for name in stored}
+    mine = {name: given[name] for name in stored if name in given and _plain(given[name]) != drawn[name]}
+    others = {
+        name: stored[name]
+        for name, text in mine.items()
+        if _plain(stored[name]) not in (drawn[name], _plain(text))
+    }
+    return _Edit(row, mine, others)
+
+
+def _plain(text: str) -> str:
+    """Return what a browser makes of a text in a field of one line, so that one that nobody touched is not taken for changed."""
+    return text.replace("\r", "").replace("\n", "").strip()
+
+
+def _asked(given: Mapping[str, str], mine: Container[str]) -> dict[str, Any]:
+    """Return the form's words as the API would have got them, but for those that nobody changed."""
+    asked = workspace_fields(given)
+    resources = {name: value for name, value in asked.pop("resources", {}).items() if name in mine}
+    changed = {name: value for name, value in asked.items() if name in mine}
+    return changed | ({"resources": resources} if resources else {})
+
+
+async def _again(face: Face, caller: Caller, edit: _Edit, *, status: int = 409, **said: Any) -> Response:
+    """Draw the form with what they typed over what is stored by now: whoever saves it again has seen that."""
+    values = {**_values(edit.row.spec), **edit.mine}
+    return await _form(face, caller, values, row=edit.row, others=edit.others, status=status, **said)
 
 
 async def _form(
@@ -118,6 +150,7 @@ async def _form(
         status=status,
         row=row,
         values=values,
+        drawn={} if row is None else _values(row.spec),
         wrong=wrong,
         problem=problem,
         others={name: _told(name, text, caller) for name, text in (others or {}).items()},
@@ -146,7 +179,6 @@ def _values(spec: Spec) -> dict[str, str]:
         "description": spec.description or "",
         "ide": spec.ide,
         "image_ref": spec.image_ref,
-        "revision": str(spec.revision),
         **_numbers(spec.resources, spec.standby_ttl_seconds, spec.archive_ttl_seconds),
     }
 

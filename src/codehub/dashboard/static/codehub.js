@@ -34,8 +34,9 @@
   };
   setInterval(tick, 1000);
 
-  // What "Earlier" brought stays below a newer history, if nothing is missing between the two.
+  // What "Earlier" brought stays below a newer history, if nothing is missing between the two. Another state has other output.
   const carry = (old) => (fresh) => {
+    if (old.dataset.state !== fresh.dataset.state) htmx.trigger("#logs", "fresh");
     const before = Number(fresh.querySelector(".timeline .earlier")?.dataset.before);
     const lines = [...old.querySelectorAll(".timeline > [data-seq]")];
     if (!before || !old.querySelector(".timeline [data-earlier]") || Number(lines[0].dataset.seq) < before) return;
@@ -43,7 +44,15 @@
     fresh.querySelector(".timeline .earlier").replaceWith(...older, ...(rest ? [rest] : []));
   };
 
+  // An answer is on its way, maybe of an older state; or a button is held down, whose click would be lost: look again after it.
+  const isBusy = (old) => {
+    if (!old.querySelector(".htmx-request, :active")) return false;
+    setTimeout(() => { due.add(old.dataset.id || body.dataset.only); ask(); }, 100);
+    return true;
+  };
+
   // What comes from the server takes the place of what has its id. An open menu and the focus stay.
+  const key = (one) => one.id || one.getAttribute("formaction") || one.getAttribute("href");
   const place = (html) => {
     const made = document.createElement("template");
     made.innerHTML = html;
@@ -53,22 +62,15 @@
       const old = document.getElementById(fresh.id), held = document.activeElement;
       fresh.removeAttribute("hx-swap-oob");
       if (old) {
-        // An answer is on its way, maybe of an older state; or a button is held down, whose click would be lost: look again after it.
-        if (old.querySelector(".htmx-request, :active")) {
-          const id = old.dataset.id || body.dataset.only;
-          setTimeout(() => { due.add(id); ask(); }, 100);
-          continue;
-        }
+        if (isBusy(old)) continue;
         const open = [...old.querySelectorAll("details[open][id]")].map((one) => one.id);
-        const focus = old.contains(held) ? held.id : "", ticked = [...old.querySelectorAll("input[id]:checked")].map((one) => one.id);
+        const focus = old.contains(held) && key(held), ticked = [...old.querySelectorAll("input[id]:checked")].map((one) => one.id);
         const scrolls = old.querySelector("#d-sure") && focus;
-        const isElsewhere = old.dataset.state !== fresh.dataset.state;
         old.replaceWith(fresh);
         carry(old)(fresh);
-        if (isElsewhere) htmx.trigger("#logs", "fresh");
         for (const id of open) { const menu = document.getElementById(id); if (menu) { menu.dataset.kept = ""; menu.open = true; menu.closest(".row")?.classList.add("open"); } }
         for (const id of ticked) { const box = document.getElementById(id); if (box) box.checked = true; }
-        if (focus) document.getElementById(focus)?.focus({ preventScroll: !scrolls });
+        if (focus) [...fresh.querySelectorAll("a, button, summary, input")].find((one) => key(one) === focus)?.focus({ preventScroll: !scrolls });
       } else if (fresh.matches("li.row")) {
         const rows = [...document.querySelectorAll(".rows > .row")];
         const after = rows.find((row) => row.dataset.id < fresh.dataset.id); // ids are ordered by time, the newest comes first
@@ -86,11 +88,12 @@
   // A list without rows says so.
   const count = () => { for (const list of document.querySelectorAll("ul.rows")) list.closest("section").classList.toggle("bare", !list.querySelector(".row")); };
 
-  // Rows that changed are asked for together: one request at a time, the next one takes all that came meanwhile.
+  // Rows that changed are asked for together: one request at a time, the next one takes all that came meanwhile. While a list is on its way,
+  // which may know less, they wait for it.
   const due = new Set(), prefix = body.dataset.prefix || "ws-";
   let asking = false;
   const ask = async () => {
-    if (asking || !due.size) return;
+    if (asking || !due.size || document.querySelector("#list.htmx-request, #more.htmx-request")) return;
     asking = true;
     const ids = [...due].slice(0, 100);
     ids.forEach((id) => due.delete(id));
@@ -107,12 +110,12 @@
         if (location.search !== asked) ids.forEach((id) => due.add(id)); // the list is filtered otherwise by now: these may not fit it
         else {
           const came = place(rows);
-          for (const id of ids) if (!came.has(prefix + id)) document.getElementById(prefix + id)?.remove();
+          for (const old of ids.map((id) => document.getElementById(prefix + id))) if (old && !came.has(old.id) && !isBusy(old)) old.remove();
           count();
         }
       }
     } catch (failed) {
-      if (failed instanceof Gone) location.replace("/trash"); // its own page is no place to come back to
+      if (failed instanceof Gone && body.dataset.gone) location.replace(body.dataset.gone); // its own page is no place to come back to
       else { ids.forEach((id) => due.add(id)); await new Promise((done) => setTimeout(done, 1000)); }
     }
     asking = false;
@@ -129,6 +132,7 @@
 
   // Everything anew: after a time in which events may have been missed.
   const catchUp = async () => {
+    missed = false;
     if (body.dataset.part) { due.add(body.dataset.only); ask(); return; }
     const rows = [...document.querySelectorAll(".rows > .row")].map((row) => row.dataset.id);
     rows.forEach((id) => due.add(id));
@@ -139,7 +143,7 @@
       return;
     }
     const made = document.createElement("template");
-    made.innerHTML = await get(location.href, "list"); // and what is new
+    try { made.innerHTML = await get(location.href, "list"); } catch { setTimeout(catchUp, 1000); return; } // and what is new
     for (const row of made.content.querySelectorAll(".row")) if (!document.getElementById(row.id)) due.add(row.dataset.id);
     ask();
   };
@@ -157,7 +161,7 @@
     heard = Date.now();
     if (!begun && event.type === "heartbeat") { // it says where the stream begins: something may have happened since the page was drawn
       begun = true;
-      if (event.lastEventId !== body.dataset.seq) catchUp().catch(() => {});
+      if (event.lastEventId !== body.dataset.seq) catchUp();
     }
     const told = JSON.parse(event.data);
     if (!told.id || (body.dataset.only && told.id !== body.dataset.only)) return;
@@ -172,7 +176,7 @@
     stream.onopen = () => {
       heard = Date.now(); wait = 500; say(false);
       body.dataset.live = "yes";
-      if (missed) { missed = false; catchUp().catch(() => say(true)); }
+      if (missed) catchUp();
     };
     stream.onerror = () => {
       say(true);
@@ -194,8 +198,7 @@
   if (body.dataset.follow) {
     open();
     setInterval(() => { if (stream && Date.now() - heard > SILENCE_MS) { say(true); again(); } }, 5000);
-    addEventListener("offline", () => { say(true); });
-    addEventListener("online", () => { close(); missed = true; open(); });
+    for (const kind of ["online", "offline"]) addEventListener(kind, () => { close(); missed = true; open(); }); // a codehub on this machine needs no network
     let hiding = 0;
     document.addEventListener("visibilitychange", () => {
       clearTimeout(hiding);
@@ -209,7 +212,9 @@
   // Menus close by Escape, by a click elsewhere, and by a choice.
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {
-      if (!menu.contains(event.target) || event.target.closest(".drop button[formaction]")) menu.open = false;
+      const isChosen = menu.contains(event.target) && event.target.closest(".drop button[formaction]");
+      if (isChosen) menu.querySelector("summary").focus(); // what is chosen is hidden with its menu
+      if (isChosen || !menu.contains(event.target)) menu.open = false;
     }
     const dismiss = event.target.closest("[data-dismiss]");
     if (dismiss) dismiss.closest(".toast").remove();
@@ -276,5 +281,8 @@
     }
   });
   document.addEventListener("htmx:afterSwap", () => { keep(); keep = () => {}; tick(); count(); });
-  document.addEventListener("htmx:afterRequest", (event) => event.target.closest?.(".toast")?.remove());
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.successful) event.target.closest?.(".toast")?.remove();
+    ask();
+  });
 })();

@@ -1,0 +1,116 @@
+"""The form that changes a workspace: what somebody changed on it is saved, and nothing else, whoever else changes it meanwhile."""
+
+import re
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.support.forms import drawn_fields, post
+from tests.support.site import API, Site, create
+
+from codehub.core.access import Role
+from codehub.ports.store import Ruled
+
+
+async def test_settings_are_saved_and_a_wrong_or_taken_field_is_named(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    place = f"/workspaces/{made['id']}/settings"
+    fields = drawn_fields((await ann.get(place)).text)
+    changed = {"name": "renamed", "standby_ttl_seconds": "900", "archive_ttl_seconds": "never"}
+    assert (await post(ann, site, place, **{**fields, **changed})).status_code == 303
+    shown = (await ann.get(f"{API}/workspaces/{made['id']}")).json()
+    assert (shown["name"], shown["standby_ttl_seconds"], shown["archive_ttl_seconds"]) == (
+        "renamed",
+        900,
+        None,
+    )
+    fields = drawn_fields((await ann.get(place)).text)
+    wrong = await post(ann, site, place, **{**fields, "name": " ", "description": "kept"})
+    assert (wrong.status_code, 'id="wrong-name"' in wrong.text) == (422, True)
+    assert drawn_fields(wrong.text) == {**fields, "name": " ", "description": "kept"}
+    await create(ann, "other", desired_state="PENDING")
+    taken = await post(ann, site, place, **{**fields, "name": "other"})
+    assert (taken.status_code, 'name="name" value="other"' in taken.text) == (409, True)
+
+
+async def test_two_who_change_other_settings_at_once_both_have_theirs(site: Site) -> None:
+    ann, root = await site.browser("ann"), await site.browser("root", Role.ADMIN)
+    made = await create(ann, "demo", desired_state="PENDING", description="two\nlines")
+    place = f"/workspaces/{made['id']}/settings"
+    hers, theirs = [drawn_fields((await one.get(place)).text) for one in (ann, root)]
+    # A field of one line has no line break in a browser, and each that is hidden is sent with two characters.
+    hers |= {"description": "twolines", "was.description": "two\r\nlines"}
+    for changed in ({"memory_mb": "4096"}, {"ide": "http", "standby_ttl_seconds": "never"}):
+        assert (await post(root, site, place, **{**theirs, **changed})).status_code == 303
+    await ann.post(
+        f"{API}/workspaces/{made['id']}:archive"
+    )  # a wish is nothing that the form could overwrite
+    assert (await post(ann, site, place, **{**hers, "pids": "99", "name": "hers"})).status_code == 303
+    shown = (await ann.get(f"{API}/workspaces/{made['id']}")).json()
+    assert (shown["name"], shown["ide"], shown["description"]) == ("hers", "http", "two\nlines")
+    assert shown["resources"] == {"memory_mb": 4096, "cpus": 2.0, "pids": 99}
+    assert (shown["standby_ttl_seconds"], shown["archive_ttl_seconds"]) == (None, 86_400)
+
+
+async def test_whoever_changes_what_somebody_else_changed_too_is_asked_and_loses_nothing_typed(
+    site: Site,
+) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    place, api = f"/workspaces/{made['id']}/settings", f"{API}/workspaces/{made['id']}"
+    drawn = drawn_fields((await ann.get(place)).text)
+    await ann.patch(api, json={"description": "theirs", "ide": "http", "standby_ttl_seconds": 900})
+    mine = {"description": "mine", "ide": "http", "pids": "99"}
+    asked = await post(ann, site, place, **{**drawn, **mine})
+    assert (asked.status_code, "Somebody changed it meanwhile" in asked.text) == (409, True)
+    assert re.findall(r"Stored now: ([^<]+)", asked.text) == ["theirs"]
+    again = drawn_fields(asked.text)
+    assert {name: again[name] for name in mine} == mine, "what was typed is kept"
+    assert again["standby_ttl_seconds"] == "900", "what was not touched is as it is stored"
+    assert (await ann.get(api)).json()["resources"]["pids"] == 1024, "nothing is saved yet"
+    assert (await post(ann, site, place, **again)).status_code == 303
+    shown = (await ann.get(api)).json()
+    assert (shown["description"], shown["resources"]["pids"], shown["standby_ttl_seconds"]) == (
+        "mine",
+        99,
+        900,
+    )
+
+
+async def test_whoever_saves_in_the_moment_in_which_somebody_else_does_is_asked(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    place, api = f"/workspaces/{made['id']}/settings", f"{API}/workspaces/{made['id']}"
+    drawn = drawn_fields((await ann.get(place)).text)
+    change = site.parts.workspaces.change
+
+    async def late(*args: Any, **options: Any) -> Ruled:
+        monkeypatch.undo()
+        await ann.patch(api, json={"description": "theirs"})
+        return await change(*args, **options)
+
+    monkeypatch.setattr(site.parts.workspaces, "change", late)
+    asked = await post(ann, site, place, **{**drawn, "description": "mine"})
+    assert (asked.status_code, re.findall(r"Stored now: ([^<]+)", asked.text)) == (409, ["theirs"])
+    assert (await ann.get(api)).json()["description"] == "theirs"
+    assert drawn_fields(asked.text)["description"] == "mine"
+
+
+async def test_saving_says_so_and_the_history_names_what_was_changed_and_nothing_else(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    place = f"/workspaces/{made['id']}"
+    fields = drawn_fields((await ann.get(f"{place}/settings")).text)
+    changed = {"standby_ttl_seconds": "900", "description": "new words"}
+    saved = await post(ann, site, f"{place}/settings", **{**fields, **changed})
+    page = (await ann.get(saved.headers["location"])).text
+    assert '<p class="said" role="status">Saved.</p>' in page
+    assert "Changed: Description, Sleep after<" in page
+    assert "Saved." not in (await ann.get(place)).text
+    korean = (await ann.get(place, headers={"Accept-Language": "ko"})).text
+    assert "변경한 항목: 설명, 잠들기까지<" in korean
+    (recorded,) = await site.parts.store.history(UUID(made["id"]), limit=1)
+    assert recorded.event.reason == "Asked to change description, standby_ttl_seconds."
