@@ -7,7 +7,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -229,7 +229,7 @@ class Settings(BaseSettings):
         text = value.get_secret_value() if isinstance(value, SecretStr) else value
         if not text.startswith(schemes):
             raise ValueError(f"it must begin with {' or '.join(schemes)}")
-        if not _has_place(text):
+        if _parts(text) is None or (text.startswith("http://") and not is_web_address(text)):
             raise ValueError(_NO_PLACE)
         if text.startswith("s3://") and not urlsplit(text).netloc:
             raise ValueError("it must name a bucket, as in s3://bucket/prefix")
@@ -277,14 +277,20 @@ def fitting_homes(instance: InstanceBackend) -> tuple[StorageBackend, ...]:
     return _HOMES[instance]
 
 
-def _has_place(url: str) -> bool:
-    """Whether its host and port can be told from the rest. Of several hosts, which PostgreSQL's may be, its driver makes sense."""
+def is_web_address(url: str) -> bool:
+    """Whether it is http:// or https:// with a host, and a port if any, that can be read."""
+    parts = _parts(url)
+    return parts is not None and parts.scheme in ("http", "https") and parts.hostname is not None
+
+
+def _parts(url: str) -> SplitResult | None:
+    """Return them if host and port can be told from the rest. Of several hosts, which PostgreSQL's may be, its driver makes sense."""
     try:
         parts = urlsplit(url)
         _ = "," in parts.netloc or parts.port
     except ValueError:
-        return False
-    return True
+        return None
+    return parts
 
 
 def _to_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -58,7 +58,7 @@ def test_the_doctor_says_of_an_address_of_docker_s_that_it_is_none(
     assert found.found == f"DOCKER_HOST {address!r} is no unix:// or tcp:// address"
 
 
-@pytest.mark.parametrize("address", ["http://[::1", "http://localhost:many"])
+@pytest.mark.parametrize("address", ["http://[::1", "http://localhost:many", "minio:9000", "http://"])
 def test_the_doctor_says_of_an_address_of_a_store_s_that_it_is_none(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from codehub.adapters.docker.wire import DEFAULT_URL
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.findings import Finding, Verdict
-from codehub.settings import Settings
+from codehub.settings import Settings, is_web_address
 
 _ANSWER_S_MAX = 3.0
 _BUCKET_S_MAX = 10.0
@@ -98,15 +98,13 @@ def examine_s3(settings: Settings) -> Finding:
     if missing:
         found = f"s3 bucket {bucket}: {' and '.join(missing)} not set"
         return Finding("archives", Verdict.BROKEN, found, "set the usual AWS_… variables")
-    given = os.environ.get("AWS_ENDPOINT_URL", "")
-    try:
-        endpoint = urlsplit(given)
-        port = endpoint.port or (443 if endpoint.scheme == "https" else 80)
-    except ValueError:
+    given = os.environ.get("AWS_ENDPOINT_URL")
+    if given and not is_web_address(given):
         wrong = f"AWS_ENDPOINT_URL {given!r} is no http:// or https:// address"
         return Finding("archives", Verdict.BROKEN, wrong, "correct AWS_ENDPOINT_URL")
+    endpoint = urlsplit(given or "")
     if endpoint.hostname is not None:
-        address = (endpoint.hostname, port)
+        address = (endpoint.hostname, endpoint.port or (443 if endpoint.scheme == "https" else 80))
         try:
             socket.create_connection(address, _ANSWER_S_MAX).close()
         except OSError as error:
