@@ -24,7 +24,7 @@ STORES = cast("Stores", SimpleNamespace(installation="018f0000-0000-7000-8000-00
 @pytest.fixture(autouse=True)
 def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.startswith(("CODEHUB_", "AWS_")):
+        if name.startswith(("CODEHUB_", "AWS_")) and name != "CODEHUB_CACHE":
             monkeypatch.delenv(name)
 
 
