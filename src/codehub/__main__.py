@@ -227,7 +227,7 @@ def _password(*, from_stdin: bool) -> str:
     if from_stdin:
         password = heard()
     elif sys.stdin.isatty():
-        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         raise Failed("USAGE", "give the password on stdin, with --password-stdin")
     problem = of_password(password)

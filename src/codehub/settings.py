@@ -7,7 +7,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -229,6 +229,8 @@ class Settings(BaseSettings):
         text = value.get_secret_value() if isinstance(value, SecretStr) else value
         if not text.startswith(schemes):
             raise ValueError(f"it must begin with {' or '.join(schemes)}")
+        if _parts(text) is None or (text.startswith("http://") and not is_web_address(text)):
+            raise ValueError(_NO_PLACE)
         if text.startswith("s3://") and not urlsplit(text).netloc:
             raise ValueError("it must name a bucket, as in s3://bucket/prefix")
         return value
@@ -275,10 +277,27 @@ def fitting_homes(instance: InstanceBackend) -> tuple[StorageBackend, ...]:
     return _HOMES[instance]
 
 
+def is_web_address(url: str) -> bool:
+    """Whether it is http:// or https:// with a host, and a port if any, that can be read."""
+    parts = _parts(url)
+    return parts is not None and parts.scheme in ("http", "https") and parts.hostname is not None
+
+
+def _parts(url: str) -> SplitResult | None:
+    """Return them if host and port can be told from the rest. Of several hosts, which PostgreSQL's may be, its driver makes sense."""
+    try:
+        parts = urlsplit(url)
+        _ = "," in parts.netloc or parts.port
+    except ValueError:
+        return None
+    return parts
+
+
 def _to_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(word.strip()) for word in text.split(",") if word.strip())
 
 
+_NO_PLACE = "its host and port can't be read. A password is written with %2F for /, %3A for :, %40 for @, %23 for #, %3F for ?, %5B for ["
 _SCHEMES: Mapping[str, tuple[str, ...]] = {
     "database_url": ("postgresql://", "postgres://"),
     "redis_url": ("redis://", "rediss://", "unix://"),
@@ -293,6 +312,10 @@ def load_settings(**overrides: Any) -> Settings:
         return Settings(**overrides)
     except ValidationError as error:
         raise WrongSetting("\n".join(_line(detail) for detail in error.errors())) from None
+    except RuntimeError:  # of pathlib: `~` leads nowhere
+        raise WrongSetting(
+            f"{PREFIX}DATA_DIR: the home directory that it is to lie in is not known. Set HOME, or {PREFIX}DATA_DIR to a whole path"
+        ) from None
 
 
 def unknown_settings(environ: Mapping[str, str]) -> list[str]:

@@ -113,3 +113,17 @@ async def test_a_patch_can_not_null_what_must_be(site: Site) -> None:
         assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, field)
     for field in ("instance_backend", "phase", "revision"):
         assert (await ann.patch(path, json={field: "x"})).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"name": "\xff"}', b"[" * 100_000, b'{"name": ' + b"9" * 5000 + b"}"],
+    ids=lambda one: str(one[:12]),
+)
+async def test_a_body_that_can_not_be_read_is_told_in_codehub_s_words(site: Site, content: bytes) -> None:
+    ann = await site.browser("ann")
+    kind = {"Content-Type": "application/json"}
+    answer = await ann.post(f"{API}/workspaces", content=content, headers=kind)
+    told = answer.json()["error"]
+    assert (answer.status_code, told["code"]) == (400, "INVALID_REQUEST")
+    assert told["message"].startswith("The body can't be read: ")

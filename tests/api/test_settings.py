@@ -117,6 +117,8 @@ WRONG = [
     ({"IDE": "emacs"}, "CODEHUB_IDE: 'emacs' won't do"),
     ({"ARCHIVE_URL": "s3://"}, "CODEHUB_ARCHIVE_URL: 's3://' won't do: it must name a bucket"),
     ({"ARCHIVE_URL": "s3:///prefix"}, "it must name a bucket"),
+    ({"API_URL": "http://"}, "CODEHUB_API_URL: 'http://' won't do: its host and port can't be read."),
+    ({"API_URL": "http://host:many"}, "its host and port can't be read."),
     ({"WORKSPACE_IMAGE": "bad image"}, "CODEHUB_WORKSPACE_IMAGE: 'bad image' won't do: it must look like"),
     ({"HELPER_IMAGE": "-x"}, "CODEHUB_HELPER_IMAGE: '-x' won't do: it must look like"),
 ]
@@ -154,6 +156,44 @@ def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         load(monkeypatch, DATABASE_URL="mysql://u:geheim@h/d")
     assert "CODEHUB_DATABASE_URL" in str(refused.value)
     assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize("password", ["gehe/im", "gehe[im", "gehe#im", "gehe?im"])
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [("DATABASE_URL", "postgresql://ann:{}@host/codehub"), ("REDIS_URL", "redis://:{}@host:6379/0")],
+)
+def test_a_password_that_hides_the_host_is_refused_with_how_to_write_it_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, name: str, url: str, password: str
+) -> None:
+    with pytest.raises(WrongSetting) as refused:
+        load(monkeypatch, **{name: url.format(password)})
+    assert str(refused.value).startswith(f"CODEHUB_{name}: its host and port can't be read. A password is")
+    assert "gehe" not in str(refused.value)
+    written = url.format(password.replace("/", "%2F").replace("[", "%5B").replace("#", "%23"))
+    load(monkeypatch, **{name: written.replace("?", "%3F")})
+
+
+def test_a_database_may_have_several_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "postgresql://ann:geheim@one:5432,two:5433/codehub"
+    found = load(monkeypatch, DATABASE_URL=url).database_url
+    assert found is not None
+    assert found.get_secret_value() == url
+
+
+@pytest.mark.parametrize("values", [{"DATA_DIR": "~nobody-at-all/data"}, {}], ids=["another's", "one's own"])
+def test_a_home_directory_that_is_not_known_is_told_with_its_setting(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str]
+) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "geteuid", lambda: 2**31 - 7)  # no root, who needs no home
+    monkeypatch.setattr(
+        os, "getuid", lambda: 2**31 - 7
+    )  # and nobody of whom this machine knows where they live
+    with pytest.raises(
+        WrongSetting, match=r"^CODEHUB_DATA_DIR: the home directory .* is not known. Set HOME, or "
+    ):
+        load(monkeypatch, **values)
 
 
 def test_a_typing_error_is_pointed_out() -> None:

@@ -95,7 +95,8 @@ def test_an_ide_that_is_not_there_is_refused_by_its_setting(tmp_path: Path) -> N
     ("url", "place"),
     [
         ("postgresql://ann:geheim@127.0.0.1:1/codehub", "127.0.0.1:1 ("),
-        ("postgresql://ann:gehe/im@127.0.0.1:1/codehub", "the address that is set."),
+        ("postgresql://ann:geheim@127.0.0.1:1,127.0.0.1:2/codehub", "the address that is set ("),
+        ("postgresql://ann:geheim@127.0.0.1:1/codehub?sslmode=dance", "127.0.0.1:1. "),
     ],
 )
 def test_a_database_that_does_not_answer_is_named_with_its_setting_and_without_its_password(

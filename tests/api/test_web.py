@@ -53,6 +53,7 @@ async def test_errors_have_one_shape(
     assert answer.status_code == status
     assert answer.json()["error"]["code"] == code
     assert set(answer.json()["error"]) == {"code", "message", "details"}
+    assert answer.json()["error"]["message"].endswith("."), "a sentence of ours, not the framework's"
     assert "secret detail" not in answer.text
 
 

@@ -1,10 +1,15 @@
-"""What the doctor says of a machine where codehub runs already, and of a file in the place of a directory."""
+"""What the doctor says of a machine where codehub runs already, and of what is wrong in ways that a look at it stumbles over."""
 
+import errno
+import os
 from pathlib import Path
 
+import pytest
 from tests.support.program import codehub, running
 
-from codehub.doctor.examine import examine_archives, examine_data_dir
+from codehub.doctor.examine import examine_archives, examine_backend, examine_data_dir
+from codehub.doctor.findings import Verdict
+from codehub.doctor.services import examine_docker, examine_s3
 from codehub.settings import load_settings
 
 
@@ -24,3 +29,48 @@ def test_the_doctor_says_of_a_file_that_it_is_one(tmp_path: Path) -> None:
     settings = load_settings(data_dir=file)
     for examine in (examine_data_dir, examine_archives):
         assert examine(settings).found == f"{file} is a file, not a directory"
+
+
+def test_the_doctor_says_of_a_directory_that_it_may_not_look_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root nothing is closed, so the machine's answer is given here."""
+    closed, stat = tmp_path / "closed" / "data", os.stat
+
+    def refused(path: str | Path, **options: bool) -> os.stat_result:
+        if Path(path).is_relative_to(closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", refused)
+    settings = load_settings(data_dir=closed)
+    assert examine_data_dir(settings).found == f"{closed} can't be looked at (Permission denied)"
+    assert examine_archives(settings).found == f"{closed}/archives can't be looked at (Permission denied)"
+
+
+@pytest.mark.parametrize("address", ["tcp://[::1", "tcp://localhost:many", "tcp://", "localhost"])
+def test_the_doctor_says_of_an_address_of_docker_s_that_it_is_none(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    found = examine_docker(load_settings(instance_backend="local-docker"))
+    assert (found.verdict, found.do) == (Verdict.BROKEN, "correct DOCKER_HOST")
+    assert found.found == f"DOCKER_HOST {address!r} is no unix:// or tcp:// address"
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://localhost:many", "minio:9000", "http://"])
+def test_the_doctor_says_of_an_address_of_a_store_s_that_it_is_none(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    found = examine_s3(load_settings(archive_url="s3://homes"))
+    assert (found.verdict, found.do) == (Verdict.BROKEN, "correct AWS_ENDPOINT_URL")
+    assert found.found == f"AWS_ENDPOINT_URL {address!r} is no http:// or https:// address"
+
+
+def test_the_doctor_says_of_a_backend_that_it_is_not_there_yet() -> None:
+    assert examine_backend(load_settings()).verdict is Verdict.OK
+    missing = examine_backend(load_settings(instance_backend="k8s"))
+    assert (missing.verdict, missing.found) == (Verdict.BROKEN, "k8s is not there yet")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -116,6 +117,16 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
     assert find_account(home) == Account("http://127.0.0.1:8000", None)
     given = {**home, "CODEHUB_URL": "https://code.example.org/", "CODEHUB_TOKEN": "cht_a"}
     assert find_account(given) == Account("https://code.example.org", "cht_a")
+
+
+def test_who_says_all_by_the_environment_needs_no_file_and_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)  # nobody of whom this machine knows where they live
+    given = {"CODEHUB_URL": "https://code.example.org", "CODEHUB_TOKEN": "cht_a"}
+    assert find_account(given) == Account("https://code.example.org", "cht_a")
+    with pytest.raises(Failed, match=r"your home directory, .* is not known") as refused:
+        find_account({})
+    assert refused.value.exit is Exit.USAGE
 
 
 @pytest.mark.parametrize(

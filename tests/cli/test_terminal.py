@@ -1,6 +1,7 @@
 """The command line in a real terminal: what a person sees, types and is asked."""
 
 import asyncio
+import json
 import re
 import signal
 import sys
@@ -198,3 +199,16 @@ async def test_who_is_asked_for_a_password_and_interrupts_gets_the_code_of_it(tm
         await seen(shell, "Password: ")
         await asyncio.to_thread(shell.type, "C-c")
         await seen(shell, "code 130")
+
+
+async def test_who_is_asked_for_a_password_is_asked_beside_the_result(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    environ = environ_of(Command(tmp_path), data_dir=str(tmp_path / "none"))
+    with terminal(environ) as shell:
+        await asyncio.to_thread(shell.run, f"codehub user add eve --json > {told}; echo code $?")
+        for question in ("^Password: ", "^Repeat for confirmation: "):
+            await seen(shell, question)
+            await asyncio.to_thread(shell.tmux, "send-keys", "-l", PASSWORD)
+            await asyncio.to_thread(shell.type, "Enter")
+        await seen(shell, "code 1")
+    assert "there is no codehub in" in json.loads(told.read_text())["error"]["message"]

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import typer
 
 from codehub.cli.failures import Failed
 from codehub.cli.fields import in_options
 from codehub.cli.find import spelled
+from codehub.cli.speech import Speech, speaking
 from codehub.cli.tables import fit, pairs, plain
 from codehub.cli.wait import Goal, carry_out, has_arrived
 from codehub.cli.words import ago, harmless, harmless_bytes, seconds, size, span, state
@@ -76,7 +78,9 @@ def test_times_are_read(text: str, expected: int | None) -> None:
     assert seconds(text, may_be_never=True) == expected
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-5m", "1.5h", "5 m", "1w"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "-5m", "1.5h", "5 m", "1w", "9" * 400, "9" * 5000], ids=lambda text: text[:9]
+)
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(Failed, match="is no time"):
         seconds(text, may_be_never=False)
@@ -132,6 +136,15 @@ def test_what_comes_from_a_workspace_may_colour_a_terminal_and_not_command_it() 
         "list": [""],
         "n": 1,
     }
+
+
+def test_so_it_is_with_names_and_errors_that_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Speech(as_json=False).show("\x9b2Jdemo\x08 is RUNNING.")
+    with pytest.raises(typer.Exit), speaking(as_json=False):
+        raise Failed("WAITED_INTO_ERROR", "\x1b]0;mine\x07\x9b2Jdemo failed", do="\x1bc")
+    told = capsys.readouterr()
+    assert told.out == "2Jdemo is RUNNING.\n"
+    assert told.err == "codehub: ]0;mine2Jdemo failed\n  → c\n"
 
 
 def test_columns_and_pairs_line_up() -> None:
@@ -200,12 +213,22 @@ WIDTHS = {"NAME": 120, "OWNER": 5, "STATE": 17, "IDE": 11, "LAST USED": 9, "SLEE
         (80, 20, ["OWNER", "STATE", "IDE", "LAST USED", "SLEEPS"]),
         (79, 32, ["OWNER", "STATE", "LAST USED", "SLEEPS"]),
         (50, 13, ["OWNER", "STATE", "LAST USED"]),
-        (30, 8, ["OWNER", "STATE", "LAST USED"]),
+        (45, 19, ["OWNER", "STATE"]),
+        (30, 12, ["OWNER", "STATE"]),
     ],
 )
 def test_a_long_name_costs_the_other_columns_nothing(columns: int, name: int, others: list[str]) -> None:
-    fitted = fit(WIDTHS, ("ID", "IDE", "SLEEPS"), columns)
+    fitted = fit(WIDTHS, ("ID", "IDE", "SLEEPS"), columns, ("LAST USED",))
     assert fitted == {"NAME": name, **{heading: WIDTHS[heading] for heading in others}}
+
+
+def test_a_history_is_read_in_40_columns() -> None:
+    widths = {"WHEN": 19, "WHAT": 9, "CHANGE": 19, "BY": 10, "WHY": 60}
+    assert fit(widths, ("WHAT",), 80, ("BY", "CHANGE")) == {"WHEN": 19, "CHANGE": 19, "BY": 10, "WHY": 26}
+    assert fit(widths, ("WHAT",), 40, ("BY", "CHANGE")) == {"WHEN": 19, "WHY": 19}
+    assert fit({**widths, "WHY": 3}, ("WHAT",), 57, ("BY", "CHANGE"))["BY"] == 10, (
+        "what is short needs no more"
+    )
 
 
 def test_a_name_is_spelled_as_a_shell_takes_it() -> None:

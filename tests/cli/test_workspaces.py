@@ -147,6 +147,12 @@ async def test_settings_are_changed_and_a_workspace_is_kept_awake(command: Comma
     assert (await command("ws", "change", "other")).code == 2
 
 
+async def test_of_a_workspace_that_does_not_run_nobody_says_that_it_is_awake(command: Command) -> None:
+    assert (await command("ws", "create", "demo", "--no-start")).code == 0
+    told = await command("ws", "awake", "demo")
+    assert told.out.startswith("demo is PENDING. Once started, it stays awake until 20")
+
+
 async def test_logs_are_printed_and_followed(command: Command) -> None:
     assert (await command("ws", "create", "demo", "--wait")).code == 0
     assert (await command("ws", "logs", "demo", "--tail", "1")).out

@@ -13,7 +13,7 @@ EXAMPLE_MESSAGES: dict[Code, str] = {
     Code.UNAUTHORIZED: "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`.",
     Code.FORBIDDEN: "This is somebody else's workspace.",
     Code.WORKSPACE_NOT_FOUND: "There is no such workspace.",
-    Code.NOT_FOUND: "There is no such thing.",
+    Code.NOT_FOUND: "There is nothing at this address.",
     Code.INVALID_STATE: "The workspace is being deleted. Undelete it first, or wait until it is gone.",
     Code.OPERATION_IN_PROGRESS: "STARTING is under way. Ask again when it is done.",
     Code.RECOVERY_REQUIRED: "The workspace is in ERROR. Recover it first; `explain` says what went wrong.",

@@ -69,6 +69,12 @@ _OF_STATUS: Mapping[int, Code] = {
     429: Code.TOO_MANY_REQUESTS,
     503: Code.UNAVAILABLE,
 }
+# What it says by itself, in our own words.
+_WORDS: Mapping[int, str] = {
+    400: "The body can't be read: it is no JSON in UTF-8, or no JSON that anybody would write.",
+    404: "There is nothing at this address.",
+    405: "There is no such method here. The header Allow names those that there are.",
+}
 
 
 class ApiError(Exception):
@@ -174,7 +180,8 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == _NOT_ALLOWED:
         return _not_allowed(request, error)
     code = _OF_STATUS.get(error.status_code, Code.INVALID_REQUEST)
-    return _answer(error.status_code, code, str(error.detail), headers=error.headers)
+    message = _WORDS.get(error.status_code, str(error.detail))
+    return _answer(error.status_code, code, message, headers=error.headers)
 
 
 def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
@@ -183,7 +190,7 @@ def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
     fits = (route for route in request.app.state.routes if route.path_regex.match(path) is not None)
     methods = {method for route in fits for method in route.methods}
     headers = {"Allow": ", ".join(sorted(methods))} if methods else error.headers
-    return _answer(_NOT_ALLOWED, Code.INVALID_REQUEST, str(error.detail), headers=headers)
+    return _answer(_NOT_ALLOWED, Code.INVALID_REQUEST, _WORDS[_NOT_ALLOWED], headers=headers)
 
 
 async def _failed(request: Request, _error: Exception) -> JSONResponse:

@@ -1,5 +1,6 @@
 """The archive store that the settings name, and what may be marked as ours. Refuses a store that will not take us; one that is away is an outage."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
 from codehub.core.workspace import StorageBackend, Workspace
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.settings import Settings
+from codehub.settings import Settings, is_web_address
 
 log = structlog.get_logger()
 
@@ -39,6 +40,9 @@ def unmarked(rows: Iterable[Workspace]) -> Unmarked:
 
 async def archive_store(settings: Settings, stores: Stores, *, is_new: bool) -> Objects:
     """Return the store. `is_new`: no archive lies there yet, so it is marked as ours; later a missing mark is an outage."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint and settings.archives.startswith("s3://") and not is_web_address(endpoint):
+        raise CannotStart(f"AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address: correct it")
     objects = Objects(settings.archives, installation=stores.installation)
     try:
         if is_new:
@@ -50,6 +54,7 @@ async def archive_store(settings: Settings, stores: Stores, *, is_new: bool) -> 
         raise CannotStart(str(error)) from None
     except BackendUnreachable as error:
         if is_new:
-            raise
+            name = "CODEHUB_DATA_DIR" if settings.archive_url is None else "CODEHUB_ARCHIVE_URL"
+            raise CannotStart(f"{error}. Give codehub access to it, or correct {name}") from None
         log.warning("archives_unreachable", reason=str(error))
     return objects

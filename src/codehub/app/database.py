@@ -147,7 +147,11 @@ async def stores(
         if redis_url is not None:
             from codehub.adapters.redis.hints import RedisHints  # noqa: PLC0415  # it takes a while to import
 
-            on_redis = RedisHints(redis_url.get_secret_value(), clock=system.clock)
+            try:
+                on_redis = RedisHints(redis_url.get_secret_value(), clock=system.clock)
+            except (TypeError, ValueError) as error:
+                words = "correct what stands behind ? in it, or leave that out"
+                raise CannotStart(f"CODEHUB_REDIS_URL: {error}: {words}") from None
             stack.push_async_callback(on_redis.close)
             hints = controller_hints = api_hints = on_redis
 

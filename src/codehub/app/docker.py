@@ -1,8 +1,8 @@
 """Docker as the platform: workspaces as containers, homes as volumes or as directories of this machine, archives behind a URL."""
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
 from codehub.adapters.docker.containers import Mount
@@ -20,7 +20,7 @@ from codehub.app.platform import Platform
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
-from codehub.ports.backends import ActionFailed
+from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 from codehub.settings import Settings
@@ -67,13 +67,12 @@ async def docker_platform(
     homes = {StorageBackend.DOCKER_VOLUME: volumes, StorageBackend.OBJECT_STORE: volumes}
     try:
         if marks.homes.issuperset(homes):
-            await volumes.prepare()
+            with _needing_docker():
+                await volumes.prepare()
         if in_directories and StorageBackend.LOCAL_DIR in marks.homes:
             await directories.prepare()
-        try:
+        with _needing_docker():
             await instances.open()
-        except ActionFailed as error:
-            raise CannotStart(str(error)) from None
         backends = Platforms(
             {InstanceBackend.LOCAL_DOCKER: instances},
             {**homes, **({StorageBackend.LOCAL_DIR: directories} if in_directories else {})},
@@ -81,3 +80,16 @@ async def docker_platform(
         yield Platform(backends, settings.ide or next(iter(PROFILES)), tuple(PROFILES))
     finally:
         await engine.close()
+
+
+@contextmanager
+def _needing_docker() -> Iterator[None]:
+    """Say what to do where Docker does not answer, or will not."""
+    try:
+        yield
+    except ActionFailed as error:
+        raise CannotStart(str(error)) from None
+    except BackendUnreachable as error:
+        raise CannotStart(
+            f"{error}. Start Docker, or correct DOCKER_HOST; CODEHUB_INSTANCE_BACKEND=local-process does without it"
+        ) from None

@@ -12,7 +12,7 @@ def next_steps(settings: Settings, program: str, *, is_new: bool) -> str:
     codehub = "codehub" if shutil.which("codehub") else _shortened(program)
     url = settings.base_url
     keep = (
-        f"  Keep the password, it is shown this once; `{codehub} user passwd admin` sets another.\n"
+        f"  Keep the password, it is shown this once. This sets another:\n  {codehub} user passwd admin\n"
         if is_new
         else ""
     )

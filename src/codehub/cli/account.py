@@ -31,15 +31,21 @@ class Account:
 
 
 def login_file(environ: Mapping[str, str]) -> Path:
-    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
+    try:
+        base = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config"
+    except RuntimeError:
+        words = "your home directory, where `codehub login` keeps its token, is not known"
+        raise Failed("USAGE", words, do="Set HOME; or set CODEHUB_URL and CODEHUB_TOKEN.") from None
     return Path(base) / "codehub" / "login.json"
 
 
 def find_account(environ: Mapping[str, str]) -> Account:
     """CODEHUB_URL and CODEHUB_TOKEN go first. The kept token counts only for the server that gave it."""
-    kept = read_kept(login_file(environ))
     url = normal_url(environ["CODEHUB_URL"]) if environ.get("CODEHUB_URL") else None
     token = environ.get("CODEHUB_TOKEN") or None
+    if url is not None and token is not None:
+        return Account(url, token, is_from_environment=True)
+    kept = read_kept(login_file(environ))
     if kept is None or (url is not None and url != kept.url):
         return Account(url or DEFAULT_URL, token, is_from_environment=token is not None)
     if token is not None:

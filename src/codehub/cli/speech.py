@@ -12,6 +12,7 @@ import typer
 from codehub.cli.account import find_account
 from codehub.cli.client import ANSWER_S_MAX, Client
 from codehub.cli.failures import Failed
+from codehub.cli.words import harmless_bytes
 
 _INTERRUPTED = 130
 
@@ -33,10 +34,10 @@ class Speech:
 
     def show(self, text: str) -> None:
         """Print a result for people."""
-        typer.echo(_printable(text))
+        typer.echo(_harmless(text))
 
     def say(self, text: str) -> None:
-        typer.echo(text, err=True)
+        typer.echo(_harmless(text), err=True)
 
 
 @contextmanager
@@ -84,6 +85,11 @@ def heard() -> str:
 def _printable(text: str) -> str:
     """Escape bytes of the command line that are no text, as JSON does too: stdout takes none of them."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _harmless(text: str) -> str:
+    """The same, of words that may hold others' names and what their workspaces wrote."""
+    return harmless_bytes(_printable(text).encode()).decode()
 
 
 def is_terminal() -> bool:

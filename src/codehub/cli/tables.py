@@ -17,19 +17,24 @@ if TYPE_CHECKING:
 
 _YIELDING: Mapping[str, int] = {"NAME": 20, "WHY": 24}
 """The column of a table that gets what the others leave, and how wide it is before others are left out for it."""
-_WIDTH_MIN = 8
+_WIDTH_MIN = 12
 _GAP = 2
 
 
 def show_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], *, gives_way: Sequence[str] = ()
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    gives_way: Sequence[str] = (),
+    in_need: Sequence[str] = (),
 ) -> None:
-    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for all.
+    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for all; `in_need`: those
+    that go too, before nothing can be read any more.
 
     One column yields, a name by being cut, a reason by going on below itself: a long one costs the other rows nothing.
     """
     if is_terminal():
-        _show_fitted(headings, rows, gives_way)
+        _show_fitted(headings, rows, gives_way, in_need)
     else:
         typer.echo(plain([headings, *rows]))
 
@@ -64,7 +69,7 @@ def _folded(line: str, indent: int) -> list[str]:
     """Return it as lines that fit beside an indent. What is coloured is short, and is left alone."""
     if not is_terminal() or "\x1b" in line:
         return [line]
-    columns = max(20, shutil.get_terminal_size().columns - indent)
+    columns = max(_WIDTH_MIN, shutil.get_terminal_size().columns - indent)
     return textwrap.wrap(line, columns, break_long_words=False, break_on_hyphens=False) or [""]
 
 
@@ -73,7 +78,9 @@ def coloured(display: str, text: str | None = None) -> str:
     return typer.style(text or display, fg=colour_of(display)) if is_terminal() else text or display
 
 
-def _show_fitted(headings: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str]) -> None:
+def _show_fitted(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str], in_need: Sequence[str]
+) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -83,7 +90,7 @@ def _show_fitted(headings: Sequence[str], rows: Sequence[Sequence[str]], gives_w
         heading: max(_width(cell) for cell in (heading, *(row[column] for row in rows)))
         for column, heading in enumerate(headings)
     }
-    fitted = fit(widths, gives_way, console.width)
+    fitted = fit(widths, gives_way, console.width, in_need)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold dim")
     for heading, width in fitted.items():
         table.add_column(heading, no_wrap=heading != "WHY", overflow="ellipsis", width=width)
@@ -93,12 +100,17 @@ def _show_fitted(headings: Sequence[str], rows: Sequence[Sequence[str]], gives_w
     console.print(table)
 
 
-def fit(widths: Mapping[str, int], gives_way: Sequence[str], columns: int) -> dict[str, int]:
+def fit(
+    widths: Mapping[str, int], gives_way: Sequence[str], columns: int, in_need: Sequence[str] = ()
+) -> dict[str, int]:
     """Return the columns of a table that are shown, and how wide each is."""
     yielding = next(heading for heading in widths if heading in _YIELDING)
     fitted = {**widths, yielding: min(widths[yielding], _YIELDING[yielding])}
     for heading in gives_way:
         if _over(fitted, columns) > 0:
+            del fitted[heading]
+    for heading in in_need:
+        if fitted[yielding] - _over(fitted, columns) < min(_WIDTH_MIN, widths[yielding]):
             del fitted[heading]
     left = fitted[yielding] - _over(fitted, columns)
     fitted[yielding] = min(widths[yielding], max(left, _WIDTH_MIN))

@@ -58,7 +58,12 @@ def list_tokens(json: bool = JSON) -> None:
             (one["name"], one["scope"], ago(one["last_used_at"], client.now), _expiry(one), one["id"])
             for one in items
         ]
-        show_table(("NAME", "SCOPE", "LAST USED", "EXPIRES", "ID"), rows, gives_way=("EXPIRES", "SCOPE"))
+        show_table(
+            ("NAME", "SCOPE", "LAST USED", "EXPIRES", "ID"),
+            rows,
+            gives_way=("EXPIRES", "SCOPE"),
+            in_need=("ID",),
+        )
 
 
 @token.command("delete")

@@ -79,8 +79,10 @@ def awake(
         answer = client.ask("POST", f"/workspaces/{shown['id']}:keep_awake", body)
         if json:
             speech.result(answer)
-        else:
-            speech.show(f"{answer['name']} stays awake until {clock(answer['awake_until'])}.")
+            return
+        is_up = DesiredState.RUNNING in (answer["phase"], answer["desired_state"])
+        asleep = "" if is_up else f" is {coloured(answer['display'])}. Once started, it"
+        speech.show(f"{answer['name']}{asleep} stays awake until {clock(answer['awake_until'])}.")
 
 
 def delete(

@@ -12,7 +12,7 @@ _CONTROL = re.compile(rb"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f
 Shown = Mapping[str, Any]
 _THOUSAND = 1000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SPAN = re.compile(r"(\d+)([smhd]?)")
+_SPAN = re.compile(r"(\d{1,12})([smhd]?)")  # whatever is longer no clock can count with
 _COLOURS = {
     "RUNNING": "green",
     "STANDBY": "blue",

@@ -179,6 +179,7 @@ def list_workspaces(
             show_table(
                 *list_rows(items, client.now, owned=owner != "me", deleted=deleted),
                 gives_way=("ID", "IDE", "SLEEPS"),
+                in_need=("LAST USED",),
             )
         elif deleted:
             speech.say("The trash is empty.")
@@ -280,7 +281,7 @@ def events(
         for event in reversed(found) if json else ():
             speech.line(event)
         if found and not json:
-            show_table(*history(list(reversed(found))), gives_way=("WHAT",))
+            show_table(*history(list(reversed(found))), gives_way=("WHAT",), in_need=("BY", "CHANGE"))
 
 
 wishes.add_to(ws)

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,7 @@ def examine(settings: Settings) -> list[Finding]:
         examine_database(settings),
         examine_port(settings),
         examine_archives(settings),
+        examine_backend(settings),
         examine_sandbox(settings),
         examine_ide(settings),
         examine_docker(settings),
@@ -119,6 +121,13 @@ def examine_archives(settings: Settings) -> Finding:
     return Finding("archives", Verdict.OK, str(directory))
 
 
+def examine_backend(settings: Settings) -> Finding:
+    if settings.instance_backend is InstanceBackend.K8S:
+        do = "set CODEHUB_INSTANCE_BACKEND to local-process or local-docker"
+        return Finding("backend", Verdict.BROKEN, "k8s is not there yet", do)
+    return Finding("backend", Verdict.OK, f"{settings.instance_backend}, homes: {settings.homes}")
+
+
 def examine_sandbox(settings: Settings) -> Finding:
     need = Verdict.OPTIONAL
     do = "apt-get install bubblewrap: without it a local workspace is a plain process that sees this user's files"
@@ -158,10 +167,17 @@ def examine_ide(settings: Settings) -> Finding:
 
 def _nearest(directory: Path) -> tuple[Path, str | None]:
     """Return what there is of a directory's path, and why the rest could not be made there, if so."""
-    nearest = next(path for path in (directory, *directory.parents) if path.exists())
-    if not nearest.is_dir():
-        return nearest, "is a file, not a directory"
-    return nearest, None if os.access(nearest, os.W_OK | os.X_OK) else "can't be written to"
+    for nearest in (directory, *directory.parents):
+        try:
+            is_directory = stat.S_ISDIR(nearest.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            return nearest, f"can't be looked at ({error.strerror})"
+        if not is_directory:
+            return nearest, "is a file, not a directory"
+        return nearest, None if os.access(nearest, os.W_OK | os.X_OK) else "can't be written to"
+    raise AssertionError("there is always /")
 
 
 def _run(command: list[str]) -> str | None:

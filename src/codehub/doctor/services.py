@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from codehub.adapters.docker.wire import DEFAULT_URL
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.findings import Finding, Verdict
-from codehub.settings import Settings
+from codehub.settings import Settings, is_web_address
 
 _ANSWER_S_MAX = 3.0
 _BUCKET_S_MAX = 10.0
@@ -23,8 +23,7 @@ def examine_docker(settings: Settings) -> Finding:
     if need is Verdict.OPTIONAL:
         do += "; needed only with CODEHUB_INSTANCE_BACKEND=local-docker"
     host = os.environ.get("DOCKER_HOST") or DEFAULT_URL
-    url = urlsplit(host)
-    if url.scheme != "unix" and url.hostname is None:
+    if not _is_engine(host):
         wrong = f"DOCKER_HOST {host!r} is no unix:// or tcp:// address"
         return Finding("docker", need, wrong, "correct DOCKER_HOST")
     try:
@@ -39,6 +38,15 @@ def examine_docker(settings: Settings) -> Finding:
     if api < _DOCKER_API_MIN:
         return Finding("docker", need, f"Docker {version} at {host} is too old", "use Docker 20.10 or later")
     return Finding("docker", Verdict.OK, f"Docker {version} at {host}")
+
+
+def _is_engine(host: str) -> bool:
+    try:
+        url = urlsplit(host)
+        port = url.port
+    except ValueError:
+        return False
+    return url.scheme == "unix" or (url.hostname is not None and port != 0)
 
 
 class _Engine(http.client.HTTPConnection):
@@ -90,7 +98,11 @@ def examine_s3(settings: Settings) -> Finding:
     if missing:
         found = f"s3 bucket {bucket}: {' and '.join(missing)} not set"
         return Finding("archives", Verdict.BROKEN, found, "set the usual AWS_… variables")
-    endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL", ""))
+    given = os.environ.get("AWS_ENDPOINT_URL")
+    if given and not is_web_address(given):
+        wrong = f"AWS_ENDPOINT_URL {given!r} is no http:// or https:// address"
+        return Finding("archives", Verdict.BROKEN, wrong, "correct AWS_ENDPOINT_URL")
+    endpoint = urlsplit(given or "")
     if endpoint.hostname is not None:
         address = (endpoint.hostname, endpoint.port or (443 if endpoint.scheme == "https" else 80))
         try:

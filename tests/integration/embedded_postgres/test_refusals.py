@@ -41,7 +41,9 @@ async def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> 
 
 
 @needs_root
-async def test_a_disk_too_small_to_initialise_is_named(small_disk: Path) -> None:
+@pytest.mark.parametrize("megabytes", [8, 20, 40])
+async def test_a_disk_too_small_to_initialise_is_named(small_disk: Path, megabytes: int) -> None:
+    remount(small_disk, f"size={megabytes}m")
     message = await refusal(embedded(small_disk))
     assert message.startswith(f"the disk that holds {small_disk}/postgres is full (")
     assert "free some space there" in message

@@ -32,6 +32,8 @@ class RedisHints:
         self._url = url
         self._clock = clock
         self._sender = self._client()
+        # No word is sent by it, but options that there are not are refused here.
+        self._sender.connection_pool.make_connection()  # type: ignore[no-untyped-call]
 
     async def close(self) -> None:
         await self._sender.aclose()

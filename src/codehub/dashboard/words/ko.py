@@ -35,7 +35,7 @@ WORDS: Mapping[str, str] = {
     "step.ARCHIVED": "보관됨",
     "step.STANDBY": "잠듦",
     "step.RUNNING": "실행 중",
-    "wish.PENDING": "쉬는 상태",
+    "wish.PENDING": "쉬는 중",
     "wish.ARCHIVED": "보관됨",
     "wish.STANDBY": "잠듦",
     "wish.RUNNING": "실행 중",

@@ -13,6 +13,7 @@ from codehub.adapters.postgres.embedded.errors import (
     EmbeddedPostgresError,
     TryAgain,
     disk_full,
+    free_bytes,
     is_full,
     telling_line,
 )
@@ -22,6 +23,7 @@ from codehub.ports.system import Clock
 # The server's own directory by a name that needs no permission on its parents, however deep and closed they are.
 HERE = "/proc/self/cwd"
 
+_CLUSTER_BYTES = 64 * 1024 * 1024  # a new one takes 40 MB
 _SETTINGS = """\
 # Written by codehub at every start. Tune with ALTER SYSTEM, which has the last word over this file.
 max_connections = 100
@@ -110,12 +112,20 @@ def write_configuration(data: Path, account: Account) -> bool:
     return bool(differing)
 
 
+def check_room(base: Path, place: Path) -> None:
+    """Raise unless there is room for a new one below `place`. What initdb says when there is none is seldom that."""
+    if free_bytes(place) < _CLUSTER_BYTES:
+        left, wanted = free_bytes(place) >> 20, _CLUSTER_BYTES >> 20
+        raise disk_full(base, f"{left} MB are left and a new database takes {wanted}")
+
+
 async def _initialise(
     layout: Layout, *, account: Account, binaries: Binaries, clock: Clock, busy: int
 ) -> None:
     """Build the data directory beside its place and rename it: whoever kills us leaves all of it or nothing."""
     new = layout.unfinished
     shutil.rmtree(new, ignore_errors=True)
+    check_room(layout.base, layout.base)
     new.mkdir(mode=0o700)
     account.own(new)
     command = (

@@ -7,16 +7,8 @@ from pathlib import Path
 
 from codehub.adapters.postgres.embedded.account import check_server_user, ourselves
 from codehub.adapters.postgres.embedded.binaries import installed
-from codehub.adapters.postgres.embedded.cluster import Layout, check_owner, check_version
-from codehub.adapters.postgres.embedded.errors import (
-    USE_ANOTHER,
-    EmbeddedPostgresError,
-    disk_full,
-    explaining,
-    free_bytes,
-)
-
-_CLUSTER_BYTES = 64 * 1024 * 1024  # a new one takes 40 MB
+from codehub.adapters.postgres.embedded.cluster import Layout, check_owner, check_room, check_version
+from codehub.adapters.postgres.embedded.errors import USE_ANOTHER, EmbeddedPostgresError, explaining
 
 
 def check_embedded(data_dir: Path) -> str:
@@ -35,11 +27,8 @@ def check_embedded(data_dir: Path) -> str:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
         if not os.access(place, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
-        if not layout.data.exists() and free_bytes(place) < _CLUSTER_BYTES:
-            raise disk_full(
-                layout.base,
-                f"{free_bytes(place) >> 20} MB are left and a new database takes {_CLUSTER_BYTES >> 20}",
-            )
+        if not layout.data.exists():
+            check_room(layout.base, place)
     return version
 
 

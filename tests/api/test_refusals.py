@@ -1,0 +1,87 @@
+"""What codehub can't start with is told in one line, with the setting's name and what to do."""
+
+import os
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from tests.support.program import codehub
+
+from codehub.app.archives import Unmarked, archive_store
+from codehub.app.docker import docker_platform
+from codehub.app.errors import CannotStart
+from codehub.app.process import make_system
+from codehub.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from codehub.app.database import Stores
+
+STORES = cast("Stores", SimpleNamespace(installation="018f0000-0000-7000-8000-000000000000"))
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(("CODEHUB_", "AWS_")) and name != "CODEHUB_CACHE":
+            monkeypatch.delenv(name)
+
+
+def docker(settings: Settings) -> AbstractAsyncContextManager[object]:
+    return docker_platform(settings, STORES, make_system(), Unmarked(archives=True, homes=frozenset()))
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("unix:///nowhere/docker.sock", "No such file or directory"),
+        ("tcp://127.0.0.1:1", "[Errno 111]"),
+        ("tcp://[::1", "Invalid IPv6 URL"),
+    ],
+)
+async def test_a_docker_that_does_not_answer_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, why: str
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    with pytest.raises(CannotStart) as refused:
+        async with docker(load_settings(data_dir=tmp_path, instance_backend="local-docker")):
+            pass
+    told = str(refused.value)
+    assert told.startswith(f"the Docker engine {host} can't be asked: ")
+    assert why in told
+    assert told.endswith(
+        "Start Docker, or correct DOCKER_HOST; CODEHUB_INSTANCE_BACKEND=local-process does without it"
+    )
+
+
+@pytest.mark.parametrize("setting", ["CODEHUB_ARCHIVE_URL", "CODEHUB_DATA_DIR"])
+async def test_a_place_that_takes_no_archives_is_told_with_its_setting(tmp_path: Path, setting: str) -> None:
+    (tmp_path / "archives").touch()
+    given = {"archive_url": f"file://{tmp_path}/archives"} if setting == "CODEHUB_ARCHIVE_URL" else {}
+    with pytest.raises(CannotStart) as refused:
+        await archive_store(load_settings(data_dir=tmp_path, **given), STORES, is_new=True)
+    assert str(refused.value).startswith(f"the archive store file://{tmp_path}/archives can't be used: ")
+    assert str(refused.value).endswith(f"Give codehub access to it, or correct {setting}")
+
+
+@pytest.mark.parametrize("endpoint", ["http://localhost:many", "minio:9000", "http://[::1", "http://"])
+async def test_an_endpoint_that_is_none_is_told_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(CannotStart) as refused:
+        await archive_store(load_settings(archive_url="s3://homes"), STORES, is_new=True)
+    told = f"AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address: correct it"
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize("option", ["dance=1", "socket_timeout=soon"])
+def test_an_option_that_redis_does_not_know_is_told_with_its_setting(tmp_path: Path, option: str) -> None:
+    url = f"redis://:geheim@127.0.0.1:1/0?{option}"
+    ended = codehub("up", data_dir=str(tmp_path / "data"), port="0", redis_url=url)
+    assert ended.returncode == 1
+    (told,) = [line for line in ended.stderr.splitlines() if line.startswith("codehub: ")]
+    assert told.startswith("codehub: CODEHUB_REDIS_URL: ")
+    assert option.partition("=")[0] in told
+    assert "geheim" not in ended.stderr
