@@ -233,6 +233,8 @@ class Settings(BaseSettings):
             raise ValueError(_NO_PLACE)
         if text.startswith("s3://") and not urlsplit(text).netloc:
             raise ValueError("it must name a bucket, as in s3://bucket/prefix")
+        if text.startswith("file:///") and not text.removeprefix("file:///").strip("/"):
+            raise ValueError("it must name a directory, as in file:///srv/archives")
         return value
 
     @model_validator(mode="after")

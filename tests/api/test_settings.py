@@ -117,6 +117,7 @@ WRONG = [
     ({"IDE": "emacs"}, "CODEHUB_IDE: 'emacs' won't do"),
     ({"ARCHIVE_URL": "s3://"}, "CODEHUB_ARCHIVE_URL: 's3://' won't do: it must name a bucket"),
     ({"ARCHIVE_URL": "s3:///prefix"}, "it must name a bucket"),
+    ({"ARCHIVE_URL": "file:///"}, "CODEHUB_ARCHIVE_URL: 'file:///' won't do: it must name a directory"),
     ({"API_URL": "http://"}, "CODEHUB_API_URL: 'http://' won't do: its host and port can't be read."),
     ({"API_URL": "http://host:many"}, "its host and port can't be read."),
     ({"WORKSPACE_IMAGE": "bad image"}, "CODEHUB_WORKSPACE_IMAGE: 'bad image' won't do: it must look like"),
