@@ -138,6 +138,29 @@ async def test_a_volume_that_somebody_worked_on_is_told_from_one_that_is_as_it_w
         await storage.provider.is_worked_on(home, "another")
 
 
+async def test_work_that_was_done_before_a_moment_is_told_from_what_came_after_it(
+    storage: Storage, home: Home
+) -> None:
+    made = await restored(storage, home, await archived(storage, home))
+    await storage.let_a_moment_pass()
+    storage.write(home, {"src/deep/main.py": b"pass\n"})
+    await storage.let_a_moment_pass()
+    moment = datetime.now(UTC)
+    assert not await storage.provider.is_worked_on(home, made.volume_id, since=moment)
+    assert await storage.provider.is_worked_on(home, made.volume_id)
+    await storage.let_a_moment_pass()
+    storage.write(home, {"src/deep/main.py": b"# later\n"})
+    assert await storage.provider.is_worked_on(home, made.volume_id, since=moment)
+
+
+async def test_work_before_a_volume_was_made_is_none_on_it(storage: Storage, home: Home) -> None:
+    moment = datetime.now(UTC)
+    await storage.let_a_moment_pass()
+    made = await restored(storage, home, await archived(storage, home))
+    await storage.let_a_moment_pass()
+    assert not await storage.provider.is_worked_on(home, made.volume_id, since=moment)
+
+
 async def test_volumes_do_not_know_each_other(storage: Storage) -> None:
     one, other = new_home(), new_home()
     one_id, other_id = await filled(storage, one), await filled(storage, other, {"other": b"other"})

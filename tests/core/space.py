@@ -156,7 +156,7 @@ def run_pass(point: Point) -> Pass:
     world = point
     if isinstance(planned, Act):
         world, done = _act(point, planned.step)
-        status = conclude(verdict.status, planned, OP_ID, done, NOW, jitter=0.5)
+        status = conclude(verdict.status, planned, OP_ID, done, NOW, spec=row.spec, jitter=0.5)
     else:
         status = settle(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
     return Pass(row, verdict, planned, status, _point(world, status))

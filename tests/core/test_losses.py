@@ -57,6 +57,20 @@ def test_no_silent_loss(
     assert (found.reason if found else None) == reason
 
 
+def test_a_loss_that_was_accepted_before_a_clock_was_set_back_is_no_word_about_the_next_one() -> None:
+    row = workspace(
+        Phase.STANDBY,
+        spec={"recover_at": ago(-3600), "recover_accepts_loss": True},
+        home_ctx=home("v1", dirty=True),
+        archive_key=KEY,
+    )
+    look = seen(None, None, COMMITTED)
+    lost = judge(row, look, NOW).status
+    seen_again = judge(replace(row, status=lost), look, NOW).status
+    assert seen_again.phase is Phase.ERROR
+    assert seen_again.home_ctx.dirty
+
+
 def test_a_container_that_is_seen_makes_the_home_dirty() -> None:
     row = workspace(Phase.RUNNING, home_ctx=home("v1"))
     assert judge(row, seen(HEALTHY_INSTANCE, OUR_VOLUME), NOW).status.home_ctx.dirty

@@ -26,13 +26,13 @@ from tests.support.workspaces import (
 
 from codehub.core.conditions import Truth
 from codehub.core.errors import REMEDY, ErrorInfo, ErrorReason
-from codehub.core.judge import judge
+from codehub.core.judge import is_answered, judge
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, TakeOver, Wait, Why, plan
 from codehub.core.rules import DEFAULT_RULES
 from codehub.core.seen import Blind
 from codehub.core.settle import Done, Failed, Outcome, Unreached, conclude, is_worth_writing, settle
-from codehub.core.workspace import ObservedStatus, Status, Workspace
+from codehub.core.workspace import ObservedStatus, Status, Workspace, is_condemned
 
 DELETED = {"deleted_at": ago(10), "purge_at": ago(-1000)}
 PURGED = {"deleted_at": ago(10), "purge_at": ago(10)}
@@ -51,7 +51,7 @@ def complete(row: Workspace) -> Status:
 def after(
     outcome: Outcome, status: Status = STARTING.status, act: Act = START, jitter: float = 0.0
 ) -> Status:
-    return conclude(status, act, OP_ID, outcome, NOW, jitter=jitter)
+    return conclude(status, act, OP_ID, outcome, NOW, spec=STARTING.spec, jitter=jitter)
 
 
 # Beginning
@@ -301,6 +301,24 @@ def test_an_operation_begins_at_the_latest_now_though_the_clock_was_set_back() -
     assert judge(row, seen(None, OUR_VOLUME), NOW).status.op_started_at == NOW
 
 
+@pytest.mark.parametrize("asked", [{"recover_at": ago(-3600)}, {"deleted_at": ago(-3600)}])
+def test_a_request_of_before_a_clock_was_set_back_answers_no_error_that_comes_later(
+    asked: dict[str, object],
+) -> None:
+    row = replace(STARTING, spec=replace(STARTING.spec, **asked))  # type: ignore[arg-type]  # a table of columns
+    refused = Failed(ErrorReason.IMAGE_PULL_FAILED, "there is no such image")
+    late = Fail(Operation.STARTING, ErrorReason.TIMEOUT, "it took too long")
+    dead = workspace(Phase.RUNNING, restarts=(NOW,) * DEFAULT_RULES.restarts_max, home_ctx=home("v1"))
+    for status in (
+        conclude(row.status, START, OP_ID, refused, NOW, spec=row.spec, jitter=0.0),
+        settle(row.spec, row.status, late, NOW, op_id=NEW_OP_ID),
+        judge(replace(dead, spec=row.spec), seen(None, OUR_VOLUME), NOW).status,
+    ):
+        assert status.phase is Phase.ERROR
+        assert status.error_info is not None
+        assert not is_answered(row.spec, status.error_info)
+
+
 def test_during_an_outage_nothing_fails_however_long_it_lasts() -> None:
     row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(99999), observed_at=ago(99998)))
     look = seen(UNREACHABLE, OUR_VOLUME)
@@ -349,11 +367,18 @@ def test_nothing_is_started_on_a_condemned_volume() -> None:
     assert planned == Begin(Operation.ARCHIVING, Why.CONDEMNED)
 
 
-def test_archiving_what_is_saved_already_condemns_its_volume_at_once() -> None:
-    row = workspace(Phase.STANDBY, archive_key=KEY, home_ctx=home("v1", marker=KEY))
-    assert begin(row, Operation.ARCHIVING).home_ctx.restore_marker is None
-    unsaved = workspace(Phase.STANDBY, archive_key=KEY, home_ctx=home("v1", marker=KEY, dirty=True))
-    assert begin(unsaved, Operation.ARCHIVING).home_ctx.restore_marker == KEY
+def test_archiving_what_is_saved_already_condemns_its_volume_before_it_is_deleted() -> None:
+    row = workspace(
+        Phase.STANDBY, operation=Operation.ARCHIVING, archive_key=KEY, home_ctx=home("v1", marker=KEY)
+    )
+    look = seen(None, OUR_VOLUME, COMMITTED)
+    planned = plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True)
+    assert planned == Act(Operation.ARCHIVING, Step.ARCHIVE)
+    found = after(Done(archive_key=KEY), row.status, planned)
+    assert is_condemned(found)
+    again = replace(row, status=found)
+    planned = plan(again.spec, judge(again, look, NOW), look, NOW, is_mine=True)
+    assert planned == Act(Operation.ARCHIVING, Step.DELETE_VOLUME)
 
 
 def test_an_error_that_was_seen_before_keeps_its_time() -> None:

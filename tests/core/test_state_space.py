@@ -23,6 +23,7 @@ from codehub.core.judge import judge
 from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase, Step
 from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, Plan, Rest, TakeOver, Wait, Why, plan
 from codehub.core.settle import is_worth_writing
+from codehub.core.workspace import is_condemned
 
 STEPS_MAX = 16
 EVERY_WISH = pytest.mark.parametrize("wish", DesiredState)
@@ -109,6 +110,8 @@ def check_nothing_is_lost(point: Point, result: Pass) -> None:
         case Step.DELETE_VOLUME:
             assert is_saved or is_purge(result), point
             assert point.container is Thing.ABSENT, point
+            # Whether nobody used it since it was restored is looked at first, and from then on nothing starts on it.
+            assert is_condemned(status) or point.operation is not Operation.ARCHIVING, point
         case Step.RESTORE:
             assert is_saved, point
             assert point.container is Thing.ABSENT, point

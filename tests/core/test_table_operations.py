@@ -90,6 +90,7 @@ ORDER_OF_STEPS = [
     (OP.ARCHIVING, KEY, DIRTY, None, OUR_VOLUME, COMMITTED, False, Step.ARCHIVE),
     (OP.ARCHIVING, KEY, CLEAN, None, OUR_VOLUME, None, False, Step.ARCHIVE),
     (OP.ARCHIVING, KEY, CLEAN, None, OUR_VOLUME, COMMITTED, False, Step.DELETE_VOLUME),
+    (OP.ARCHIVING, KEY, RESTORED, None, OUR_VOLUME, COMMITTED, False, Step.ARCHIVE),
     (OP.ARCHIVING, KEY, CLEAN, None, None, COMMITTED, False, "complete"),
     (OP.ARCHIVING, KEY, CLEAN, None, FOREIGN_VOLUME, COMMITTED, False, "abandon"),
     (OP.ARCHIVING, None, CLEAN, None, None, None, False, "abandon"),

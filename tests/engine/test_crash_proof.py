@@ -45,6 +45,7 @@ OPERATIONS: dict[str, tuple[tuple[DesiredState, ...], Act]] = {
     "STARTING": ((P, S), wishing(R)),
     "STOPPING": ((P, R), wishing(S)),
     "ARCHIVING": ((P, R, S), wishing(A)),
+    "ARCHIVING what nobody touched": ((P, R, A, S), wishing(A)),
     "RESTORING": ((P, R, A), wishing(S)),
     "DELETING": ((P, R, A), delete),
     "DELETING by purge": ((P, R, A, R), purge),

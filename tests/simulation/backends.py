@@ -158,8 +158,10 @@ class ProcessStorage(_Backend):
             "delete_volume", home.workspace_id, lambda: self._there.delete_volume(home, volume_id)
         )
 
-    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
-        found: bool = await self._look("is_worked_on", lambda: self._there.is_worked_on(home, volume_id))
+    async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
+        found: bool = await self._look(
+            "is_worked_on", lambda: self._there.is_worked_on(home, volume_id, since=since)
+        )
         return found
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:

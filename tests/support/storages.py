@@ -88,6 +88,8 @@ class Storage(ABC):
 
 
 class InMemory(Storage):
+    MOMENT_S = 0.001
+
     def __init__(self) -> None:
         self.memory = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
         self.provider = self.memory

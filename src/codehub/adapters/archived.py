@@ -6,7 +6,7 @@ from contextlib import aclosing
 from uuid import UUID
 
 from codehub.core.seen import Archive
-from codehub.ports.archives import Archives, archive_key
+from codehub.ports.archives import Archives, LongerThanSaid, archive_key
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home, MayCommit, Report, StoredArchive, tell_nobody
 
@@ -39,16 +39,21 @@ class ArchivedHomes(ABC):
             await _require_turn(may_commit)
             await self._require(home, volume_id)
 
-        size = 0
+        size = size_min = 0
 
         def heard(amount: Amount) -> None:
             nonlocal size
-            size = amount.total or 0
+            size = max(amount.total or 0, size_min)
             report(amount)
 
-        async with aclosing(self._packed(home, heard)) as tar:
-            await self._archives.write(key, tar, report, check, size=lambda: size)
-        return key
+        while True:
+            try:
+                async with aclosing(self._packed(home, heard)) as tar:
+                    await self._archives.write(key, tar, report, check, size=lambda: size)
+            except LongerThanSaid as longer:
+                size_min = 2 * longer.size  # not every filesystem tells how much it holds
+            else:
+                return key
 
     async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
         key = archive_key(home.workspace_id, op_id)

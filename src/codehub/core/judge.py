@@ -64,7 +64,7 @@ def judge(
     if not starting_up and _was_lost(spec, stored, status):
         recent = tuple(at for at in stored.restarts if now - at < rules.restart_window)
         if len(recent) >= rules.restarts_max:
-            return Verdict(enter_error(status, _crash_loop(stored, now, rules), now))
+            return Verdict(enter_error(status, _crash_loop(spec, stored, now, rules), now))
         status = replace(status, restarts=(*recent, now))
     return Verdict(enter(status, _phase(spec, status), now))
 
@@ -83,6 +83,11 @@ def is_answered(spec: Spec, error: ErrorInfo) -> bool:
 
 def is_recovered(spec: Spec, error: ErrorInfo) -> bool:
     return spec.recover_at is not None and spec.recover_at > error.occurred_at
+
+
+def error_time(spec: Spec, now: datetime) -> datetime:
+    """Return when an error counts as new: no request that was there before answers it, though a clock was set back since."""
+    return max([now, *(at for at in (spec.recover_at, spec.deleted_at) if at is not None)])
 
 
 def unknown_conditions(conditions: Conditions, operation: Operation) -> tuple[str, ...]:
@@ -204,7 +209,7 @@ def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime)
         return None
     if error is not None and error.reason is reason and not is_recovered(spec, error):
         return error
-    return ErrorInfo(reason, message, status.operation, status.error_count, now)
+    return ErrorInfo(reason, message, status.operation, status.error_count, error_time(spec, now))
 
 
 def _was_lost(spec: Spec, stored: Status, status: Status) -> bool:
@@ -217,10 +222,12 @@ def _was_lost(spec: Spec, stored: Status, status: Status) -> bool:
     )
 
 
-def _crash_loop(stored: Status, now: datetime, rules: Rules) -> ErrorInfo:
+def _crash_loop(spec: Spec, stored: Status, now: datetime, rules: Rules) -> ErrorInfo:
     minutes = rules.restart_window.total_seconds() / 60
     message = DIED_AGAIN.format(restarts=rules.restarts_max, minutes=minutes)
-    return ErrorInfo(ErrorReason.CRASH_LOOP, message, Operation.NONE, stored.error_count, now)
+    return ErrorInfo(
+        ErrorReason.CRASH_LOOP, message, Operation.NONE, stored.error_count, error_time(spec, now)
+    )
 
 
 def _forget(status: Status, now: datetime) -> Status:

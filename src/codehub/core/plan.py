@@ -11,7 +11,7 @@ from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation,
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Seen
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Spec, Status, is_condemned
+from codehub.core.workspace import Spec, Status, is_as_restored, is_condemned
 
 TOOK_LONGER = "{operation} took longer than {seconds:g} s."
 
@@ -259,7 +259,8 @@ def _first_unfinished_step(status: Status) -> Step:
     match status.operation:
         case Operation.ARCHIVING:
             is_saved = conditions.archive_ready.is_true and not status.home_ctx.dirty
-            return Step.DELETE_VOLUME if is_saved else Step.ARCHIVE
+            # Whether a home is still as it was restored is looked at first: the row may be older than the home.
+            return Step.DELETE_VOLUME if is_saved and not is_as_restored(status) else Step.ARCHIVE
         case Operation.DELETING:
             if conditions.container_ready.is_present:
                 return Step.DELETE_INSTANCE

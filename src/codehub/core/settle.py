@@ -7,7 +7,7 @@ from uuid import UUID
 
 from codehub.core.conditions import Condition, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
-from codehub.core.judge import enter, enter_error, resource_phase
+from codehub.core.judge import enter, enter_error, error_time, resource_phase
 from codehub.core.operations import Operation, Phase
 from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Plan, TakeOver
 from codehub.core.rules import DEFAULT_RULES, Rules
@@ -58,7 +58,8 @@ def settle(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: U
         case Abandon():
             return _end(status)
         case Fail(operation=operation, reason=reason, message=message):
-            return enter_error(status, ErrorInfo(reason, message, operation, status.error_count, now), now)
+            error = ErrorInfo(reason, message, operation, status.error_count, error_time(spec, now))
+            return enter_error(status, error, now)
         case _:
             return status
 
@@ -70,6 +71,7 @@ def conclude(
     outcome: Outcome,
     now: datetime,
     *,
+    spec: Spec,
     jitter: float,
     rules: Rules = DEFAULT_RULES,
 ) -> Status:
@@ -79,7 +81,15 @@ def conclude(
     if isinstance(outcome, Done):
         return _note(replace(status, retry_at=None), outcome, now)
     if isinstance(outcome, Failed):
-        return _count_failure(status, act, outcome, now, jitter, rules)
+        error = ErrorInfo(
+            outcome.reason,
+            outcome.message,
+            act.operation,
+            status.error_count + 1,
+            error_time(spec, now),
+            outcome.context,
+        )
+        return _count_failure(status, act, error, now, jitter, rules)
     return _wait_out(status, act, outcome, now, rules)
 
 
@@ -102,10 +112,6 @@ def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> 
         home = HomeCtx(dirty=home.dirty)
     elif operation is Operation.STARTING:
         home = replace(home, dirty=True)
-    elif operation is Operation.ARCHIVING and not home.dirty:
-        home = replace(
-            home, restore_marker=None
-        )  # there is nothing to save, so its first step is to delete the volume
     return replace(status, operation=operation, op_id=op_id, op_started_at=now, retry_at=None, home_ctx=home)
 
 
@@ -128,7 +134,8 @@ def _end(status: Status) -> Status:
 
 
 def _note(status: Status, done: Done, now: datetime) -> Status:
-    """Remember what was made. Storing archive_key and clearing dirty are one write; whether the archive is there is yet to be seen."""
+    """Remember what was made. Storing archive_key, clearing dirty and condemning the volume are one write; whether the archive is there
+    is yet to be seen."""
     home = status.home_ctx
     if done.volume_id is not None:
         home = replace(home, volume_id=done.volume_id, restore_marker=done.restore_marker)
@@ -138,21 +145,19 @@ def _note(status: Status, done: Done, now: datetime) -> Status:
     conditions = replace(
         status.conditions, archive_ready=unseen.following(status.conditions.archive_ready, now)
     )
-    return replace(
-        status, archive_key=done.archive_key, home_ctx=replace(home, dirty=False), conditions=conditions
-    )
+    saved = replace(home, dirty=False, restore_marker=None)
+    return replace(status, archive_key=done.archive_key, home_ctx=saved, conditions=conditions)
 
 
 def _count_failure(
-    status: Status, act: Act, failed: Failed, now: datetime, jitter: float, rules: Rules
+    status: Status, act: Act, error: ErrorInfo, now: datetime, jitter: float, rules: Rules
 ) -> Status:
-    count = status.error_count + 1
+    count = error.error_count
     status = replace(status, error_count=count)
-    error = ErrorInfo(failed.reason, failed.message, act.operation, count, now, failed.context)
     if error.is_terminal:
         return enter_error(status, error, now)
     if count > rules.retries_max:
-        message = FAILED_AGAIN.format(step=act.step, count=count, message=failed.message)
+        message = FAILED_AGAIN.format(step=act.step, count=count, message=error.message)
         error = replace(error, reason=ErrorReason.RETRY_EXCEEDED, message=message)
         return enter_error(status, error, now)
     return replace(status, error_info=error, retry_at=now + rules.backoff(count, jitter))

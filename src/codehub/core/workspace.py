@@ -178,6 +178,12 @@ def is_condemned(status: Status) -> bool:
     return status.archive_key is not None and status.home_ctx.restore_marker != status.archive_key
 
 
+def is_as_restored(status: Status) -> bool:
+    """Whether the row knows of nobody who used the volume since it was made from the archive that the row names."""
+    home = status.home_ctx
+    return status.archive_key is not None and home.restore_marker == status.archive_key and not home.dirty
+
+
 def is_deleted(workspace: Workspace) -> bool:
     """Whether it is gone for everybody but those who may undelete or purge it. One that was undeleted is there at once."""
     return workspace.status.phase is Phase.DELETED and workspace.spec.deleted_at is not None

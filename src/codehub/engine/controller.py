@@ -262,7 +262,14 @@ class Controller:
             assert flight.outcome is not None
             jitter = self._system.randomness.fraction()
             status = conclude(
-                verdict.status, planned, flight.op_id, flight.outcome, now, jitter=jitter, rules=self._rules
+                verdict.status,
+                planned,
+                flight.op_id,
+                flight.outcome,
+                now,
+                spec=row.spec,
+                jitter=jitter,
+                rules=self._rules,
             )
             return Decision(row, seen, planned, status, is_concluded=True)
         status = settle(row.spec, verdict.status, planned, now, op_id=self._system.identity.new_id())

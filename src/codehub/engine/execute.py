@@ -7,11 +7,12 @@ from uuid import UUID
 import structlog
 
 from codehub.core.errors import ErrorReason
-from codehub.core.operations import Step
+from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
 from codehub.core.seen import Volume
 from codehub.core.settle import Done, Failed, Outcome, Unreached
-from codehub.core.workspace import Workspace
+from codehub.core.wishes import is_purge_due
+from codehub.core.workspace import Spec, Workspace, is_as_restored
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec
@@ -23,7 +24,7 @@ log = structlog.get_logger()
 # Asked of the database: whether the row still carries this operation's id.
 Holds = Callable[[UUID, UUID], Awaitable[bool]]
 
-_NEWER_THAN_KNOWN = "A home is there that the database does not know of, and somebody worked in it: it is not replaced by the older archive."
+_NEWER_THAN_KNOWN = "A home is there that the database does not know of, and somebody worked in it: {done}, unless its loss is accepted."
 LONG_STEPS = frozenset({Step.ARCHIVE, Step.RESTORE})
 
 
@@ -44,7 +45,7 @@ class Executor:
         assert op_id is not None
         try:
             await self._require(workspace.id, op_id)
-            return await self._do(workspace, act.step, op_id, volume, report)
+            return await self._do(workspace, act.step, op_id, volume, since, report)
         except Superseded:
             raise
         except (BackendUnreachable, StoreUnavailable) as error:
@@ -60,7 +61,13 @@ class Executor:
             raise Superseded
 
     async def _do(
-        self, workspace: Workspace, step: Step, op_id: UUID, volume: Volume | None, report: Report
+        self,
+        workspace: Workspace,
+        step: Step,
+        op_id: UUID,
+        volume: Volume | None,
+        since: datetime,
+        report: Report,
     ) -> Done:
         instances = self._platforms.instances.get(workspace.spec.instance_backend)
         storage = self._platforms.storage.get(workspace.spec.storage_backend)
@@ -73,13 +80,12 @@ class Executor:
             case Step.PROVISION:
                 return Done(volume_id=await storage.provision(home))
             case Step.RESTORE:
-                return await _restored(storage, workspace, there, report)
+                assert status.archive_key is not None
+                await self._refuse_newer(storage, workspace, there, "it is not replaced by the older archive")
+                restored = await storage.restore(home, status.archive_key, report, replaces=there)
+                return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
             case Step.ARCHIVE:
-                assert status.home_ctx.volume_id is not None
-                key = await storage.archive(
-                    home, status.home_ctx.volume_id, op_id, report, lambda: self._holds(workspace.id, op_id)
-                )
-                return Done(archive_key=key)
+                return Done(archive_key=await self._archived(storage, workspace, op_id, report))
             case Step.CREATE_EMPTY_ARCHIVE:
                 key = await storage.create_empty_archive(
                     home, op_id, lambda: self._holds(workspace.id, op_id)
@@ -91,25 +97,50 @@ class Executor:
             case Step.DELETE_INSTANCE:
                 await instances.delete(workspace.id)
             case Step.DELETE_VOLUME:
-                await storage.delete_volume(home, there)
+                await self._delete_volume(storage, workspace, there, since)
             case Step.PURGE_ARCHIVES:
                 await storage.purge(home)
         return Done()
 
+    async def _archived(
+        self, storage: StorageProvider, workspace: Workspace, op_id: UUID, report: Report
+    ) -> str:
+        """Return the key of an archive that holds the home: the one that it was restored from, if it is as it was then."""
+        home, status = Home(workspace.id, workspace.spec.home_store_key), workspace.status
+        volume_id, key = status.home_ctx.volume_id, status.archive_key
+        assert volume_id is not None
+        if key is not None and is_as_restored(status) and status.conditions.archive_ready.is_true:
+            if not await storage.is_worked_on(home, volume_id):
+                return key
+            await self._require(workspace.id, op_id)
+        return await storage.archive(home, volume_id, op_id, report, lambda: self._holds(workspace.id, op_id))
 
-async def _restored(
-    storage: StorageProvider, workspace: Workspace, there: str | None, report: Report
-) -> Done:
-    """Restore over what is there, if that is as it was made: the row does not name it, because a restore was never recorded.
+    async def _delete_volume(
+        self, storage: StorageProvider, workspace: Workspace, there: str | None, now: datetime
+    ) -> None:
+        """Delete what was archived just now, what a purge is due for, or what no archive need hold."""
+        is_deletion = workspace.status.operation is Operation.DELETING
+        if is_deletion and not is_purge_due(workspace.spec, now):
+            await self._refuse_newer(storage, workspace, there, "only a purge deletes it")
+        await storage.delete_volume(Home(workspace.id, workspace.spec.home_store_key), there)
 
-    What somebody worked in is newer than the row, as after an older dump of the database was restored, and takes a person's word."""
-    home, key = Home(workspace.id, workspace.spec.home_store_key), workspace.status.archive_key
-    assert key is not None
-    is_accepted = workspace.spec.recover_accepts_loss
-    if there is not None and not is_accepted and await storage.is_worked_on(home, there):
-        raise ActionFailed(_NEWER_THAN_KNOWN, reason=ErrorReason.DATA_LOST)
-    restored = await storage.restore(home, key, report, replaces=there)
-    return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
+    async def _refuse_newer(
+        self, storage: StorageProvider, workspace: Workspace, there: str | None, done: str
+    ) -> None:
+        """Refuse to destroy a volume that somebody worked in, though the row does not name it: it is newer than the row, as after an
+        older dump of the database was restored, and that takes a person's word. One that is as it was made was left by a restore that
+        was never recorded."""
+        home, op_id = Home(workspace.id, workspace.spec.home_store_key), workspace.status.op_id
+        if there is None or op_id is None:
+            return
+        if await storage.is_worked_on(home, there, since=_accepted_at(workspace.spec)):
+            raise ActionFailed(_NEWER_THAN_KNOWN.format(done=done), reason=ErrorReason.DATA_LOST)
+        await self._require(workspace.id, op_id)  # such a look may have taken long
+
+
+def _accepted_at(spec: Spec) -> datetime | None:
+    """Return when a person accepted a loss: that counts for what was there then, and for nothing later."""
+    return spec.recover_at if spec.recover_accepts_loss else None
 
 
 def _spec(workspace: Workspace) -> InstanceSpec:

@@ -7,6 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from codehub.core.seen import Archive
+from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Report, StoredArchive
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -15,6 +16,15 @@ ARCHIVE_KEY = re.compile(rf"(?P<workspace_id>{_UUID})/(?P<op_id>{_UUID})/home\.t
 
 # Asked right before an archive is committed. Raises if it may not be.
 Check = Callable[[], Awaitable[None]]
+
+
+class LongerThanSaid(ActionFailed):
+    """The stream outgrew what its estimate allows for. Written again with a larger one, it fits."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the archive is longer than was to be expected of the home: more than {size} bytes")
+        self.size = size
+
 
 # How long the tar stream will be, about. Known once its first part has come.
 Estimate = Callable[[], int]
@@ -41,7 +51,7 @@ class Archives(Protocol):
         *,
         size: Estimate = nobody_knows,
     ) -> None:
-        """Store the stream, read it back, ask `check`, commit. What fails before leaves nothing that counts.
+        """Store the stream, read it back, ask `check`, commit. What fails before leaves nothing that counts. Raises LongerThanSaid.
 
         If the archive is committed already, it is secured and left alone.
         """

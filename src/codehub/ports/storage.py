@@ -82,8 +82,9 @@ class StorageProvider(Protocol):
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         """Delete this very volume (None: one that was never completed). Refuses any other, and one that is in use."""
 
-    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
-        """Whether anything in this complete volume was changed since it was made. Where that can't be told, it was."""
+    async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
+        """Whether anything in this complete volume was changed since it was made and, if given, after `since`. Where that can't be told,
+        it was."""
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         """Return all volumes of this installation. Complete, or raises BackendUnreachable."""

@@ -1,4 +1,5 @@
-"""What is cut off in the middle of a restore: an input that ends too soon is no home, and who stood still meanwhile touches nobody's."""
+"""What is cut off in the middle: an input that ends too soon is no home, a look that ends too soon says nothing, and who stood still
+meanwhile touches nobody's."""
 
 import asyncio
 import io
@@ -15,6 +16,7 @@ from tests.support.docker import BASE, DOCKER, Docker
 from tests.support.patience import PATIENCE_S
 from tests.support.storages import OnDocker, docker_storage, granted, new_home, unheard
 
+from codehub.adapters.docker.attach import Attached
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.system.machine import SystemIdentity
@@ -65,6 +67,16 @@ async def test_an_archive_of_which_only_a_part_arrived_is_no_home(storage: OnDoc
     assert await storage.provider.list_volumes() == {home.workspace_id: Volume(None)}
     await storage.provider.restore(home, key, unheard)
     assert storage.files(home) == FILES
+
+
+async def test_a_look_through_a_home_of_which_nothing_arrived_does_not_say_that_it_is_as_it_was_made(
+    storage: OnDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = new_home()
+    volume_id = await storage.provider.provision(home)
+    monkeypatch.setattr(Attached, "hear", lambda _streams: None)
+    with pytest.raises(BackendUnreachable, match="broke off"):
+        await storage.provider.is_worked_on(home, volume_id)
 
 
 def held_up(

@@ -4,9 +4,11 @@ import asyncio
 import os
 import random
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -19,7 +21,7 @@ from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects, WrongStore, _part_bytes
 from codehub.core.seen import Archive
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Amount, Home
+from codehub.ports.storage import Amount, Home, Report
 
 pytestmark = S3
 
@@ -218,6 +220,27 @@ async def test_a_home_of_more_parts_than_the_server_takes_has_larger_ones(
     async with flaky(server, takes_four_parts) as address, at(AWS_ENDPOINT_URL=address) as machine:
         await comes_back(machine, *await filled(machine, LARGE))
         assert max(asked) == 4
+
+
+async def test_a_home_that_is_much_larger_than_it_was_taken_for_is_written_again_in_larger_parts(
+    at: At, server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codehub.adapters.objectstore.store._PARTS_MAX", 2)
+
+    def takes_two_parts(head: bytes) -> int | None:
+        found = re.search(rb"partNumber=(\d+)", head)
+        return 400 if found and int(found[1]) > 2 else None
+
+    async with flaky(server, takes_two_parts) as address, at(AWS_ENDPOINT_URL=address) as machine:
+        packed: Any = machine.local._packed
+
+        def understated(home: Home, report: Report) -> AsyncGenerator[bytes, None]:
+            found: AsyncGenerator[bytes, None] = packed(home, lambda amount: report(replace(amount, total=1)))
+            return found
+
+        monkeypatch.setattr(machine.local, "_packed", understated)
+        await comes_back(machine, *await filled(machine, LARGE))
+        assert await server.unfinished_uploads(bucket) == []
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def clear_dirty_when_archiving_begins() -> Any:
     def begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
         after = original(status, operation, now, op_id)
         if operation is Operation.ARCHIVING and status.archive_key is not None:
-            return replace(after, home_ctx=replace(after.home_ctx, dirty=False))
+            return replace(after, home_ctx=replace(after.home_ctx, dirty=False, restore_marker=None))
         return after
 
     original = settle._begin

@@ -51,6 +51,8 @@ _DONE = b"done"
 _UNPACK = Task(f"{_OWN} && {shlex.join(UNPACK)} && sync -f {PLACE} && printf {_DONE.decode()}", CAPABILITIES)
 _TRY = replace(_UNPACK, volume_name=trial_name)
 _SIZE_BYTES_MAX = 32
+_AS_MADE, _CHANGED = b"as-made", b"changed"
+_KILLED = 128
 
 
 class DockerStorage(ArchivedHomes):
@@ -118,15 +120,21 @@ class DockerStorage(ArchivedHomes):
             await end_job(self._engine, home.workspace_id)
             await self._volumes.remove(home.workspace_id, found)
 
-    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
+    async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         async with self._turns.of(home.workspace_id):
             found = await self._volumes.look(home.workspace_id)
             if found.volume_id != volume_id:
                 raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
             check = partial(self._volumes.require, home.workspace_id, volume_id)
-            task = _changed_since(found.seals[volume_id][1])
+            task = _changed_since(found.seals[volume_id][1], since)
             async with job(self._engine, self._image, home.workspace_id, task, check=check) as looking:
-                return bool(await looking.said()) or await looking.exit_code() != 0
+                said, code = await looking.said(), await looking.exit_code()
+        # Only a word tells that nothing was changed: silence may be that of an engine which went away.
+        if said in (_AS_MADE, _CHANGED):
+            return said == _CHANGED
+        if code == 0 or code >= _KILLED:
+            raise BackendUnreachable("Docker's stream broke off before the whole home was looked at")
+        return True
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         found = await self._volumes.list_all()
@@ -225,9 +233,11 @@ class DockerStorage(ArchivedHomes):
         ]
 
 
-def _changed_since(sealed_at: datetime) -> Task:
-    """Say a word if anything was changed after the second in which the home was sealed: Docker tells no more of it."""
-    script = f"find . -newerct @{sealed_at.timestamp() + 1:.0f} -print -quit"
+def _changed_since(sealed_at: datetime, since: datetime | None) -> Task:
+    """Say whether anything was changed after the second in which the home was sealed: Docker tells no more of it. And after `since`."""
+    moments = [sealed_at.timestamp() + 1, *([] if since is None else [since.timestamp()])]
+    find = f"find . -newerct @{max(moments):.6f} -printf {_CHANGED.decode()} -quit"
+    script = f'found=$({find}) && printf %s "${{found:-{_AS_MADE.decode()}}}"'
     return Task(script, ("DAC_OVERRIDE",), read_only=True)
 
 

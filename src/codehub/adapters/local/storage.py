@@ -86,9 +86,9 @@ class LocalStorage(ArchivedHomes):
         await self._clean(home)
         await in_thread(self._homes.forget_empty, home)
 
-    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
+    async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         await self._require(home, volume_id)
-        return await is_changed_since(self._homes.path(home), self._homes.completion(home))
+        return await is_changed_since(self._homes.path(home), self._homes.completion(home), since)
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         return await self._looking.ask(self._homes.list_all)

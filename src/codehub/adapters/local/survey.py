@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from codehub.adapters.gnutar import elsewhere
@@ -76,10 +77,12 @@ async def survey(place: str, *, inside: Sequence[str] = (), names_read_only: boo
     return found
 
 
-async def is_changed_since(home: Path, moment: Path) -> bool:
-    """Whether anything in the home has a later change than this file. A time of change can't be set, as others can."""
+async def is_changed_since(home: Path, moment: Path, since: datetime | None = None) -> bool:
+    """Whether anything in the home has a later change than this file, and is later than `since`. A time of change can't be set, as others
+    can."""
+    later = () if since is None else ("-newerct", since.isoformat())
     async with running(
-        ("find", str(home), "-cnewer", str(moment), "-print", "-quit"), feeds_it=False
+        ("find", str(home), "-cnewer", str(moment), *later, "-print", "-quit"), feeds_it=False
     ) as find:
         async with aclosing(find.parts()) as parts:
             is_found = any([part async for part in parts])

@@ -23,6 +23,7 @@ class Disk:
     volume_id: str | None
     files: dict[str, bytes] = field(default_factory=dict)
     as_made: Files = field(default_factory=dict)
+    written_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +133,11 @@ class MemoryStorage:
             self.destroyed.append(home.workspace_id)
         await self._faults("storage.delete_volume.after_effect")
 
-    async def is_worked_on(self, home: Home, volume_id: str) -> bool:
+    async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
+        await self._faults("storage.is_worked_on")
         disk = self._disk(home, volume_id)
-        return disk.files != disk.as_made
+        is_later = since is None or (disk.written_at is not None and disk.written_at > since)
+        return disk.files != disk.as_made and is_later
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         await self._faults("storage.list_volumes")
@@ -180,7 +183,9 @@ class MemoryStorage:
         return None if disk is None else disk.volume_id
 
     def write(self, workspace_id: UUID, path: str, content: bytes) -> None:
-        self._disks[workspace_id].files[path] = content
+        disk = self._disks[workspace_id]
+        disk.files[path] = content
+        disk.written_at = self._now()
 
     def files(self, workspace_id: UUID) -> Files | None:
         """Return what the home holds, or None if there is no complete volume."""

@@ -19,7 +19,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, from_url
 
 from codehub.adapters.threads import in_thread, settled
-from codehub.ports.archives import WORKSPACE
+from codehub.ports.archives import WORKSPACE, LongerThanSaid
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 
 if TYPE_CHECKING:
@@ -158,11 +158,11 @@ class Objects:
     async def upload(self, path: str, parts: AsyncIterator[bytes], size: Callable[[], int]) -> None:
         """Store a large object, all or nothing: if `parts` raises, or the caller is cancelled, nothing of it stays.
 
-        `size`: how long it will be at most, about, asked when the first of `parts` has come.
+        `size`: how long it will be at most, about, asked when the first of `parts` has come. Raises LongerThanSaid.
         """
         source = _Source(parts)
         async with aclosing(source.parts()) as wanted:
-            sending = asyncio.ensure_future(self._send(path, wanted, size))
+            sending = asyncio.ensure_future(self._send(path, source, wanted, size))
             try:
                 await asyncio.shield(sending)
             except asyncio.CancelledError:
@@ -191,9 +191,14 @@ class Objects:
         with self._explaining():
             return await obstore.list(self._store(), prefix).collect_async()
 
-    async def _send(self, path: str, parts: AsyncIterator[bytes], size: Callable[[], int]) -> None:
+    async def _send(
+        self, path: str, source: "_Source", parts: AsyncIterator[bytes], size: Callable[[], int]
+    ) -> None:
         first = await anext(parts, b"")
-        part_bytes = _part_bytes(size()) if self.directory is None else _PART_BYTES
+        part_bytes = _PART_BYTES
+        if self.directory is None:
+            part_bytes = _part_bytes(size())
+            source.bytes_max = part_bytes * _PARTS_MAX
         at_once = _PARTS_AT_ONCE if part_bytes == _PART_BYTES else _LARGE_PARTS_AT_ONCE
         with self._explaining():
             await self._make_directories_of(path)
@@ -259,15 +264,18 @@ class Objects:
 
 
 class _Source:
-    """The parts of an upload. It raises as soon as nobody wants them any more, even if the next is not there yet."""
+    """The parts of an upload. It raises as soon as nobody wants them any more, even if the next is not there yet, and when they are too
+    many bytes: the size of an upload's parts can't be changed once it has begun."""
 
     def __init__(self, parts: AsyncIterator[bytes]) -> None:
         self._parts = parts
         self.stop = asyncio.Event()
         self.failure: Exception | None = None
+        self.bytes_max: int | None = None
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
         stopped = asyncio.ensure_future(self.stop.wait())
+        sent = 0
         try:
             while True:
                 following = asyncio.ensure_future(anext(self._parts, None))
@@ -278,6 +286,9 @@ class _Source:
                     raise _Stopped  # noqa: TRY301  # remembered below, like what the source raises
                 if (part := following.result()) is None:
                     return
+                sent += len(part)
+                if self.bytes_max is not None and sent > self.bytes_max:
+                    raise LongerThanSaid(sent)  # noqa: TRY301  # likewise
                 yield part
         except Exception as failure:
             self.failure = failure
