@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httptools
 
 from codehub.ports.doors import Credential
-from codehub.proxy.cookies import BLANKS, OUR_COOKIES, TOKEN, is_ours
+from codehub.proxy.cookies import BLANKS, TOKEN, foreign_cookies
 from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, Body, Chunked, Sized, TooLarge
 from codehub.web.bounds import BODY_BYTES_MAX
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from codehub.core.visit import Visit
 
 SESSION_COOKIE = b"codehub_session"
-_TOKEN_IN_QUERY = re.compile(rb"(?:(?<=%[0-9A-Fa-f]{2})|(?<![A-Za-z0-9]))cht_[A-Za-z0-9_-]{8,}")
 
 HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
@@ -264,7 +263,7 @@ class HeaderBlock:
         foreign = None
         if cookie is not None:
             api += (b"Cookie: ", cookie, b"\r\n")
-            foreign = _foreign_cookies(cookie)
+            foreign = foreign_cookies(cookie)
         self.to_api = b"".join(both + api)
         self.to_workspace = b"".join(both) + (b"Cookie: %b\r\n" % foreign if foreign else b"")
         self._lines = []
@@ -385,20 +384,6 @@ def _check_path(path: bytes) -> None:
     segments = path.lower().replace(b"%2e", b".").replace(b"%2f", b"/").split(b"/")
     if b".." in segments or b"." in segments:
         raise Refused(400, "a path with dot segments")
-
-
-def without_tokens(target: bytes) -> bytes:
-    """Return a target whose query holds no token of ours."""
-    path, mark, query = target.partition(b"?")
-    return path + mark + _TOKEN_IN_QUERY.sub(b"", query)
-
-
-def _foreign_cookies(cookie: bytes) -> bytes:
-    """Return the cookies that are not ours and hold no token of ours, as they came."""
-    if OUR_COOKIES not in cookie.lower() and not TOKEN.search(cookie):
-        return cookie
-    pairs = (pair.strip() for pair in cookie.split(b";"))
-    return b"; ".join(pair for pair in pairs if not is_ours(pair) and not TOKEN.search(pair))
 
 
 _NO_BLOCK = HeaderBlock(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n", is_http_1_0=False)
