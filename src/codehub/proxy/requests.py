@@ -29,7 +29,7 @@ ID_START, ID_END = 3, 39
 """Where a workspace's id stands in a path: /w/{id}/…"""
 _BLOCKS_MAX = 512
 _BLOCK_BYTES_MAX = 4096
-_EMPTY_LINES = re.compile(rb"(?:\r\n)+")
+_EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 _END = b"\r\n\r\n"
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE PATCH OPTIONS PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
@@ -74,18 +74,7 @@ _SAYS_FORWARDED = frozenset(
 _PASSED_ON = b"X-Forwarded-By: unknown\r\n"
 # Read here and passed on.
 _NOTED = frozenset(
-    {
-        b"accept",
-        b"accept-language",
-        b"expect",
-        b"origin",
-        b"purpose",
-        b"sec-fetch-dest",
-        b"sec-fetch-mode",
-        b"sec-fetch-site",
-        b"sec-purpose",
-        b"user-agent",
-    }
+    b"accept accept-language expect origin purpose sec-fetch-dest sec-fetch-mode sec-fetch-site sec-purpose user-agent".split()
 )
 _ONCE = frozenset(
     {b"host", b"content-length", b"transfer-encoding", b"authorization", b"origin", b"expect"}
@@ -104,8 +93,8 @@ class Refused(Exception):
 
 def head_in(data: bytes, bytes_max: int) -> tuple[bytes, int]:
     """Return the bytes from a head's first on, and where it ends; 0 if it is not all there. Raises Refused."""
-    if (empty := _EMPTY_LINES.match(data)) is not None:  # after the last body (RFC 9112, 2.2)
-        data = data[empty.end() :]
+    if data.startswith(b"\r\n"):  # after the last body (RFC 9112, 2.2)
+        data = _EMPTY_LINES.sub(b"", data)
     found = data.find(_END)
     end = 0 if found < 0 else found + len(_END)
     if (end or len(data)) > bytes_max:
@@ -272,11 +261,22 @@ class HeaderBlock:
 class RequestHead:
     """One connection's request heads, one after another: `read` replaces the last one."""
 
-    __slots__ = ("_blocks", "block", "body", "method", "request_id", "target", "to_workspace", "upgrade")
+    __slots__ = (
+        "_blocks",
+        "_raw",
+        "block",
+        "body",
+        "method",
+        "request_id",
+        "target",
+        "to_workspace",
+        "upgrade",
+    )
 
     def __init__(self, blocks: dict[bytes, HeaderBlock] | None = None) -> None:
         """`blocks` are those that were read lately, by their bytes; shared by all connections."""
         self._blocks = blocks if blocks is not None else {}
+        self._raw = b""
         self.block = _NO_BLOCK
         self.method = b""
         self.target = b""
@@ -288,6 +288,9 @@ class RequestHead:
 
     def read(self, raw: bytes) -> None:
         """Read a head, from its first byte to the empty line that ends it. Raises Refused."""
+        if raw == self._raw and self.body is NO_BODY:  # once more the same
+            return
+        self._raw = b""
         line = _LINE.match(raw)
         if line is None:
             self._read_uncommon(raw)
@@ -301,6 +304,7 @@ class RequestHead:
             if len(rest) <= _BLOCK_BYTES_MAX:
                 self._blocks[rest] = block
         self._take(block, *line.groups())
+        self._raw = raw
 
     def _read_uncommon(self, raw: bytes) -> None:
         """Read what is not a plain path of HTTP/1.1."""
