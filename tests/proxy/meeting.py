@@ -1,6 +1,7 @@
 """A meeting: a client and a server of one edge, whose every step is the test's, between two turns of the event loop."""
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -9,9 +10,21 @@ from pathlib import Path
 from tests.support.edge import PREFIX, OpenGate, serving, until
 from tests.support.patience import PATIENCE_S
 
+from codehub.adapters.system.machine import SystemClock
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
+from codehub.proxy.client import ClientConnection
 from codehub.proxy.edge import Edge
 from codehub.proxy.targets import Target
+
+
+class Ahead(SystemClock):
+    """So many seconds from now."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._seconds
 
 
 class Meeting:
@@ -30,13 +43,51 @@ class Meeting:
         async with asyncio.timeout(PATIENCE_S):
             await self._loop.sock_sendall(self.client, raw)
             self.server, _ = await self._loop.sock_accept(self._listener)
-        await until(lambda: self._waiting().endswith(raw[-1:]))
+        await until(lambda: self.waiting().endswith(raw[-1:]))
+
+    def accept(self) -> None:
+        """Let the server accept a connection that has just been made, without a turn of the loop."""
+        self._listener.settimeout(PATIENCE_S)
+        self.server, _ = self._listener.accept()
+        self.server.setblocking(False)
+        self._listener.setblocking(False)
+
+    def narrow(self) -> ClientConnection:
+        """Let little fit between the proxy and its two ends. Returns the proxy's side of the client's connection."""
+        [connection] = self.edge.connections
+        assert connection._transport is not None
+        assert connection._upstream is not None
+        for transport in (connection._transport, connection._upstream._transport):
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        self.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
+        return connection
+
+    def fill(self, transport: asyncio.BaseTransport | None) -> int:
+        """Write to this end of the proxy's until no more fits, and return how much that was: what the proxy writes then stays with it."""
+        assert transport is not None
+        filled = 0
+        with suppress(BlockingIOError):
+            while True:
+                filled += os.write(transport.get_extra_info("socket").fileno(), b"-" * 65_536)
+        return filled
+
+    def pass_time(self, seconds: float) -> None:
+        self.edge.clock = Ahead(seconds)
+        self.edge.sweep()
 
     def read(self) -> None:
         """Let the server read what has come. One that closes without having done so resets its connection."""
         self.server.recv(65_536)
 
-    def _waiting(self) -> bytes:
+    async def taken(self, size: int) -> bytes:
+        """Return so many bytes as the server reads them, or what comes until its connection ends."""
+        got = b""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(got) < size and (part := await self._loop.sock_recv(self.server, 65_536)):
+                got += part
+        return got
+
+    def waiting(self) -> bytes:
         try:
             return self.server.recv(65_536, socket.MSG_PEEK)
         except BlockingIOError:

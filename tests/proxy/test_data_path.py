@@ -172,6 +172,17 @@ async def test_pipelined_requests_are_answered_in_order_each_admitted_on_its_own
         assert len(made.gate.admitted) == 20
 
 
+async def test_a_request_that_is_repeated_after_another_is_the_same_as_before() -> None:
+    async with world(answer_ok) as made:
+        plain = get("/plain")
+        absolute = plain.replace(f"{PREFIX}/plain".encode(), f"http://hub.test{PREFIX}/absolute".encode())
+        upload = get("/upload", "Content-Length: 1", method="POST") + b"x"
+        await made.ask((plain * 2 + absolute) * 2 + (upload * 2 + plain) * 2 + get("/", "Connection: close"))
+        asked = [target.decode().removeprefix(PREFIX) for target in made.gate.admitted]
+        uploads = ["/upload", "/upload", "/plain"] * 2
+        assert asked == ["/plain", "/plain", "/absolute"] * 2 + uploads + ["/"]
+
+
 async def test_no_byte_of_the_next_request_reaches_the_workspace_before_it_is_admitted() -> None:
     release = asyncio.Event()
 

@@ -1,7 +1,7 @@
 """Answers that come before the request was sent to its end: whoever asked gets them, whole, though the rest can't be sent any more."""
 
+import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +11,9 @@ import pytest
 from tests.proxy.meeting import Meeting, meeting_by
 from tests.support.edge import Talk, answer_ok, get, until, world
 
-from codehub.adapters.system.machine import SystemClock
 from codehub.proxy import upstream
 from codehub.proxy.edge import DEFAULT_LIMITS
+from codehub.proxy.upstream import UpstreamConnection
 from codehub.web.bounds import BODY_BYTES_MAX
 
 TOO_LARGE = b"HTTP/1.1 413 Payload Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig"
@@ -120,6 +120,71 @@ async def test_a_server_that_can_t_be_written_to_and_answers_without_end_is_not_
     unix_meeting.cross(begun)
     assert (await unix_meeting.heard()).startswith(b"HTTP/1.1 502 ")
     assert sum(map(len, endless)) > 60_000_000
+
+
+# Before anything of the request was read.
+
+BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy"
+
+
+def answer_at_once(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch, answer: bytes, *, closes: bool = True
+) -> None:
+    """Let the server answer, and close, as soon as it is connected to: the proxy has sent nothing yet, and reads first."""
+    connection_made = UpstreamConnection.connection_made
+
+    def made(self: UpstreamConnection, transport: asyncio.BaseTransport) -> None:
+        connection_made(self, transport)
+        meeting.accept()
+        meeting.server.send(answer)
+        if closes:
+            meeting.server.close()
+
+    monkeypatch.setattr(UpstreamConnection, "connection_made", made)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    ("answer", "closes"),
+    [(BUSY, True), (BUSY, False), (b"HTTP/1.1 503 Busy\r\n\r\nbusy", True)],
+    ids=["closing", "staying", "until its end"],
+)
+async def test_an_answer_that_comes_before_the_request_was_sent_arrives(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch, method: str, answer: bytes, closes: bool
+) -> None:
+    answer_at_once(meeting, monkeypatch, answer, closes=closes)
+    meeting.client.send(get("/", "Content-Length: 0", "Connection: close", method=method))
+    heard = await meeting.heard()
+    assert heard.startswith(b"HTTP/1.1 503 Busy\r\n")
+    assert heard.endswith(b"\r\n\r\nbusy")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"HTTP/1.1 503 Busy\r\n", b"220 mail.test ESMTP busy\r\n\r\n"],
+    ids=["none", "half a head", "no HTTP"],
+)
+async def test_what_comes_before_the_request_and_is_no_whole_answer_is_a_bad_gateway(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    answer_at_once(meeting, monkeypatch, answer)
+    meeting.client.send(get("/", "Connection: close"))
+    heard = await meeting.heard()
+    assert heard.startswith(b"HTTP/1.1 502 ")
+    assert b"busy" not in heard
+
+
+async def test_a_connection_on_which_the_server_spoke_first_is_not_used_again(
+    unix_meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_at_once(unix_meeting, monkeypatch, BUSY, closes=False)
+    unix_meeting.client.send(get("/"))
+    await unix_meeting.heard(b"busy")
+    first = unix_meeting.server
+    unix_meeting.client.send(get("/again"))
+    await unix_meeting.heard(b"busy")
+    assert unix_meeting.server is not first
+    first.close()
 
 
 # The API's own bound.
@@ -230,25 +295,11 @@ async def test_a_client_that_sends_without_end_after_its_answer_is_cut() -> None
         await talk.close()
 
 
-class Ahead(SystemClock):
-    """So many seconds from now."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self._seconds
-
-
 @pytest.fixture
 async def stuck_meeting(unix_meeting: Meeting) -> Meeting:
     """The early answer is more than fits between the proxy and a client that does not read."""
     await unix_meeting.ask(UPLOAD)
-    [connection] = unix_meeting.edge.connections
-    assert connection._transport is not None
-    proxy = connection._transport.get_extra_info("socket")
-    proxy.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    unix_meeting.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
+    connection = unix_meeting.narrow()
     unix_meeting.cross(b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: %d\r\n\r\n%b" % (len(LONG), LONG))
     await until(lambda: not unix_meeting.edge.targets_in_use())
     assert connection._stuck
@@ -256,13 +307,11 @@ async def stuck_meeting(unix_meeting: Meeting) -> Meeting:
 
 
 async def test_a_client_that_reads_its_early_answer_slowly_gets_it_whole(stuck_meeting: Meeting) -> None:
-    stuck_meeting.edge.clock = Ahead(DEFAULT_LIMITS.stall_s_max - 30)
-    stuck_meeting.edge.sweep()
+    stuck_meeting.pass_time(DEFAULT_LIMITS.stall_s_max - 30)
     assert (await stuck_meeting.heard()).endswith(b"\r\n\r\n" + LONG)
 
 
 async def test_a_client_that_takes_nothing_of_its_early_answer_is_cut(stuck_meeting: Meeting) -> None:
-    stuck_meeting.edge.clock = Ahead(DEFAULT_LIMITS.stall_s_max + 30)
-    stuck_meeting.edge.sweep()
+    stuck_meeting.pass_time(DEFAULT_LIMITS.stall_s_max + 30)
     await until(lambda: not stuck_meeting.edge.connections)
     assert not (await stuck_meeting.heard()).endswith(LONG)

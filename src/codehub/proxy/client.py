@@ -5,13 +5,11 @@ import math
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-import structlog
-
-from codehub.proxy.answers import bad_gateway, malformed, refused_body, timed_out, unavailable
+from codehub.proxy.answers import bad_gateway, malformed, refused_body, timed_out
 from codehub.proxy.framing import Malformed
 from codehub.proxy.line import Line
 from codehub.proxy.pipes import Pipe
-from codehub.proxy.reach import reached
+from codehub.proxy.reach import awaited, reached
 from codehub.proxy.requests import Refused, RequestHead, head_in
 from codehub.proxy.senders import Sender
 from codehub.proxy.targets import Answer, Ear, Target, Write
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from codehub.ports.system import Task
     from codehub.proxy.edge import Edge
 
-log = structlog.get_logger()
 _NO_HEAD = RequestHead()
 
 # Waits for a head; for the gate or a connection; sends a body; waits for, or takes, a response; is a tunnel; reads what nobody wants.
@@ -30,11 +27,9 @@ _HEAD, _GATE, _BODY, _RESPONSE, _TUNNEL, _LINGER = range(6)
 
 class ClientConnection(Line):
     __slots__ = (
-        "_buffer",
         "_closes",
         "_ear",
         "_edge",
-        "_held",
         "_lingered",
         "_lingers_until",
         "_part",
@@ -52,11 +47,10 @@ class ClientConnection(Line):
     )
 
     def __init__(self, edge: "Edge") -> None:
-        super().__init__()
+        super().__init__(edge.limits.ahead_bytes_max)
         self._edge = edge
         self._sender = Sender(b"")
         self._state = _HEAD
-        self._buffer = b""
         self._part = b""
         self._raw = b""
         self._task: Task | None = None
@@ -66,7 +60,6 @@ class ClientConnection(Line):
         self._lingered = 0
         self._lingers_until = math.inf
         self._ear: Ear | None = None
-        self._held = False  # the upstream takes nothing more for now
         self._stuck = False  # the client takes nothing more for now
         self.deadline = math.inf
         self.head = RequestHead(edge.blocks)
@@ -118,8 +111,7 @@ class ClientConnection(Line):
                 self.deadline = self._patience()
         else:
             self._buffer += data
-            if len(self._buffer) > self._edge.limits.ahead_bytes_max:
-                self._pause_reading()
+            self._read_on()
 
     def eof_received(self) -> bool:
         if self._state == _TUNNEL:
@@ -170,9 +162,12 @@ class ClientConnection(Line):
             return
         self._part = data[end:stop]
         self._buffer = data[stop:]
+        if self._buffer or not self._reads:
+            self._read_on()
         self._closes = not head.block.keeps_alive
         self._responds = False
-        self.deadline = math.inf
+        if not self._stuck:
+            self.deadline = math.inf
         word = self._edge.gate.admit(head)
         if isinstance(word, Target):
             self._go(word)
@@ -183,11 +178,7 @@ class ClientConnection(Line):
             self._task = self._edge.tasks.spawn(self._wait_for(word), name="gate")
 
     async def _wait_for(self, word: Awaitable[Target | Answer]) -> None:
-        try:
-            answer = await word
-        except Exception:
-            log.exception("gate_failed")
-            answer = unavailable()
+        answer = await awaited(word)
         self._task = None
         if isinstance(answer, Target):
             self._go(answer)
@@ -218,6 +209,7 @@ class ClientConnection(Line):
             self._answer(upstream)
         else:
             self._send(upstream)
+            upstream.catch_up()
 
     def _send(self, upstream: UpstreamConnection) -> None:
         if self._is_over:
@@ -232,12 +224,11 @@ class ClientConnection(Line):
             self._state = _RESPONSE
             return
         self._state = _BODY
-        self.deadline = self._edge.now + self._edge.limits.body_silence_s_max
+        self.deadline = self._patience()
         waiting, self._buffer = self._buffer, b""
         if waiting:
             self._send_body(waiting)
-        if not self._held:
-            self._resume_reading()
+        self._read_on()
 
     def _send_body(self, data: bytes) -> None:
         body = self.head.body
@@ -252,9 +243,7 @@ class ClientConnection(Line):
         self._buffer = data[stop:]
         if body.done:
             self._state = _RESPONSE
-            self.deadline = math.inf
-        else:
-            self.deadline = self._edge.now + self._edge.limits.body_silence_s_max
+        self.deadline = self._patience()
 
     # What the upstream connection tells.
 
@@ -290,14 +279,13 @@ class ClientConnection(Line):
 
     def pause_for_upstream(self) -> None:
         self._held = True
-        if not self._stuck:
-            self.deadline = math.inf
-        self._pause_reading()
+        self.deadline = self._patience()
+        self._read_on()
 
     def resume_for_upstream(self) -> None:
         self._held = False
         self.deadline = self._patience()
-        self._resume_reading()
+        self._read_on()
 
     def tunnel_begins(self, head: bytes, rest: bytes) -> Write:
         """Answer the upgrade and turn into an end of a tunnel. Returns what takes the other end's bytes."""
@@ -319,16 +307,12 @@ class ClientConnection(Line):
         if waiting:
             going_up(waiting)
         self._transport.set_protocol(Pipe(self, going_up))
-        self._resume_reading()
+        self._read_on()
         return going_down
-
-    def tunnel_eof(self) -> None:
-        self._half_close()
 
     def tunnel_closed(self) -> None:
         self._upstream = None
-        self._state = _LINGER
-        self._close()
+        self._leave()
 
     # Answers of our own, and endings.
 
@@ -361,15 +345,15 @@ class ClientConnection(Line):
         self._raw = b""
         if self._closes:
             if self.head.body.done and not self._buffer and self._reads:
-                self._state = _LINGER
-                self._close()
+                self._leave()
             else:
                 self._begin_lingering()
             return
         self._state = _HEAD
         self._responds = False
         self.deadline = self._edge.now + self._edge.limits.idle_s_max
-        self._resume_reading()
+        if not self._reads:
+            self._read_on()
         if self._buffer:
             asyncio.get_running_loop().call_soon(self._read_ahead)
 
@@ -377,6 +361,12 @@ class ClientConnection(Line):
         if self._state == _HEAD and self._buffer:
             data, self._buffer = self._buffer, b""
             self._next(data)
+
+    def _leave(self) -> None:
+        """End it once the client has taken what was written, if it does."""
+        self._state = _LINGER
+        self.deadline = self._edge.now + self._edge.limits.stall_s_max
+        self._close()
 
     def _begin_lingering(self) -> None:
         """Let the client read the answer: closing with its bytes unread would reset the connection and lose it.
@@ -387,8 +377,8 @@ class ClientConnection(Line):
         self._buffer = b""
         self._lingers_until = self._edge.now + self._edge.limits.linger_s_max
         self.deadline = self._patience()
-        self._half_close()
-        self._resume_reading()
+        self.half_close()
+        self._read_on()
 
     def _patience(self) -> float:
         """Return until when a client may be silent."""
@@ -399,7 +389,8 @@ class ClientConnection(Line):
             return self._edge.now + (limits.head_s_max if self._buffer else limits.idle_s_max)
         if self._state == _LINGER:
             return min(self._edge.now + limits.linger_silence_s_max, self._lingers_until)
-        return self._edge.now + limits.body_silence_s_max if self._state == _BODY else math.inf
+        is_late = self._state == _BODY and not self._held  # if nothing comes
+        return self._edge.now + limits.body_silence_s_max if is_late else math.inf
 
     def _drop_upstream(self) -> None:
         upstream, self._upstream = self._upstream, None

@@ -7,10 +7,13 @@ from typing import cast
 class Line(asyncio.Protocol):
     """A transport that may not be there yet, or no more: whatever is asked of it then is done already."""
 
-    __slots__ = ("_reads", "_transport", "write", "writelines")
+    __slots__ = ("_ahead_bytes_max", "_buffer", "_held", "_reads", "_transport", "write", "writelines")
 
-    def __init__(self) -> None:
+    def __init__(self, ahead_bytes_max: int) -> None:
         self._transport: asyncio.Transport | None = None
+        self._ahead_bytes_max = ahead_bytes_max
+        self._buffer = b""  # what came before its turn
+        self._held = False  # nobody takes more of it for now
         self._reads = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -31,17 +34,18 @@ class Line(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _half_close(self) -> None:
+    def half_close(self) -> None:
         """Say that nothing more will be written; what comes in is still read."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write_eof()
 
-    def _pause_reading(self) -> None:
-        if self._reads and self._transport is not None and not self._transport.is_closing():
-            self._reads = False
-            self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if not self._reads and self._transport is not None and not self._transport.is_closing():
-            self._reads = True
+    def _read_on(self) -> None:
+        """Read from it, unless nobody takes more for now or enough has come before its turn."""
+        reads = not self._held and len(self._buffer) <= self._ahead_bytes_max
+        if reads is self._reads or self._transport is None or self._transport.is_closing():
+            return
+        self._reads = reads
+        if reads:
             self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()

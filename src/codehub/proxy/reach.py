@@ -1,5 +1,6 @@
 """Reaching a target: where it should be goes in, a new connection to where it is comes out, or the answer that it can't be reached."""
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from codehub.proxy.edge import Edge
 
 log = structlog.get_logger()
+
+
+async def awaited(word: Awaitable[Target | Answer]) -> Target | Answer:
+    """Return what the gate says in the end."""
+    try:
+        return await word
+    except Exception:
+        log.exception("gate_failed")
+        return unavailable()
 
 
 async def reached(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httptools
 
 from codehub.ports.doors import Credential
-from codehub.proxy.cookies import BLANKS, OUR_COOKIES, TOKEN, is_ours
+from codehub.proxy.cookies import BLANKS, TOKEN, foreign_cookies
 from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, Body, Chunked, Sized, TooLarge
 from codehub.web.bounds import BODY_BYTES_MAX
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from codehub.core.visit import Visit
 
 SESSION_COOKIE = b"codehub_session"
-_TOKEN_IN_QUERY = re.compile(rb"(?:(?<=%[0-9A-Fa-f]{2})|(?<![A-Za-z0-9]))cht_[A-Za-z0-9_-]{8,}")
 
 HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
@@ -30,7 +29,7 @@ ID_START, ID_END = 3, 39
 """Where a workspace's id stands in a path: /w/{id}/…"""
 _BLOCKS_MAX = 512
 _BLOCK_BYTES_MAX = 4096
-_EMPTY_LINES = re.compile(rb"(?:\r\n)+")
+_EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 _END = b"\r\n\r\n"
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE PATCH OPTIONS PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
@@ -75,18 +74,7 @@ _SAYS_FORWARDED = frozenset(
 _PASSED_ON = b"X-Forwarded-By: unknown\r\n"
 # Read here and passed on.
 _NOTED = frozenset(
-    {
-        b"accept",
-        b"accept-language",
-        b"expect",
-        b"origin",
-        b"purpose",
-        b"sec-fetch-dest",
-        b"sec-fetch-mode",
-        b"sec-fetch-site",
-        b"sec-purpose",
-        b"user-agent",
-    }
+    b"accept accept-language expect origin purpose sec-fetch-dest sec-fetch-mode sec-fetch-site sec-purpose user-agent".split()
 )
 _ONCE = frozenset(
     {b"host", b"content-length", b"transfer-encoding", b"authorization", b"origin", b"expect"}
@@ -105,8 +93,8 @@ class Refused(Exception):
 
 def head_in(data: bytes, bytes_max: int) -> tuple[bytes, int]:
     """Return the bytes from a head's first on, and where it ends; 0 if it is not all there. Raises Refused."""
-    if (empty := _EMPTY_LINES.match(data)) is not None:  # after the last body (RFC 9112, 2.2)
-        data = data[empty.end() :]
+    if data.startswith(b"\r\n"):  # after the last body (RFC 9112, 2.2)
+        data = _EMPTY_LINES.sub(b"", data)
     found = data.find(_END)
     end = 0 if found < 0 else found + len(_END)
     if (end or len(data)) > bytes_max:
@@ -264,7 +252,7 @@ class HeaderBlock:
         foreign = None
         if cookie is not None:
             api += (b"Cookie: ", cookie, b"\r\n")
-            foreign = _foreign_cookies(cookie)
+            foreign = foreign_cookies(cookie)
         self.to_api = b"".join(both + api)
         self.to_workspace = b"".join(both) + (b"Cookie: %b\r\n" % foreign if foreign else b"")
         self._lines = []
@@ -273,11 +261,22 @@ class HeaderBlock:
 class RequestHead:
     """One connection's request heads, one after another: `read` replaces the last one."""
 
-    __slots__ = ("_blocks", "block", "body", "method", "request_id", "target", "to_workspace", "upgrade")
+    __slots__ = (
+        "_blocks",
+        "_raw",
+        "block",
+        "body",
+        "method",
+        "request_id",
+        "target",
+        "to_workspace",
+        "upgrade",
+    )
 
     def __init__(self, blocks: dict[bytes, HeaderBlock] | None = None) -> None:
         """`blocks` are those that were read lately, by their bytes; shared by all connections."""
         self._blocks = blocks if blocks is not None else {}
+        self._raw = b""
         self.block = _NO_BLOCK
         self.method = b""
         self.target = b""
@@ -289,6 +288,9 @@ class RequestHead:
 
     def read(self, raw: bytes) -> None:
         """Read a head, from its first byte to the empty line that ends it. Raises Refused."""
+        if raw == self._raw and self.body is NO_BODY:  # once more the same
+            return
+        self._raw = b""
         line = _LINE.match(raw)
         if line is None:
             self._read_uncommon(raw)
@@ -302,6 +304,7 @@ class RequestHead:
             if len(rest) <= _BLOCK_BYTES_MAX:
                 self._blocks[rest] = block
         self._take(block, *line.groups())
+        self._raw = raw
 
     def _read_uncommon(self, raw: bytes) -> None:
         """Read what is not a plain path of HTTP/1.1."""
@@ -385,20 +388,6 @@ def _check_path(path: bytes) -> None:
     segments = path.lower().replace(b"%2e", b".").replace(b"%2f", b"/").split(b"/")
     if b".." in segments or b"." in segments:
         raise Refused(400, "a path with dot segments")
-
-
-def without_tokens(target: bytes) -> bytes:
-    """Return a target whose query holds no token of ours."""
-    path, mark, query = target.partition(b"?")
-    return path + mark + _TOKEN_IN_QUERY.sub(b"", query)
-
-
-def _foreign_cookies(cookie: bytes) -> bytes:
-    """Return the cookies that are not ours and hold no token of ours, as they came."""
-    if OUR_COOKIES not in cookie.lower() and not TOKEN.search(cookie):
-        return cookie
-    pairs = (pair.strip() for pair in cookie.split(b";"))
-    return b"; ".join(pair for pair in pairs if not is_ours(pair) and not TOKEN.search(pair))
 
 
 _NO_BLOCK = HeaderBlock(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n", is_http_1_0=False)

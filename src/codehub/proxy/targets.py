@@ -6,7 +6,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
 from codehub.ports.instances import Upstream
-from codehub.proxy.requests import RequestHead, without_tokens
+from codehub.proxy.cookies import without_tokens
+from codehub.proxy.requests import RequestHead
 
 if TYPE_CHECKING:
     from codehub.proxy.responses import ResponseHead

@@ -84,6 +84,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_idle",
         "_keeps_alive",
         "_saw_bytes",
+        "_spoke_first",
         "_state",
         "_transport",
         "_was_used",
@@ -100,6 +101,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._ended_in_order = False
         self._keeps_alive = True
         self._saw_bytes = False
+        self._spoke_first = False
         self._was_used = False
         self.client: ClientConnection | None = None
         self.sweeps = 0
@@ -114,6 +116,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._state = _HEAD
         self._saw_bytes = False
         self.write(raw)
+
+    def catch_up(self) -> None:
+        """Read what its server said before it was asked: one that has no time says so, and leaves."""
+        if self._buffer and self.is_open:
+            self.data_received(b"")
 
     def write_eof(self) -> None:
         if self.is_open:
@@ -159,7 +166,10 @@ class UpstreamConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         client = self.client
-        if client is None:  # a server that speaks unasked
+        if client is None and not self._was_used:  # whoever it was opened for asks in a moment
+            self._spoke_first = True
+            self._buffer += data
+        elif client is None:  # a server that speaks unasked
             self._forget()
             self.close()
         else:
@@ -176,15 +186,17 @@ class UpstreamConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         client = self.client
         if client is not None and self._state >= _TUNNEL:
-            client.tunnel_eof()
+            client.half_close()
             return self.half_ends()
         if client is not None and self._state == _BODY and type(self._body) is UntilClose:
             self.client = None
             client.response_done(self, reusable=False)
+        elif client is not None:
+            self._transport.abort()  # whatever is still to be sent to it, no answer will come
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        if error is not None and self.client is not None and self.client.head.body is not NO_BODY:
+        if self.client is not None and self._state < _TUNNEL and not self._was_used:
             self._read_last_words(was_reset=isinstance(error, ConnectionResetError))
         client, self.client = self.client, None
         if client is None:
@@ -205,7 +217,7 @@ class UpstreamConnection(asyncio.Protocol):
     # Responses.
 
     def _read_last_words(self, *, was_reset: bool) -> None:
-        """Take what came before the connection broke: a server may answer, and close, while a body is still being sent to it.
+        """Take what came before the connection broke: a server may answer, and close, before it has read the request.
 
         The write that failed may have been quicker than reading, and the socket is open until this returns. What is taken is bounded: a
         server on a unix socket that merely refuses to be written to could go on answering for ever.
@@ -218,7 +230,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._ended_in_order = not part and not was_reset
         except OSError:  # it was reset, or has no end yet
             pass
-        if words:
+        if words or self._buffer:
             self.data_received(words)
         if self._ended_in_order:
             self.eof_received()
@@ -255,7 +267,8 @@ class UpstreamConnection(asyncio.Protocol):
         decodes = request.block.is_http_1_0
         body = self._body = head.body(to_head=request.method == b"HEAD", decodes=decodes)
         self._state = _BODY
-        self._keeps_alive = head.keeps_alive
+        # One that spoke before it was asked may answer once more when it reads what it was asked.
+        self._keeps_alive = head.keeps_alive and not self._spoke_first
         stop = body.take(data, start)
         if not body.done and not self.is_open and not (type(body) is UntilClose and self._ended_in_order):
             raise Malformed("half an answer")

@@ -14,8 +14,7 @@ log = structlog.get_logger()
 
 
 class SystemClock:
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)  # asked for twice in every request: no frame of Python
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
