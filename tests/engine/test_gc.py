@@ -73,12 +73,38 @@ async def test_what_the_database_does_not_know_goes_only_if_asked_for(plane: Pla
     assert plane.storage.volume_id(stray.workspace_id) is None
 
 
-async def forgotten_by_an_older_dump(plane: Plane) -> UUID:
-    """A workspace that the database knows as archived: it was restored and worked in since."""
+async def restored_unrecorded(plane: Plane) -> UUID:
+    """A workspace that the database knows as archived: a restore of it was never recorded."""
     workspace_id = await archived_twice(plane)
     row = await plane.get(workspace_id)
     assert row.status.archive_key is not None
     await plane.storage.restore(Home(workspace_id, row.spec.home_store_key), row.status.archive_key, unheard)
+    return workspace_id
+
+
+async def test_what_a_restore_left_that_was_never_recorded_goes(plane: Plane) -> None:
+    workspace_id = await restored_unrecorded(plane)
+    collected = await collector(plane).collect()
+    assert [removal.found.thing for removal in collected.removed] == [Thing.VOLUME]
+    assert plane.storage.volume_id(workspace_id) is None
+
+
+async def test_a_home_whose_workspace_changes_while_it_is_looked_through_stays(plane: Plane) -> None:
+    workspace_id = await restored_unrecorded(plane)
+
+    async def wished_for(point: str) -> None:
+        if point == "storage.is_worked_on":
+            await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
+
+    plane.hook = wished_for
+    collected = await collector(plane).collect()
+    assert [why for _, why in collected.failed] == ["Its workspace changed while it was looked at."]
+    assert plane.storage.volume_id(workspace_id) is not None
+
+
+async def forgotten_by_an_older_dump(plane: Plane) -> UUID:
+    """A workspace that the database knows as archived: it was restored and worked in since."""
+    workspace_id = await restored_unrecorded(plane)
     plane.storage.write(workspace_id, "thesis", b"the last chapter")
     return workspace_id
 

@@ -124,8 +124,8 @@ class GarbageCollector:
             again = sort_garbage(beside, rows, latest.now, grace=self._grace)
             if found not in {each.found for each in _removals(again, orphans=orphans)}:
                 return "It is needed by now."
-            if not orphans and row is not None and await self._is_newer_than_known(found, backend, row):
-                return _NEWER_THAN_KNOWN
+            if not orphans and row is not None and (why := await self._in_the_way(found, backend, row)):
+                return why
             await self._delete(found, backend, row)
         except (ActionFailed, BackendUnreachable) as error:
             return str(error)
@@ -142,13 +142,18 @@ class GarbageCollector:
         is_whole = seen is not None and seen.committed
         return [replace(one, committed=is_whole) if one.name == key else one for one in beside]
 
-    async def _is_newer_than_known(self, found: Found, backend: Backend, row: Workspace) -> bool:
-        """Whether somebody worked on a volume that its workspace, which rests in its archive, does not name."""
+    async def _in_the_way(self, found: Found, backend: Backend, row: Workspace) -> str | None:
+        """Return why a volume stays that its workspace, which rests in its archive, does not name: somebody worked on it, or may do so
+        soon, for such a look may take minutes."""
         if isinstance(backend, InstanceBackend) or found.thing is not Thing.VOLUME or found.name is None:
-            return False
+            return None
+        if row.status.phase is not Phase.ARCHIVED:
+            return None
         home = Home(row.id, row.spec.home_store_key)
-        rests = row.status.phase is Phase.ARCHIVED
-        return rests and await self._platforms.storage[backend].is_worked_on(home, found.name)
+        if await self._platforms.storage[backend].is_worked_on(home, found.name):
+            return _NEWER_THAN_KNOWN
+        is_unchanged = list((await self._store.load([row.id])).workspaces) == [row]
+        return None if is_unchanged else "Its workspace changed while it was looked at."
 
     async def _delete(self, found: Found, backend: Backend, row: Workspace | None) -> None:
         if isinstance(backend, InstanceBackend):
