@@ -1,0 +1,91 @@
+"""A suite's second try: who gets one, and what is said of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_FLAKY = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("where", {where!r})
+def test_it(where):
+    seen = Path({seen!r}) / where
+    seen.write_text((seen.read_text() if seen.exists() else "") + "x")
+    assert len(seen.read_text()) > {failures}, "the first failure's words"
+"""
+
+
+class Suite:
+    """A suite of one test that fails so many times, on each of the places it runs on."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def run(
+        self, *options: str, failures: int, on: list[str], ci: str = "true"
+    ) -> subprocess.CompletedProcess[str]:
+        test = self._place / "test_flaky.py"
+        test.write_text(_FLAKY.format(where=on, seen=str(self._place), failures=failures))
+        pytest_command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "tests.support.second_try",
+            "-p",
+            "no:cacheprovider",
+        ]
+        return subprocess.run(
+            [
+                *(sys.executable, "-m", "tests.support.suite", *options, "test-some", "60"),
+                *(*pytest_command, "--rootdir", str(self._place), "-n", "2", str(test)),
+            ],
+            cwd=_ROOT,
+            env={**os.environ, "CI": ci, "CODEHUB_TEST_FLAKY": str(self._place / "flaky")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def tries(self, where: str) -> int:
+        return len((self._place / where).read_text())
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path)
+
+
+def test_what_passes_at_its_second_try_is_named_with_its_first_failure(suite: Suite, tmp_path: Path) -> None:
+    done = suite.run("--again", failures=1, on=["docker"])
+    assert done.returncode == 0, done.stdout
+    assert "flaky: test_flaky.py::test_it[docker]" in done.stdout
+    assert "the first failure's words" in done.stdout.split("flaky: ")[1]
+    assert (tmp_path / "flaky").read_text() == "flaky: test_flaky.py::test_it[docker]\n"
+
+
+def test_what_fails_twice_has_failed(suite: Suite) -> None:
+    done = suite.run("--again", failures=2, on=["docker"])
+    assert done.returncode == 1
+    assert suite.tries("docker") == 2
+    assert "flaky:" not in done.stdout
+
+
+def test_what_runs_on_memory_has_no_second_try(suite: Suite) -> None:
+    done = suite.run("--again", failures=1, on=["docker", "memory"])
+    assert done.returncode == 1
+    assert suite.tries("memory") == 1
+    assert "not run again: test_flaky.py::test_it[memory]" in done.stdout
+
+
+@pytest.mark.parametrize(("options", "ci"), [((), "true"), (("--again",), "")])
+def test_without_asking_and_outside_ci_there_is_one_try(
+    suite: Suite, options: tuple[str, ...], ci: str
+) -> None:
+    assert suite.run(*options, failures=1, on=["docker"], ci=ci).returncode == 1
+    assert suite.tries("docker") == 1
