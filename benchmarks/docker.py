@@ -27,7 +27,7 @@ from benchmarks.corpus import make_corpus
 from tests.support.docker import BASE, LIGHT, TestEngine, cache, lent_engine
 from tests.support.s3 import S3Server, running_s3, told
 from tests.support.stores import PASSWORD_HASH
-from tests.support.workspaces import OWNER_ID, SPEC
+from tests.support.workspaces import OWNER_ID, in_backends
 
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
@@ -182,15 +182,8 @@ async def arrives(api: PostgresApiStore, workspace_id: UUID, phase: Phase) -> An
 
 
 def spec(workspace_id: UUID, wish: DesiredState) -> Spec:
-    return replace(
-        SPEC,
-        ide="http",
-        image_ref=LIGHT,
-        home_store_key=home_name(workspace_id),
-        instance_backend=InstanceBackend.LOCAL_DOCKER,
-        storage_backend=StorageBackend.DOCKER_VOLUME,
-        desired_state=wish,
-    )
+    made = in_backends(InstanceBackend.LOCAL_DOCKER, StorageBackend.DOCKER_VOLUME, workspace_id)
+    return replace(made, ide="http", image_ref=LIGHT, desired_state=wish)
 
 
 # Archives
@@ -238,7 +231,10 @@ async def _always() -> bool:
 async def measure_looks(engine: TestEngine, s3: S3Server, count: int) -> None:
     url = f"s3://{await s3.new_bucket()}/bench"
     async with opened(engine, url) as (storage, instances, archives):
-        specs = [InstanceSpec(uuid4(), "", LIGHT, "http", Resources(64, 1.0, 32)) for _ in range(count)]
+        specs = [
+            InstanceSpec(uuid4(), StorageBackend.DOCKER_VOLUME, "", LIGHT, "http", Resources(64, 1.0, 32))
+            for _ in range(count)
+        ]
         gate = asyncio.Semaphore(4)
 
         async def furnish(one: InstanceSpec) -> None:

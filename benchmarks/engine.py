@@ -200,7 +200,9 @@ async def furnish(plane: Plane) -> None:
             workspace_id = UUID(int=row["id"].int)
             plane.storage._disks[workspace_id] = Disk(str(workspace_id))
             if row["phase"] == Phase.RUNNING:
-                described = InstanceSpec(workspace_id, "", "", "http", resources)
+                described = InstanceSpec(
+                    workspace_id, StorageBackend.DOCKER_VOLUME, "", "", "http", resources
+                )
                 plane.instances._boxes[workspace_id] = Box(described, str(workspace_id), 0.0)
     await admin.close()
 

@@ -24,7 +24,7 @@ from tests.support.program import environment
 from tests.support.redis import REDIS, TestRedis, running_redis
 from tests.support.s3 import S3, S3Server, running_s3, told
 from tests.support.stores import PASSWORD_HASH
-from tests.support.workspaces import OWNER_ID, SPEC
+from tests.support.workspaces import OWNER_ID, in_backends
 
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.objectstore.archives import ObjectArchives
@@ -294,15 +294,8 @@ async def test_nothing_is_lost_doubled_or_orphaned(tmp_path: Path) -> None:
 
 async def create(world: World, number: int) -> None:
     workspace_id = SystemIdentity().new_id()
-    spec = replace(
-        SPEC,
-        name=f"chaos-{number}",
-        ide="http",
-        image_ref=LIGHT,
-        home_store_key=home_name(workspace_id),
-        instance_backend=InstanceBackend.LOCAL_DOCKER,
-        storage_backend=StorageBackend.DOCKER_VOLUME,
-    )
+    spec = in_backends(InstanceBackend.LOCAL_DOCKER, StorageBackend.DOCKER_VOLUME, workspace_id)
+    spec = replace(spec, name=f"chaos-{number}", ide="http", image_ref=LIGHT)
     assert isinstance(await world.service.create(workspace_id, spec, BY), Workspace)
     world.ids.append(workspace_id)
     world.written[workspace_id] = {}

@@ -23,10 +23,14 @@ from codehub.core.explain import explain
 from codehub.core.idle import sleeps_at
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_change
-from codehub.core.workspace import InstanceBackend, Workspace, home_key, is_deleted
+from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace, home_key, is_deleted
 
 RUNNING = conditions(volume=READY, container=READY)
 DELETED = {"deleted_at": ago(10), "purge_at": NOW + timedelta(days=1)}
+
+
+IN_A_DIRECTORY = f"users/{OWNER_ID}/workspaces/{WORKSPACE_ID}/home"
+IN_A_VOLUME = f"ws-{WORKSPACE_ID}-home"
 
 
 def labels(row: Workspace) -> list[str]:
@@ -164,10 +168,22 @@ def test_what_is_deleted_is_not_changed(phase: Phase, code: Refusal) -> None:
     assert ruling.code is code
 
 
-def test_a_home_lies_in_a_directory_or_has_a_volume_s_name() -> None:
-    local = home_key(InstanceBackend.LOCAL_PROCESS, OWNER_ID, WORKSPACE_ID)
-    assert local == f"users/{OWNER_ID}/workspaces/{WORKSPACE_ID}/home"
-    assert home_key(InstanceBackend.K8S, OWNER_ID, WORKSPACE_ID) == f"ws-{WORKSPACE_ID}-home"
+@pytest.mark.parametrize(
+    ("instance", "storage", "key"),
+    [
+        (InstanceBackend.LOCAL_PROCESS, StorageBackend.LOCAL_DIR, IN_A_DIRECTORY),
+        (InstanceBackend.LOCAL_PROCESS, StorageBackend.OBJECT_STORE, IN_A_DIRECTORY),
+        (InstanceBackend.LOCAL_DOCKER, StorageBackend.LOCAL_DIR, IN_A_DIRECTORY),
+        (InstanceBackend.LOCAL_DOCKER, StorageBackend.DOCKER_VOLUME, IN_A_VOLUME),
+        (InstanceBackend.LOCAL_DOCKER, StorageBackend.OBJECT_STORE, IN_A_VOLUME),
+        (InstanceBackend.K8S, StorageBackend.K8S_PVC, IN_A_VOLUME),
+        (InstanceBackend.K8S, StorageBackend.OBJECT_STORE, IN_A_VOLUME),
+    ],
+)
+def test_a_home_s_key_follows_what_holds_it(
+    instance: InstanceBackend, storage: StorageBackend, key: str
+) -> None:
+    assert home_key(instance, storage, OWNER_ID, WORKSPACE_ID) == key
 
 
 def test_what_was_undeleted_is_there_at_once() -> None:

@@ -80,7 +80,9 @@ def timed(looking: Coroutine[Any, Any, T]) -> tuple[T, float]:
 async def start_a_sick_one(plane: Plane, backend: InstanceBackend) -> Workspace:
     row = await plane.get(await plane.create())
     volume_id = await plane.storage.provision(Home(row.id, SPEC.home_store_key))
-    spec = InstanceSpec(row.id, SPEC.home_store_key, SPEC.image_ref, SPEC.ide, SPEC.resources)
+    spec = InstanceSpec(
+        row.id, SPEC.storage_backend, SPEC.home_store_key, SPEC.image_ref, SPEC.ide, SPEC.resources
+    )
     await plane.instances.start(spec, volume_id)
     plane.instances.sicken(row.id)
     return replace(row, spec=replace(row.spec, instance_backend=backend))

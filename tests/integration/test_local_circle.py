@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tests.support.installation import BY, installed
 from tests.support.stores import PASSWORD_HASH
-from tests.support.workspaces import OWNER_ID, SPEC
+from tests.support.workspaces import OWNER_ID, in_backends
 
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.app.control import garbage_collector
 from codehub.core.operations import DesiredState, Phase
-from codehub.core.workspace import Workspace
+from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 
 
 @pytest.fixture
@@ -21,14 +21,13 @@ def data_dir(tmp_path: Path) -> Path:
 
 async def test_a_workspace_goes_round_the_whole_circle_with_a_real_ide(data_dir: Path) -> None:
     workspace_id = SystemIdentity().new_id()
-    key = f"users/{OWNER_ID}/workspaces/{workspace_id}/home"
-    home = data_dir / key
+    spec = in_backends(InstanceBackend.LOCAL_PROCESS, StorageBackend.LOCAL_DIR, workspace_id)
+    home = data_dir / spec.home_store_key
     async with installed(data_dir, ide="jupyterlab") as installation:
         await installation.stored.api.create_user(
             OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
         )
-        spec = replace(SPEC, ide="jupyterlab", home_store_key=key)
-        made = await installation.service.create(workspace_id, spec, BY)
+        made = await installation.service.create(workspace_id, replace(spec, ide="jupyterlab"), BY)
         assert isinstance(made, Workspace)
         await installation.arrives(workspace_id, Phase.RUNNING)
         assert await installation.answers(workspace_id, f"/w/{workspace_id}/api") == 200

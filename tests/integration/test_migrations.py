@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 from tests.conftest import POSTGRES
 from tests.support.postgres import TestServer, running_server
-from tests.support.stores import PostgresWorld
+from tests.support.stores import PASSWORD_HASH, PostgresWorld
 
 from codehub.adapters.postgres import migrate as module
 from codehub.adapters.postgres.connect import Role, open_pool
@@ -100,6 +100,33 @@ async def test_a_new_file_is_applied_to_an_old_database(database: Mapping[str, A
     *old, _newest = shipped_migrations()
     await migrate(database, old)
     assert [migration.number for migration in await migrate(database)] == [NUMBERS[-1]]
+
+
+async def test_a_home_in_a_directory_that_was_given_a_volume_s_name_gets_its_place(
+    database: Mapping[str, Any],
+) -> None:
+    by_name = {migration.name: migration for migration in shipped_migrations()}
+    mend = by_name["home_keys"]
+    await migrate(database, [each for each in shipped_migrations() if each.number < mend.number])
+    owner_id, *ids = (SystemIdentity().new_id() for _ in range(3))
+    connection = await asyncpg.connect(**database)
+    try:
+        await connection.execute(
+            "INSERT INTO users (id, username, password_hash, role) VALUES ($1, 'ann', $2, 'member')",
+            *(owner_id, PASSWORD_HASH),
+        )
+        for workspace_id, storage in zip(ids, ("local-dir", "docker-volume"), strict=True):
+            await connection.execute(
+                "INSERT INTO workspaces (id, owner_user_id, name, image_ref, ide, resources, instance_backend, storage_backend, "
+                "home_store_key) VALUES ($1::uuid, $2, $3::text, 'image', 'http', '{\"memory_mb\": 1, \"cpus\": 1, \"pids\": 1}', 'local-docker', $3, "
+                "'ws-' || $1 || '-home')",
+                *(workspace_id, owner_id, storage),
+            )
+    finally:
+        await connection.close()
+    await migrate(database, [each for each in shipped_migrations() if each.number <= mend.number])
+    keys = await fetch(database, "SELECT home_store_key FROM workspaces ORDER BY storage_backend DESC")
+    assert keys == [f"users/{owner_id}/workspaces/{ids[0]}/home", f"ws-{ids[1]}-home"]
 
 
 async def test_a_migration_that_fails_leaves_nothing_of_itself(database: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 from uuid import UUID
 
 from tests.support.patience import PATIENCE_S
+from tests.support.workspaces import OWNER_ID
 
 from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.profiles import Profile, http_profile, python_installation
@@ -20,7 +21,7 @@ from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.processes import Process
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.seen import Instance
-from codehub.core.workspace import Resources
+from codehub.core.workspace import InstanceBackend, Resources, StorageBackend, home_key
 from codehub.ports.instances import InstanceController, InstanceSpec, UnixUpstream
 from codehub.ports.storage import Home
 
@@ -52,7 +53,10 @@ def new_spec(**changes: object) -> InstanceSpec:
     workspace_id = SystemIdentity().new_id()
     words: dict[str, object] = {
         "workspace_id": workspace_id,
-        "home_store_key": f"users/tester/workspaces/{workspace_id}",
+        "storage_backend": StorageBackend.LOCAL_DIR,
+        "home_store_key": home_key(
+            InstanceBackend.LOCAL_PROCESS, StorageBackend.LOCAL_DIR, OWNER_ID, workspace_id
+        ),
         "image_ref": "codehub-test/light",
         "ide": "http",
         "resources": Resources(memory_mb=512, cpus=1.0, pids=128),

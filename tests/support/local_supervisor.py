@@ -23,7 +23,7 @@ POINTS = {"before_spawn": ("_spawn", die), "after_spawn": ("Process", type("Kill
 
 async def main(base: str, install_id: str, workspace_id: str, point: str, sandbox: str = "True") -> None:
     world = LocalWorld(Path(base), install_id=install_id, sandbox=sandbox == "True")
-    spec = new_spec(workspace_id=UUID(workspace_id), home_store_key="home")
+    spec = new_spec(workspace_id=UUID(workspace_id))
     await world.instances.open()
     if point in POINTS:
         setattr(launch, *POINTS[point])

@@ -24,6 +24,7 @@ from codehub.adapters.memory.storage import Disk, MemoryStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemIdentity
+from codehub.core.workspace import InstanceBackend, StorageBackend, home_key
 from codehub.ports.storage import Amount, Home, StorageProvider
 
 Files = Mapping[str, bytes]
@@ -32,7 +33,8 @@ INSTALLATION = "11111111-2222-3333-4444-555555555555"
 
 def new_home() -> Home:
     workspace_id = uuid4()
-    return Home(workspace_id, f"users/{uuid4()}/workspaces/{workspace_id}/home")
+    key = home_key(InstanceBackend.LOCAL_PROCESS, StorageBackend.LOCAL_DIR, uuid4(), workspace_id)
+    return Home(workspace_id, key)
 
 
 async def granted() -> bool:

@@ -9,7 +9,15 @@ from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
-from codehub.core.workspace import HomeCtx, InstanceBackend, Spec, Status, StorageBackend, Workspace
+from codehub.core.workspace import (
+    HomeCtx,
+    InstanceBackend,
+    Spec,
+    Status,
+    StorageBackend,
+    Workspace,
+    home_key,
+)
 
 NOW = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
 WORKSPACE_ID = UUID("019a8b00-0000-7000-8000-000000000001")
@@ -24,7 +32,7 @@ SPEC = Spec(
     ide="code-server",
     instance_backend=InstanceBackend.LOCAL_PROCESS,
     storage_backend=StorageBackend.LOCAL_DIR,
-    home_store_key=f"users/{OWNER_ID}/workspaces/{WORKSPACE_ID}/home",
+    home_store_key=home_key(InstanceBackend.LOCAL_PROCESS, StorageBackend.LOCAL_DIR, OWNER_ID, WORKSPACE_ID),
 )
 UNREACHABLE = Blind.UNREACHABLE
 HEALTHY_INSTANCE = Instance(running=True, healthy=True)
@@ -90,6 +98,18 @@ def workspace(
         status=replace(base, **status),
         created_at=ago(1000),
         updated_at=ago(100),
+    )
+
+
+def in_backends(
+    instance: InstanceBackend, storage: StorageBackend, workspace_id: UUID, base: Spec = SPEC
+) -> Spec:
+    """Return such a spec as the API would make it for these backends."""
+    return replace(
+        base,
+        instance_backend=instance,
+        storage_backend=storage,
+        home_store_key=home_key(instance, storage, base.owner_user_id, workspace_id),
     )
 
 

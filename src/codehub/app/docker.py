@@ -58,7 +58,7 @@ async def docker_platform(
     in_directories = settings.homes is StorageBackend.LOCAL_DIR
 
     async def home_of(spec: InstanceSpec) -> tuple[Mount, str | None]:
-        if not spec.home_store_key.startswith("users/"):
+        if spec.storage_backend is not StorageBackend.LOCAL_DIR:
             return await volumes.locate(spec.workspace_id)
         path, volume_id = await directories.locate(Home(spec.workspace_id, spec.home_store_key))
         return Mount("bind", str(path)), volume_id

@@ -133,9 +133,14 @@ class Workspace:
     updated_at: datetime
 
 
-def home_key(instance: InstanceBackend, owner_user_id: UUID, workspace_id: UUID) -> str:
-    """Return where the home of a new workspace lies: a directory of this machine, or a volume's name."""
-    if instance is InstanceBackend.LOCAL_PROCESS:
+def home_key(
+    instance: InstanceBackend, storage: StorageBackend, owner_user_id: UUID, workspace_id: UUID
+) -> str:
+    """Return where the home of a new workspace lies: a directory of this machine, or a volume's name. Storage alone reads it.
+
+    `object-store` is no volume of its own: it is the one that such instances usually have, and it never rests."""
+    is_usual = storage is StorageBackend.OBJECT_STORE
+    if storage is StorageBackend.LOCAL_DIR or (is_usual and instance is InstanceBackend.LOCAL_PROCESS):
         return f"users/{owner_user_id}/workspaces/{workspace_id}/home"
     return f"ws-{workspace_id}-home"
 

@@ -145,4 +145,6 @@ def _accepted_at(spec: Spec) -> datetime | None:
 
 def _spec(workspace: Workspace) -> InstanceSpec:
     spec = workspace.spec
-    return InstanceSpec(workspace.id, spec.home_store_key, spec.image_ref, spec.ide, spec.resources)
+    return InstanceSpec(
+        workspace.id, spec.storage_backend, spec.home_store_key, spec.image_ref, spec.ide, spec.resources
+    )

@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from codehub.core.seen import Instance
-from codehub.core.workspace import Resources
+from codehub.core.workspace import Resources, StorageBackend
 from codehub.ports.storage import Report, tell_nobody
 
 
@@ -17,6 +17,8 @@ class InstanceSpec:
     """What is to run. An instance that exists but no longer matches it is made anew."""
 
     workspace_id: UUID
+    storage_backend: StorageBackend
+    """What holds its home."""
     home_store_key: str
     image_ref: str
     ide: str

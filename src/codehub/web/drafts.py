@@ -24,14 +24,15 @@ def draft(body: WorkspaceBody, owner_id: UUID, workspace_id: UUID, parts: Parts)
     if body.ide is not None:
         refuse_missing_ide(body.ide, parts)
     instance = body.instance_backend or defaults.instance_backend
+    storage = _homes(body, instance, parts, defaults)
     return Spec(
         owner_user_id=owner_id,
         name=body.name,
         image_ref=body.image_ref or defaults.image_ref,
         ide=(body.ide or defaults.ide),
         instance_backend=instance,
-        storage_backend=_homes(body, instance, parts, defaults),
-        home_store_key=home_key(instance, owner_id, workspace_id),
+        storage_backend=storage,
+        home_store_key=home_key(instance, storage, owner_id, workspace_id),
         description=body.description,
         memo=body.memo,
         resources=changed_resources(body.resources, defaults.resources),

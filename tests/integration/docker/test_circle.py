@@ -16,7 +16,7 @@ from tests.support.redis import REDIS, running_redis
 from tests.support.s3 import S3, running_s3, told
 from tests.support.stores import PASSWORD_HASH
 from tests.support.trees import picture
-from tests.support.workspaces import OWNER_ID, SPEC
+from tests.support.workspaces import OWNER_ID, in_backends
 
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.system.machine import SystemIdentity
@@ -60,17 +60,8 @@ async def started(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Start]:
 
 
 def spec(workspace_id: UUID, *, ide: str, image: str, storage: StorageBackend) -> Spec:
-    key = home_name(workspace_id)
-    if storage is StorageBackend.LOCAL_DIR:
-        key = f"users/{OWNER_ID}/workspaces/{workspace_id}/home"
-    return replace(
-        SPEC,
-        ide=ide,
-        image_ref=image,
-        home_store_key=key,
-        instance_backend=InstanceBackend.LOCAL_DOCKER,
-        storage_backend=storage,
-    )
+    made = in_backends(InstanceBackend.LOCAL_DOCKER, storage, workspace_id)
+    return replace(made, ide=ide, image_ref=image)
 
 
 async def begin(installation: Installation, workspace_id: UUID, wanted: Spec) -> None:

@@ -36,7 +36,7 @@ def workspace_id() -> UUID:
 
 @pytest.fixture
 def spec(workspace_id: UUID) -> InstanceSpec:
-    return new_spec(workspace_id=workspace_id, home_store_key="home")
+    return new_spec(workspace_id=workspace_id)
 
 
 @asynccontextmanager
