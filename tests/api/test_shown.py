@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from tests.support.site import API, RESTS, Site, create, known, placed
 from tests.support.workspaces import error, workspace
 
@@ -10,6 +11,7 @@ from codehub.api.shapes import WorkspaceShape
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
+from codehub.core.workspace import RecoverChoice
 
 
 async def test_progress_and_errors_are_shown_and_every_row_fits_the_document(site: Site) -> None:
@@ -66,6 +68,44 @@ async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) 
     told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
     assert told["next"] == {"operation": "PROVISIONING", "why": "One step up, to where it should be."}
     assert told["decisions"][0]["to"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("body", "choice"),
+    [
+        ({"take": "newest"}, RecoverChoice.NEWEST),
+        ({"adopt": True}, RecoverChoice.ADOPT),
+        ({}, None),
+    ],
+)
+async def test_a_recovery_says_what_to_go_on_with(
+    site: Site, body: dict[str, object], choice: RecoverChoice | None
+) -> None:
+    ann = await site.browser("ann")
+    lost = await placed(site, workspace(Phase.ERROR, error_info=error(ErrorReason.DATA_LOST)))
+    assert (await ann.post(f"{API}/workspaces/{lost.id}:recover", json=body)).status_code == 200
+    assert (await site.world.api.get(lost.id)).spec.recover_choice is choice
+
+
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("", {"take": "newest", "adopt": True}),
+        ("", {"accept_loss": True, "take": "newest"}),
+        ("?accept_loss=true&adopt=true", None),
+        ("?take=newest&adopt=true", None),
+        ("", {"take": "oldest"}),
+    ],
+    ids=str,
+)
+async def test_a_recovery_goes_on_in_one_way_only(
+    site: Site, query: str, body: dict[str, object] | None
+) -> None:
+    ann = await site.browser("ann")
+    lost = await placed(site, workspace(Phase.ERROR, error_info=error(ErrorReason.DATA_LOST)))
+    answer = await ann.post(f"{API}/workspaces/{lost.id}:recover{query}", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "INVALID_REQUEST")
+    assert (await site.world.api.get(lost.id)).spec.recover_at is None
 
 
 async def test_the_history_says_who_asked_for_what_in_which_request(living_site: Site) -> None:

@@ -31,6 +31,7 @@ def test_every_error_of_the_api_has_an_exit_code() -> None:
         (("ws", "create", "x", "--ide", "emacs"), 2, "INVALID_REQUEST"),
         (("ws", "delete", "taken", "--purge"), 2, "USAGE"),
         (("ws", "start", "taken", "--timeout", "5s"), 2, "USAGE"),
+        (("ws", "recover", "taken", "--take-newest", "--adopt"), 2, "USAGE"),
         (("ws", "list", "--owner", "all"), 3, "FORBIDDEN"),
     ],
     ids=lambda value: str(value)[:40],

@@ -16,6 +16,7 @@ from codehub.core.workspace import (
     HomeCtx,
     InstanceBackend,
     ObservedStatus,
+    RecoverChoice,
     Resources,
     Spec,
     Status,
@@ -41,6 +42,7 @@ def errors(reasons: st.SearchStrategy[ErrorReason]) -> st.SearchStrategy[ErrorIn
 @st.composite
 def specs(draw: st.DrawFn) -> Spec:
     deleted_at = draw(maybe_times)
+    accepts_loss = draw(st.booleans())
     return Spec(
         owner_user_id=UUID(int=0),
         name=draw(some_words),
@@ -56,7 +58,8 @@ def specs(draw: st.DrawFn) -> Spec:
         deleted_at=deleted_at,
         purge_at=None if deleted_at is None else draw(times),
         recover_at=draw(maybe_times),
-        recover_accepts_loss=draw(st.booleans()),
+        recover_accepts_loss=accepts_loss,
+        recover_choice=None if accepts_loss else draw(st.none() | st.sampled_from(RecoverChoice)),
         standby_ttl_seconds=draw(st.none() | st.integers(10, 2**31 - 1)),
         archive_ttl_seconds=draw(st.none() | counts),
         last_access_at=draw(maybe_times),

@@ -41,7 +41,7 @@ from codehub.core.wishes import (
     rule_undeletion,
     rule_wish,
 )
-from codehub.core.workspace import StorageBackend, Workspace, counts_as_running, display
+from codehub.core.workspace import RecoverChoice, StorageBackend, Workspace, counts_as_running, display
 
 TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000), "desired_state": DesiredState.PENDING}
 PURGED = {"deleted_at": ago(10), "purge_at": ago(10), "desired_state": DesiredState.PENDING}
@@ -159,6 +159,13 @@ def test_recovery_is_a_request_with_a_time() -> None:
     row = workspace(Phase.ERROR, error_info=error())
     assert accepted(rule_recovery(row, NOW)) == replace(row.spec, recover_at=NOW)
     assert accepted(rule_recovery(row, NOW, accept_loss=True)).recover_accepts_loss
+    chosen = accepted(rule_recovery(row, NOW, choice=RecoverChoice.NEWEST))
+    assert chosen.recover_choice is RecoverChoice.NEWEST
+
+
+def test_a_later_recovery_forgets_an_earlier_choice() -> None:
+    row = workspace(Phase.ERROR, error_info=error(), spec={"recover_choice": RecoverChoice.ADOPT})
+    assert accepted(rule_recovery(row, NOW)).recover_choice is None
 
 
 def test_only_an_error_can_be_recovered() -> None:
@@ -339,8 +346,13 @@ def test_the_history_tells_what_was_asked_for() -> None:
     purged = accepted(rule_deletion(row, NOW, trash_s=700, purge=True))
     assert kinds(wished(spec, purged, actor="ann", reason="")) == [(EventKind.DELETION, "trash", "purge")]
     lost = workspace(Phase.ERROR, error_info=error())
-    for accept, word in ((False, "recover"), (True, "accept_loss")):
-        recovered = accepted(rule_recovery(lost, NOW, accept_loss=accept))
+    for accept, choice, word in (
+        (False, None, "recover"),
+        (True, None, "accept_loss"),
+        (False, RecoverChoice.NEWEST, "take_newest"),
+        (False, RecoverChoice.ADOPT, "adopt"),
+    ):
+        recovered = accepted(rule_recovery(lost, NOW, accept_loss=accept, choice=choice))
         assert kinds(wished(lost.spec, recovered, actor="ann", reason="")) == [
             (EventKind.RECOVERY, None, word)
         ]

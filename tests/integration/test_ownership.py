@@ -29,6 +29,7 @@ OWNER: Mapping[str, Role | None] = {
     "purge_at": API,
     "recover_at": API,
     "recover_accepts_loss": API,
+    "recover_choice": API,
     "forgotten_at": API,
     "standby_ttl_seconds": API,
     "archive_ttl_seconds": API,

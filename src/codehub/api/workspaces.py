@@ -1,7 +1,7 @@
 """Workspaces: routes over the service layer. They translate and decide nothing; what may be asked when is the core's."""
 
 import hashlib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -20,6 +20,7 @@ from codehub.web.asks import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, 
 from codehub.web.asks import Query as Words
 from codehub.web.drafts import NotHere, changed_resources, draft, refuse_missing_ide
 from codehub.web.ids import WRITTEN_ID
+from codehub.web.recovery import recovery
 
 PREFIX = "/api/v1/workspaces"
 
@@ -229,7 +230,7 @@ _wish_route("archive", DesiredState.ARCHIVED, "Wish it ARCHIVED")
 
 @router.post(
     f"{ONE_PATH}:recover",
-    summary="Drop its error and judge anew. accept_loss goes on without what is gone",
+    summary="Drop its error and judge anew. accept_loss goes on without what is gone, take with the newest archive, adopt with the volume that is there",
     responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, Code.LIMIT_EXCEEDED, body=True),
     **_ONE,
 )
@@ -241,14 +242,23 @@ async def recover(
     accept_loss: Annotated[
         bool, Query(description="The same as in the body: `explain` names it so.")
     ] = False,
+    take: Annotated[Literal["newest"] | None, Query(include_in_schema=False)] = None,
+    adopt: Annotated[bool, Query(include_in_schema=False)] = False,
 ) -> Response:
     row = await desk(request).find(person, workspace_id)
-    accept_loss = accept_loss or (body is not None and body.accept_loss)
-    reason = "Asked to recover it, and to accept what is lost." if accept_loss else "Asked to recover it."
+    try:
+        asked = recovery(accept_loss=accept_loss, take=take, adopt=adopt)
+        if body is not None and body != RecoverBody():  # what the body says counts
+            asked = recovery(accept_loss=body.accept_loss, take=body.take, adopt=body.adopt)
+    except ValueError as wrong:
+        raise invalid("body", str(wrong)) from None
     return await _ruled(
         request,
         await desk(request).parts.workspaces.recover(
-            row.id, by(request, person, reason), accept_loss=accept_loss
+            row.id,
+            by(request, person, asked.reason),
+            accept_loss=asked.accept_loss,
+            choice=asked.choice,
         ),
     )
 

@@ -20,6 +20,8 @@ _COMMANDS: Mapping[str, str] = {
     ":archive": "ws archive",
     ":recover": "ws recover",
     ":recover?accept_loss=true": "ws recover --accept-loss",
+    ":recover?take=newest": "ws recover --take-newest",
+    ":recover?adopt=true": "ws recover --adopt",
     ":keep_awake": "ws awake",
     ":undelete": "ws undelete",
     ":forget": "ws forget",

@@ -44,8 +44,15 @@ def archive(
 
 def recover(
     name: str = NAME,
+    *,
     accept_loss: bool = typer.Option(
         False, "--accept-loss", help="Go on without what is gone. Asks first; --yes does not."
+    ),
+    take_newest: bool = typer.Option(
+        False, "--take-newest", help="Go on with the newest archive, though the database names an older one."
+    ),
+    adopt: bool = typer.Option(
+        False, "--adopt", help="Go on with the volume that is there, whose identity is lost. Asks first."
     ),
     yes: bool = YES,
     wait: bool = WAIT,
@@ -54,11 +61,24 @@ def recover(
     json: bool = JSON,
 ) -> None:
     """Drop a workspace's error and judge it anew, from what is there."""
+    chosen = [
+        field
+        for is_chosen, field in (
+            (accept_loss, ("accept_loss", True)),
+            (take_newest, ("take", "newest")),
+            (adopt, ("adopt", True)),
+        )
+        if is_chosen
+    ]
     with client_for(json) as (client, speech):
+        if len(chosen) > 1:
+            raise Failed("USAGE", "choose one of --accept-loss, --take-newest and --adopt")
         shown = find_workspace(client, name, owner=owner)
         if accept_loss:
             _be_sure(f"Go on without what {shown['name']} has lost?", yes)
-        path, body = f"/workspaces/{shown['id']}:recover", {"accept_loss": accept_loss}
+        if adopt:
+            _be_sure(f"Take the volume that is there for the home of {shown['name']}?", yes)
+        path, body = f"/workspaces/{shown['id']}:recover", dict(chosen)
 
         def ask() -> Any:
             return client.ask("POST", path, body)

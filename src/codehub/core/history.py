@@ -1,11 +1,11 @@
 """The history: what changed between two states of a workspace, as events. Derived, so that no change can be forgotten."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from codehub.core.operations import Phase
-from codehub.core.workspace import Spec, Status
+from codehub.core.workspace import RecoverChoice, Spec, Status
 
 
 class EventKind(StrEnum):
@@ -17,6 +17,7 @@ class EventKind(StrEnum):
     DELETION = "deletion"
 
 
+_CHOSEN: Mapping[RecoverChoice, str] = {RecoverChoice.NEWEST: "take_newest", RecoverChoice.ADOPT: "adopt"}
 _CARRIED_OUT = ("desired_state", "deleted_at", "purge_at", "forgotten_at", "recover_at")
 
 
@@ -46,8 +47,7 @@ def wished(
     if before.forgotten_at is None and after.forgotten_at is not None:
         yield Event(EventKind.DELETION, _deletion(before), "forgotten", actor, reason, request_id)
     if before.recover_at != after.recover_at:
-        after_word = "accept_loss" if after.recover_accepts_loss else "recover"
-        yield Event(EventKind.RECOVERY, None, after_word, actor, reason, request_id)
+        yield Event(EventKind.RECOVERY, None, _recovery(after), actor, reason, request_id)
     if before.desired_state is not after.desired_state or _settings(before) != _settings(after):
         yield Event(EventKind.WISH, before.desired_state, after.desired_state, actor, reason, request_id)
 
@@ -87,6 +87,12 @@ def _what_was_seen(before: Phase, after: Status) -> str | None:
             return conditions.volume_ready.message
         case _:
             return None
+
+
+def _recovery(spec: Spec) -> str:
+    if spec.recover_accepts_loss:
+        return "accept_loss"
+    return "recover" if spec.recover_choice is None else _CHOSEN[spec.recover_choice]
 
 
 def _deletion(spec: Spec) -> str | None:

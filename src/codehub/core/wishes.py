@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.workspace import Spec, Status, StorageBackend, Workspace, is_condemned
+from codehub.core.workspace import RecoverChoice, Spec, Status, StorageBackend, Workspace, is_condemned
 
 
 class Refusal(StrEnum):
@@ -158,14 +158,22 @@ def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
     )
 
 
-def rule_recovery(workspace: Workspace, now: datetime, *, accept_loss: bool = False) -> Ruling:
-    """Rule on a recovery: the controller then drops older errors and judges anew from reality."""
+def rule_recovery(
+    workspace: Workspace, now: datetime, *, accept_loss: bool = False, choice: RecoverChoice | None = None
+) -> Ruling:
+    """Rule on a recovery: the controller then drops older errors and judges anew from reality, by the choice that was made, if any."""
+    assert not (accept_loss and choice is not None), "one or the other"
     spec, status = workspace.spec, workspace.status
     if status.phase is Phase.DELETED:
         return _deleted(workspace)
     if status.phase is not Phase.ERROR:
         return Unchanged()
-    recovered = replace(spec, recover_at=_answering(status, now), recover_accepts_loss=accept_loss)
+    recovered = replace(
+        spec,
+        recover_at=_answering(status, now),
+        recover_accepts_loss=accept_loss,
+        recover_choice=choice,
+    )
     if not _could_not_be_archived(workspace):
         return Accepted(recovered)
     stays = (

@@ -28,6 +28,15 @@ class StorageBackend(StrEnum):
     OBJECT_STORE = "object-store"
 
 
+class RecoverChoice(StrEnum):
+    """What a person chooses with a recovery, where there is something to choose from. It counts for the error that it answers."""
+
+    NEWEST = "newest"
+    """Go on with the newest archive that is there."""
+    ADOPT = "adopt"
+    """Go on with the volume that is there, whose identity is lost."""
+
+
 class ObservedStatus(StrEnum):
     """The phase's resources alone, without health."""
 
@@ -79,6 +88,7 @@ class Spec:
     purge_at: datetime | None = None
     recover_at: datetime | None = None
     recover_accepts_loss: bool = False
+    recover_choice: RecoverChoice | None = None
     forgotten_at: datetime | None = None
     """When an admin gave up on its deletion, which a dead backend held up."""
     standby_ttl_seconds: int | None = 300

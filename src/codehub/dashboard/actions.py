@@ -17,6 +17,7 @@ from codehub.dashboard.home import drawn_rows, usage
 from codehub.dashboard.shown import KEPT_AWAKE_S
 from codehub.ports.store import NameTaken, Ruled
 from codehub.service.workspaces import By, WorkspaceService
+from codehub.web.recovery import recovery
 
 _STATUS = {Refusal.LIMIT_EXCEEDED: 429, Refusal.PRECONDITION_FAILED: 412, Refusal.WORKSPACE_NOT_FOUND: 404}
 Asking = Callable[[WorkspaceService, UUID, By], Awaitable[Ruled]]
@@ -85,15 +86,22 @@ forget = _button("forget", "Asked to forget it.", _forget, sure="forget.sure")
 async def recover(face: Face, caller: Caller) -> Response:
     """Losing files takes a tick of its own: a button alone never accepts a loss."""
     row = await face.find(caller)
-    accept_loss = (await posted(caller.request)).get("accept_loss") == "yes"
-    reason = "Asked to recover it, and to accept what is lost." if accept_loss else "Asked to recover it."
+    ticked = await posted(caller.request)
+    chosen = ticked.get("choice")
+    asked = recovery(
+        accept_loss=chosen is None and ticked.get("accept_loss") == "yes",
+        take="newest" if chosen == "newest" else None,
+        adopt=chosen == "adopt",
+    )
     service = face.parts.workspaces
     return await answered(
         face,
         caller,
         "recover",
         row,
-        lambda: service.recover(row.id, caller.by(reason), accept_loss=accept_loss),
+        lambda: service.recover(
+            row.id, caller.by(asked.reason), accept_loss=asked.accept_loss, choice=asked.choice
+        ),
     )
 
 

@@ -199,6 +199,8 @@ _SPECIAL: Mapping[tuple[EventKind, str | None], str] = {
     (EventKind.OPERATION, Operation.NONE): "event.operation.end",
     (EventKind.ERROR, None): "event.error.end",
     (EventKind.RECOVERY, "accept_loss"): "event.recovery.loss",
+    (EventKind.RECOVERY, "take_newest"): "event.recovery.newest",
+    (EventKind.RECOVERY, "adopt"): "event.recovery.adopt",
     (EventKind.DELETION, "purge"): "event.deletion.purge",
     (EventKind.DELETION, "forgotten"): "event.deletion.forgotten",
     (EventKind.DELETION, None): "event.deletion.end",

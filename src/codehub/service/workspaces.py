@@ -24,7 +24,7 @@ from codehub.core.wishes import (
     rule_undeletion,
     rule_wish,
 )
-from codehub.core.workspace import Spec, Workspace, counts_as_running
+from codehub.core.workspace import RecoverChoice, Spec, Workspace, counts_as_running
 from codehub.ports.store import ApiStore, Judgement, Key, Ruled, Running
 
 
@@ -78,10 +78,19 @@ class WorkspaceService:
             return await self._amend(workspace_id, by, lambda row, _now: rule_wish(row, wanted))
         return await self._amend_counted(workspace_id, by, lambda row, _now: rule_wish(row, wanted))
 
-    async def recover(self, workspace_id: UUID, by: By, *, accept_loss: bool = False) -> Ruled:
+    async def recover(
+        self,
+        workspace_id: UUID,
+        by: By,
+        *,
+        accept_loss: bool = False,
+        choice: RecoverChoice | None = None,
+    ) -> Ruled:
         """Ask for a recovery, within the limits: a workspace that wishes to run will take a place again."""
         return await self._amend_counted(
-            workspace_id, by, lambda row, now: rule_recovery(row, now, accept_loss=accept_loss)
+            workspace_id,
+            by,
+            lambda row, now: rule_recovery(row, now, accept_loss=accept_loss, choice=choice),
         )
 
     async def delete(self, workspace_id: UUID, by: By, *, purge: bool = False) -> Ruled:

@@ -1,7 +1,7 @@
 """What may come in, checked, whichever face it comes to: the shapes of wire.md's requests. Unknown fields are refused."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -150,8 +150,23 @@ class WorkspacePatch(Body):
     desired_state: DesiredState = Field(default_factory=lambda: DesiredState.RUNNING)
 
 
+def _one_at_most(schema: dict[str, Any]) -> None:
+    unsaid: dict[str, Any] = {
+        name: {"enum": [field["default"]]} for name, field in schema["properties"].items()
+    }
+    schema["anyOf"] = [
+        {"properties": {name: rule for name, rule in unsaid.items() if name != said}} for said in unsaid
+    ]
+
+
 class RecoverBody(Body):
+    """One of these at most: each is another way to go on."""
+
+    model_config = ConfigDict(json_schema_extra=_one_at_most)
+
     accept_loss: Annotated[bool, Field(strict=True)] = False
+    take: Literal["newest"] | None = None
+    adopt: Annotated[bool, Field(strict=True)] = False
 
 
 class KeepAwakeBody(Body):

@@ -63,6 +63,7 @@ def _of_spec(spec: Spec) -> Iterator[tuple[str, bool]]:
     yield "workspaces_revision", spec.revision >= 1
     yield "workspaces_deletion_has_purge_time", is_deleted == (spec.purge_at is not None)
     yield "workspaces_forgotten_is_deleted", spec.forgotten_at is None or is_deleted
+    yield "workspaces_one_choice", not (spec.recover_accepts_loss and spec.recover_choice is not None)
     yield "workspaces_deletion_wishes_pending", not is_deleted or spec.desired_state is DesiredState.PENDING
 
 

@@ -116,9 +116,9 @@ INSERT INTO users (id, username, password_hash, role) VALUES ($1, $2, $3, $4);
 INSERT INTO workspaces (
     id, owner_user_id, name, image_ref, ide, instance_backend, storage_backend, home_store_key, description, memo, resources,
     desired_state, deleted_at, purge_at, recover_at, recover_accepts_loss, forgotten_at, standby_ttl_seconds, archive_ttl_seconds,
-    last_access_at, awake_until, revision, request_id
+    last_access_at, awake_until, revision, request_id, recover_choice
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
 RETURNING *;
 
 -- name: acquaint
@@ -180,7 +180,8 @@ UPDATE workspaces SET
     last_access_at = $20,
     awake_until = $21,
     revision = $22,
-    request_id = $23
+    request_id = $23,
+    recover_choice = $24
 WHERE id = $1
 RETURNING *;
 

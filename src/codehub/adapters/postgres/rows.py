@@ -17,6 +17,7 @@ from codehub.core.workspace import (
     HomeCtx,
     InstanceBackend,
     ObservedStatus,
+    RecoverChoice,
     Resources,
     Spec,
     Status,
@@ -40,6 +41,7 @@ def to_workspace(row: Row) -> Workspace:
 
 
 def to_spec(row: Row) -> Spec:
+    choice = row["recover_choice"]
     return Spec(
         owner_user_id=row["owner_user_id"],
         name=row["name"],
@@ -56,6 +58,7 @@ def to_spec(row: Row) -> Spec:
         purge_at=row["purge_at"],
         recover_at=row["recover_at"],
         recover_accepts_loss=row["recover_accepts_loss"],
+        recover_choice=None if choice is None else RecoverChoice(choice),
         forgotten_at=row["forgotten_at"],
         standby_ttl_seconds=row["standby_ttl_seconds"],
         archive_ttl_seconds=row["archive_ttl_seconds"],
@@ -125,6 +128,7 @@ def from_spec(spec: Spec) -> tuple[Any, ...]:
         spec.awake_until,
         spec.revision,
         spec.request_id,
+        spec.recover_choice,
     )
 
 

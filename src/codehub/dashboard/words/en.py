@@ -243,6 +243,8 @@ WORDS: Mapping[str, str] = {
     "event.error.end": "The problem is over",
     "event.recovery": "{actor} asked for recovery",
     "event.recovery.loss": "{actor} accepted the loss",
+    "event.recovery.newest": "{actor} took the newest archive",
+    "event.recovery.adopt": "{actor} adopted the home that is there",
     "event.deletion": "{actor} deleted it",
     "event.deletion.purge": "{actor} deleted it for good",
     "event.deletion.forgotten": "{actor} gave up on its deletion",

@@ -243,6 +243,8 @@ WORDS: Mapping[str, str] = {
     "event.error.end": "문제 해결됨",
     "event.recovery": "{actor}: 복구를 요청함",
     "event.recovery.loss": "{actor}: 손실을 받아들임",
+    "event.recovery.newest": "{actor}: 가장 최근 보관본을 선택함",
+    "event.recovery.adopt": "{actor}: 남아 있는 홈을 받아들임",
     "event.deletion": "{actor}: 삭제함",
     "event.deletion.purge": "{actor}: 영구 삭제함",
     "event.deletion.forgotten": "{actor}: 삭제를 포기함",

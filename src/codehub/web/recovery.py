@@ -1,0 +1,33 @@
+"""A recovery as people ask for it, on whichever face: what was ticked in, what the service is asked for and what the history says out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from codehub.core.workspace import RecoverChoice
+
+_CHOSEN: Mapping[RecoverChoice | None, str] = {
+    None: "Asked to recover it.",
+    RecoverChoice.NEWEST: "Asked to recover it, and to take the newest archive.",
+    RecoverChoice.ADOPT: "Asked to recover it, and to adopt the volume that is there.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    accept_loss: bool
+    choice: RecoverChoice | None
+
+    @property
+    def reason(self) -> str:
+        return (
+            "Asked to recover it, and to accept what is lost." if self.accept_loss else _CHOSEN[self.choice]
+        )
+
+
+def recovery(*, accept_loss: bool, take: Literal["newest"] | None, adopt: bool) -> Recovery:
+    """Return what is asked for. Raises ValueError if that is more than one thing: they exclude each other."""
+    if accept_loss + (take is not None) + adopt > 1:
+        raise ValueError("choose one of accept_loss, take and adopt: each is another way to go on")
+    choice = RecoverChoice.ADOPT if adopt else None
+    return Recovery(accept_loss, choice if take is None else RecoverChoice(take))
