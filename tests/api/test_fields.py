@@ -4,8 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.site import API, RESTS, Site, create, open_site
+from tests.support.site import API, RESTS, Site, create, open_site, placed
 from tests.support.stores import memory_world
+from tests.support.workspaces import workspace
+
+from codehub.core.operations import DesiredState, Phase
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "name"),
@@ -17,6 +20,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "a\0b"}, "name"),
     ({"name": "a\nb"}, "name"),
     ({"name": "\ud800"}, "name"),
+    *(({"name": f"a{one}b"}, "name") for one in ("\x80", "\x9b", "\x9f", "\u2028", "\u2029")),
+    *(({"name": f"a{one}b"}, "name") for one in "\u061c\u200e\u200f\u202a\u202e\u2066\u2069"),
+    *(({"name": "x", "description": f"a{one}b"}, "description") for one in "\x80\x9f\u202e\u2066"),
     ({"name": "x", "memo": "a\0b"}, "memo"),
     ({"name": "x", "memo": "\udfff"}, "memo"),
     ({"name": "x", "description": "x" * 10_001}, "description"),
@@ -59,6 +65,16 @@ async def test_a_wrong_field_is_named_with_what_is_wrong(
     # Sentences of ours: the checker's own begin in capitals, and name its types.
     assert all(detail["problem"].startswith(("it ", "there ", "with ", "k8s ")) for detail in told["details"])
     assert (await ann.get(f"{API}/workspaces")).json()["items"] == []
+
+
+async def test_what_was_named_before_such_characters_were_refused_stays_usable(site: Site) -> None:
+    ann = await site.browser("ann")
+    row = await placed(site, workspace(Phase.STANDBY, DesiredState.STANDBY), name="a\u202eb\x9b")
+    path = f"{API}/workspaces/{row.id}"
+    assert (await ann.patch(path, json={"memo": "still here"})).json()["name"] == "a\u202eb\x9b"
+    (listed,) = (await ann.get(f"{API}/workspaces")).json()["items"]
+    assert listed["id"] == str(row.id)
+    assert (await ann.patch(path, json={"name": "plain"})).json()["name"] == "plain"
 
 
 async def test_what_is_wrong_is_said_in_codehub_s_words(site: Site) -> None:

@@ -7,19 +7,30 @@ from httpx import AsyncClient
 from tests.support.site import open_site
 from tests.support.stores import memory_world
 
+from codehub.core.access import Role
+from codehub.web.parts import NotReady
+
 
 async def fine() -> None:
     return None
 
 
 async def broken() -> None:
-    raise ConnectionError("the database is away")
+    raise ConnectionError(_WHY)
+
+
+async def marked() -> None:
+    raise NotReady("the mark is missing")
+
+
+_WHY = "password authentication failed for user codehub at db.internal"
+STRANGER = "it does not answer: the log says why, and admins are told"
+CHECKS = {"database": fine, "store": broken, "docker": marked}
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[AsyncClient]:
-    checks = {"database": fine, "store": broken}
-    async with open_site(memory_world(), checks=checks) as site:
+    async with open_site(memory_world(), checks=CHECKS) as site:
 
         async def explode() -> None:
             raise RuntimeError("a secret detail")
@@ -29,10 +40,16 @@ async def client() -> AsyncIterator[AsyncClient]:
             yield opened
 
 
-async def test_readyz_names_what_is_not_ready_and_why(client: AsyncClient) -> None:
-    answer = await client.get("/readyz")
-    assert answer.status_code == 503
-    assert answer.json() == {"ready": False, "checks": {"database": "ok", "store": "the database is away"}}
+async def test_readyz_names_what_is_not_ready_and_tells_admins_alone_what_others_programs_said() -> None:
+    async with open_site(memory_world(), checks=CHECKS) as site:
+        admin, ann = await site.browser("root", Role.ADMIN), await site.browser("ann")
+        async with site.anybody() as stranger:
+            for asking, why in ((stranger, STRANGER), (ann, STRANGER), (admin, _WHY)):
+                answer = await asking.get("/readyz")
+                assert answer.status_code == 503
+                checks = {"database": "ok", "store": why, "docker": "the mark is missing"}
+                assert answer.json() == {"ready": False, "checks": checks}
+        await site.clients.aclose()
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,9 @@ def test_what_comes_from_a_workspace_may_colour_a_terminal_and_not_command_it() 
     assert harmless_bytes(b"\x1b[31mred\x1b[0m\tend\r\n") == b"\x1b[31mred\x1b[0m\tend\r\n"
     hostile = b"\x1b]0;title\x07\x1b[2J\x1bc\x08\xc2\x9b31m\x00"
     assert not set(harmless_bytes(hostile)) & {0x1B, 0x07, 0x08, 0x00, 0x9B}
-    assert harmless({"message": "a\x1b[31mb", "list": ["\x07"], "n": 1}) == {
+    assert harmless({"message": "a\x1b[31mb", "list": ["\x07", "\u202egpj.exe\u2069"], "n": 1}) == {
         "message": "a[31mb",
-        "list": [""],
+        "list": ["", "gpj.exe"],
         "n": 1,
     }
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.site import API, PASSWORD, Site, create
+from tests.support.site import API, PASSWORD, Site, create, open_site
+from tests.support.stores import memory_world
 
 from codehub.core.access import Role
 from codehub.dashboard.app import TABLE
 from codehub.dashboard.assets import ASSETS
 from codehub.dashboard.face import Door, local_path
 
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'"
 HOSTILE = "\"><script>alert(1)</script>{{7*7}}'&"
 PARTIAL = {"HX-Request": "true"}
 
@@ -76,6 +76,14 @@ async def test_nobody_gets_a_page_without_signing_in_and_comes_back_to_it_afterw
         assert (await client.get("/account")).status_code == 200
         assert (await post(client, site, "/logout")).headers["location"] == "/login"
         assert (await client.get("/account")).status_code == 303
+
+
+async def test_a_wrong_password_while_signed_in_is_told_and_leaves_the_session_alone(site: Site) -> None:
+    ann = await site.browser("ann")
+    wrong = await post(ann, site, "/login", username="ann", password="no", next="/account")
+    assert wrong.status_code == 401
+    assert "The name or the password is wrong." in wrong.text
+    assert (await ann.get("/account")).status_code == 200
 
 
 async def test_a_part_of_a_page_sends_whoever_lost_the_session_to_sign_in(site: Site) -> None:
@@ -174,11 +182,13 @@ async def test_every_page_has_the_strict_policy_and_no_inline_script_or_style(si
     ann = await site.browser("ann", Role.ADMIN)
     made = await create(ann, "demo")
     places = [path.replace("{workspace_id}", made["id"]) for method, path, _, _ in TABLE if method == "GET"]
+    files = f"{site.address.removeprefix('http://')}/assets/"
+    policy = f"default-src 'none'; script-src {files}; style-src {files}; img-src {files}; connect-src 'self'"
     for place in [*places, "/workspaces/none", "/admin/users"]:
         answer = await ann.get(place)
         if answer.status_code == 303:
             continue
-        assert answer.headers["content-security-policy"].startswith(POLICY), place
+        assert answer.headers["content-security-policy"].startswith(policy), place
         assert "unsafe" not in answer.headers["content-security-policy"]
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
@@ -190,6 +200,27 @@ async def test_every_page_has_the_strict_policy_and_no_inline_script_or_style(si
         assert all(
             address.startswith("/") and not address.startswith("//") for address in addresses if address
         ), place
+
+
+@pytest.mark.parametrize(
+    ("host", "files"),
+    [
+        ("code.example.org", "code.example.org/assets/"),
+        ("CODE.example.org:8000", "code.example.org/assets/ code.example.org:8000/assets/"),
+        ("[::1]:8000", "'self'"),
+        ("x; script-src *", "'self'"),
+    ],
+)
+async def test_a_page_loads_codehub_s_own_files_and_nothing_that_a_workspace_serves(
+    host: str, files: str
+) -> None:
+    """By whatever address it was opened; behind a proxy that names another host, by the public one."""
+    async with (
+        open_site(memory_world(), base_url="https://code.example.org") as site,
+        site.anybody() as client,
+    ):
+        policy = (await client.get("/login", headers={"Host": host})).headers["content-security-policy"]
+    assert f"; script-src {files}; style-src {files}; img-src {files}; " in policy
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from codehub.api.desk import desk
+from codehub.api.desk import Desk, desk
 from codehub.api.document import OF_PEOPLE, answers
+from codehub.api.errors import ApiError
 from codehub.api.shapes import Health, Readiness
+from codehub.ports.store import StoreUnavailable
 from codehub.web.addresses import is_local
-from codehub.web.parts import Check
+from codehub.web.parts import Check, NotReady
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter(tags=["health"])
@@ -22,13 +24,17 @@ async def healthz() -> Response:
 @router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
-    summary="Whether everything it needs answers",
+    summary="Whether everything it needs answers; admins are told why something does not",
     response_model=Readiness,
     responses={503: {"description": "Something does not.", "model": Readiness}},
 )
 async def readyz(request: Request) -> Response:
-    results = {name: await _result(check) for name, check in desk(request).parts.checks.items()}
-    is_ready = all(result == "ok" for result in results.values())
+    here = desk(request)
+    failed = {name: await _failure(check) for name, check in here.parts.checks.items()}
+    is_ready = not any(failed.values())
+    # Without its database nobody can be known.
+    is_told = not is_ready and failed.get("database") is None and await _is_admin(here, request)
+    results = {name: "ok" if one is None else _why(one, is_told=is_told) for name, one in failed.items()}
     return JSONResponse({"ready": is_ready, "checks": results}, status_code=200 if is_ready else 503)
 
 
@@ -46,9 +52,25 @@ async def metrics(request: Request) -> Response:
     return Response(here.parts.meters.shown(await here.parts.store.phases()), media_type=_TEXT)
 
 
-async def _result(check: Check) -> str:
+async def _failure(check: Check) -> Exception | None:
     try:
         await check()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is why we are not ready
-        return str(error) or type(error).__name__
-    return "ok"
+        return error
+    return None
+
+
+async def _is_admin(here: Desk, request: Request) -> bool:
+    """Whether an admin asks, as far as that can be known now."""
+    try:
+        await here.guard.admin(request)
+    except (ApiError, StoreUnavailable):
+        return False
+    return True
+
+
+def _why(failure: Exception, *, is_told: bool) -> str:
+    """Say why to anybody; what others' programs said, with names and addresses in it, to admins alone."""
+    if is_told or isinstance(failure, NotReady):
+        return str(failure) or type(failure).__name__
+    return "it does not answer: the log says why, and admins are told"

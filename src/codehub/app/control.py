@@ -24,17 +24,13 @@ from codehub.ports.meters import Meters
 from codehub.ports.store import StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings
-from codehub.web.parts import Check
+from codehub.web.parts import Check, NotReady
 
 log = structlog.get_logger()
 
 _TTL_PERIOD_S = 5.0
 _GC_PERIOD_S = 3600.0
 _SILENCE_S_MAX = 30.0
-
-
-class ControllerStopped(Exception):
-    """The controller has not looked for too long: nothing moves."""
 
 
 @asynccontextmanager
@@ -118,7 +114,7 @@ class _ControllerRole:
     async def check(self) -> None:
         silent_s = self._system.clock.monotonic() - self.controller.passed_at
         if silent_s > _SILENCE_S_MAX + self._cadence.idle_s:
-            raise ControllerStopped(f"the controller has not looked for {silent_s:.0f} s")
+            raise NotReady(f"the controller has not looked for {silent_s:.0f} s")
 
 
 def make_service(settings: Settings, stores: Stores) -> WorkspaceService:

@@ -8,6 +8,8 @@ from typing import Any
 from codehub.cli.failures import Failed
 
 _CONTROL = re.compile(rb"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")
+# Unicode's Bidi_Control: a name that holds one, from before codehub refused them, would be shown in another order.
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 Shown = Mapping[str, Any]
 _THOUSAND = 1000
@@ -119,7 +121,8 @@ def harmless_bytes(line: bytes) -> bytes:
 def harmless(value: Any) -> Any:
     """The same, for an object of the API's."""
     if isinstance(value, str):
-        return harmless_bytes(value.encode("utf-8", "replace")).decode("utf-8", "replace").replace("\x1b", "")
+        text = harmless_bytes(value.encode("utf-8", "replace")).decode("utf-8", "replace")
+        return _BIDI.sub("", text).replace("\x1b", "")
     if isinstance(value, Mapping):
         return {key: harmless(one) for key, one in value.items()}
     return [harmless(one) for one in value] if isinstance(value, Sequence) else value

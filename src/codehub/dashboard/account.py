@@ -70,6 +70,7 @@ def _login(
         username=username,
         problem=problem,
         ended=None if ended is None else caller.say(ended),
+        usage=None,
     )
 
 

@@ -6,6 +6,7 @@ Refuses whoever is not signed in, is no admin where one is needed, or was sent b
 import asyncio
 import gzip
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,16 +36,18 @@ from codehub.web.parts import Parts
 log = structlog.get_logger()
 
 _HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
-        "frame-ancestors 'none'; base-uri 'none'"
-    ),
     "X-Content-Type-Options": "nosniff",
     # Not no-referrer: with that a browser sends `Origin: null` with a form, which is nobody's own.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
     "Vary": "Accept-Language, Accept-Encoding",
 }
+_POLICY = (
+    "default-src 'none'; script-src {0}; style-src {0}; img-src {0}; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+# What a policy can name: no address in IPv6, for one.
+_NAMED_HOST = re.compile(r"[a-z0-9.-]+(:[0-9]{1,5})?")
 SAID: Mapping[str, str] = {"X-Codehub-Said": "yes"}
 """Marks an answer of ours that has words for the reader, whatever its status is: codehub.js shows it."""
 _IN_PART: Mapping[str, str] = {"error.404.workspace": "no.WORKSPACE_NOT_FOUND"}
@@ -182,7 +185,10 @@ class Face:
 
     def page(self, caller: Caller, template: str, *, status: int = 200, **values: Any) -> Response:
         """Draw a page, or a part of one. It is packed, but for the one that may show a secret beside what others can influence (BREACH)."""
-        body, headers = self.drawn(caller, template, **values).encode(), self._headers(caller.language)
+        body, headers = (
+            self.drawn(caller, template, **values).encode(),
+            self._headers(caller.request, caller.language),
+        )
         accepted = caller.request.headers.get("accept-encoding", "")
         if template != "account.html" and "gzip" in accepted and len(body) > _PACKED_FROM:
             body = gzip.compress(body, _PACKING, mtime=0)
@@ -216,7 +222,7 @@ class Face:
         say = speaker(language)
         toast = {"message": say(key, **facts), "is_bad": True, "undo": None}
         word = _TEMPLATES.get_template("toast.html").render(say=say, toast=toast)
-        headers = {**self._headers(language), **SAID}
+        headers = {**self._headers(request, language), **SAID}
         if not request.headers.get("hx-target", "").startswith(_ROWS):
             headers["HX-Reswap"] = "none"
         return Response(word, status, headers, "text/html")
@@ -246,13 +252,21 @@ class Face:
             message=say(key, **facts),
             again=request.url.path if is_again else None,
         )
-        headers = self._headers(language) | ({"Retry-After": "2"} if status == 503 else {})  # noqa: PLR2004
+        headers = self._headers(request, language) | ({"Retry-After": "2"} if status == 503 else {})  # noqa: PLR2004
         headers["X-Request-Id"] = request.state.request_id
         return Response(page, status, headers, "text/html")
 
-    @staticmethod
-    def _headers(language: str) -> dict[str, str]:
-        return {**_HEADERS, "Content-Language": language}
+    def _headers(self, request: Request, language: str) -> dict[str, str]:
+        policy = _POLICY.format(self._own_files(request))
+        return {**_HEADERS, "Content-Security-Policy": policy, "Content-Language": language}
+
+    def _own_files(self, request: Request) -> str:
+        """Return where a page may load from: our files alone, for in path form workspaces answer under this origin, too."""
+        named = (urlsplit(self.parts.base_url).netloc, request.headers.get("host", ""))
+        hosts = {host.lower() for host in named if host}
+        if not all(_NAMED_HOST.fullmatch(host) for host in hosts):
+            return "'self'"
+        return " ".join(f"{host}{assets.PREFIX}/" for host in sorted(hosts))
 
 
 def local_path(text: str | None) -> str:

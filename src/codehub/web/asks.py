@@ -12,7 +12,10 @@ from codehub.problems import PASSWORD_LENGTH_MAX
 from codehub.settings import Ide
 
 _INT32_MAX = 2_147_483_647
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# Unicode's Bidi_Control: what follows one is shown in another order than it is stored in, and a name can pass for another.
+_BIDI = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_UNSEEN = rf"\x80-\x9f{_BIDI}"
+_OF_ONE_LINE = rf"\x00-\x1f\x7f\u2028\u2029{_UNSEEN}"
 
 
 def _storable(text: str) -> str:
@@ -25,9 +28,17 @@ def _storable(text: str) -> str:
     return text
 
 
+def _shown_as_it_is(text: str) -> str:
+    found = re.search(f"[{_UNSEEN}]", text)
+    if found:
+        raise ValueError(f"it contains a control character, U+{ord(found[0]):04X}")
+    return _storable(text)
+
+
 def _one_line(text: str) -> str:
-    if _CONTROL.search(text):
-        raise ValueError("it contains a control character")
+    found = re.search(f"[{_OF_ONE_LINE}]", text)
+    if found:
+        raise ValueError(f"it contains a control character, U+{ord(found[0]):04X}")
     if not text.strip():
         raise ValueError("it is empty")
     return _storable(text)
@@ -54,9 +65,12 @@ def _shown(pattern: str) -> Any:
 
 
 _NO_NUL = _shown(r"^[^\x00]*$")
-_LINE = _shown(r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$")
+_LINE = _shown(rf"^[^{_OF_ONE_LINE}]*[^{_OF_ONE_LINE}\s][^{_OF_ONE_LINE}]*$")
+_ABOUT = _shown(rf"^[^\x00{_UNSEEN}]*$")
 _NAME_OF_PERSON = _shown(rf"^(?!([Mm][Ee]|[Aa][Ll][Ll])$){USERNAME}$")
 Text = Annotated[str, Field(max_length=10_000, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
+About = Annotated[str, Field(max_length=10_000, json_schema_extra=_ABOUT), AfterValidator(_shown_as_it_is)]
+"""It stands on one line beside others' in lists."""
 Name = Annotated[str, Field(min_length=1, max_length=255, json_schema_extra=_LINE), AfterValidator(_one_line)]
 Query = Annotated[str, Field(max_length=255, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
 Username = Annotated[
@@ -123,7 +137,7 @@ class ResourcesBody(Body):
 
 class WorkspaceBody(Body):
     name: Name
-    description: Text | None = None
+    description: About | None = None
     memo: Text | None = None
     image_ref: ImageRef | None = None
     ide: Ide | None = None
@@ -140,7 +154,7 @@ class WorkspacePatch(Body):
 
     # A factory, so that the document shows no default: what is absent is not looked at.
     name: Name = Field(default_factory=str)
-    description: Text | None = Field(default_factory=_nothing)
+    description: About | None = Field(default_factory=_nothing)
     memo: Text | None = Field(default_factory=_nothing)
     image_ref: ImageRef = Field(default_factory=str)
     ide: Ide = Field(default_factory=lambda: Ide.HTTP)

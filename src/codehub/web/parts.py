@@ -18,6 +18,10 @@ from codehub.service.workspaces import WorkspaceService
 Check = Callable[[], Awaitable[None]]
 
 
+class NotReady(Exception):
+    """Of a check: why, in words that anybody may read. What any other exception says is for admins."""
+
+
 @dataclass(frozen=True, slots=True)
 class Defaults:
     """What a new workspace gets where its request says nothing."""
