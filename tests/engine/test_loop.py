@@ -217,3 +217,38 @@ async def test_fifty_at_once_all_arrive() -> None:
         rows = [await plane.make(f"ws-{number}") for number in range(50)]
         await asyncio.gather(*(arrives(plane, row.id, Phase.RUNNING) for row in rows))
     assert sorted(plane.instances.started) == sorted(row.id for row in rows)
+
+
+async def test_no_stream_of_hints_puts_off_the_looks_at_everybody() -> None:
+    plane = real_plane()
+    workspace_id = await plane.create(DesiredState.STANDBY)
+    async with running(plane, QUICK):
+        await arrives(plane, workspace_id, Phase.STANDBY)
+
+        async def chatter() -> None:
+            while True:
+                await plane.hints.send([workspace_id])
+                await asyncio.sleep(0)
+
+        chatting = asyncio.create_task(chatter())
+        try:
+            await points(plane, "instances.list", 20)
+        finally:
+            chatting.cancel()
+
+
+async def test_a_starting_instance_is_watched_closely_for_as_long_as_it_starts() -> None:
+    plane = real_plane(boot_s=3600)
+    await plane.create()
+    async with running(plane, Cadence(idle_s=0.01, active_s=600, probe_s_min=0.005, probe_s_max=0.01)):
+        await points(plane, "instances.status", 100)
+
+
+async def points(plane: Plane, point: str, more: int) -> None:
+    """Wait until it was passed so many times more."""
+    wanted = plane.points.count(point) + more
+
+    async def is_enough() -> bool:
+        return plane.points.count(point) >= wanted
+
+    await until(is_enough)

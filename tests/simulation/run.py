@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import random
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +28,7 @@ _CALM_S = 900.0
 # Long enough for two rounds of garbage collection.
 _STILL_S = 220.0
 _SWEEP_S = 150.0
+_CHANCE_OF_CHATTER = 0.25
 _SILENT = 50  # logging.CRITICAL: nothing here is
 _BY = By("person", "because the storm is over")
 
@@ -84,6 +86,8 @@ def _storm(world: World, passes: int) -> None:
         persons.append(person)
         world.people.append(world.spawn(person.live(), name=name))
     misfortune = world.spawn(world.misfortune(), name="misfortune")
+    if random.Random(f"chatter {world.seed}").random() < _CHANCE_OF_CHATTER:
+        world.begin_chatter()
 
     def is_over() -> bool:
         return world.broken is not None or bool(world.loop.failures)
@@ -117,6 +121,7 @@ def _calm(world: World) -> None:
     world.judges.commits.forbid_writes = True
     loop.run_until(loop.time() + _STILL_S, stop=lambda: world.broken is not None)
     _judge_leftovers(world)
+    world.end_chatter()
     world.spawn(world.end(), name="end")
     world.judges.commits.forbid_writes = False
     loop.run_until(loop.time() + 60)

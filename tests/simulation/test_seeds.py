@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from tests.simulation.__main__ import KILLERS, kills
 from tests.simulation.mutants import MUTANTS, alive
+from tests.simulation.numbers import CADENCE
 from tests.simulation.run import run
 from tests.simulation.story import shrink, tell
 from tests.simulation.world import World
@@ -141,3 +142,15 @@ def test_the_work_of_a_controller_that_leaves_is_taken_over_at_once() -> None:
     world.loop.run_until(world.loop.time() + 4)  # a call to the API takes up to 2 s here
     assert world.handlers() == {"second"}
     assert world.are_all_moving()
+
+
+def test_hints_without_an_end_put_off_no_look_at_everybody() -> None:
+    world = Quiet()
+    world.wish_for_standby()
+    world.loop.run_until(world.loop.time() + 60)
+    world.begin_chatter()
+    world.loop.run_until(world.loop.time() + 30)
+    lost = world.rows()[0]
+    world.storage.lose_volume(lost.id)
+    world.loop.run_until(world.loop.time() + 2 * CADENCE.idle_s)
+    assert world.store._workspaces[lost.id].status.op_id != lost.status.op_id

@@ -72,6 +72,7 @@ class World:
         self.doors: dict[str, Door] = {}
         self._running: dict[str, Controller] = {}
         self.people: list[asyncio.Task[Any]] = []
+        self._chatter: asyncio.Task[Any] | None = None
 
     def break_(self, contract: str, workspace_id: UUID | None, what: str) -> None:
         """Note that a contract was broken. The first counts: what follows may follow from it."""
@@ -201,6 +202,21 @@ class World:
             self.crash(machine)
 
     # What just happens.
+
+    def begin_chatter(self) -> None:
+        """Let somebody change something all the time, of no concern to anybody else: hints without an end, in calm too."""
+        self._chatter = self.spawn(self._chat(), name="chatter")
+
+    def end_chatter(self) -> None:
+        if self._chatter is not None:
+            self._chatter.cancel()
+
+    async def _chat(self) -> None:
+        dice = random.Random(f"chatter {self.seed}")
+        while True:
+            await asyncio.sleep(dice.uniform(0.5, 1.9))
+            if rows := self.rows():
+                await self.hints.send([dice.choice(rows).id])
 
     async def misfortune(self) -> None:
         while True:

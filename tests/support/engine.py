@@ -48,6 +48,7 @@ class ManualClock:
 
     async def sleep(self, seconds: float) -> None:
         self.seconds += seconds
+        await asyncio.sleep(0)  # the others' turn
 
     def now(self) -> datetime:
         return EPOCH + timedelta(seconds=self.seconds)

@@ -32,7 +32,9 @@ class Alarm:
         self._event.set()
 
     async def wait(self, seconds: float) -> Woken:
-        """Return when it rings. After that long it rings by itself, for everyone."""
+        """Return when it rings. After that long it rings by itself, for everyone; at once if that time is over already, whatever else rings."""
+        if seconds <= 0:
+            self.ring(())
         late = asyncio.get_running_loop().call_later(seconds, self.ring, ())
         try:
             await self._event.wait()

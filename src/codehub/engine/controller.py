@@ -83,6 +83,8 @@ class Controller:
         self._alarm = Alarm()
         self.passed_at = system.clock.monotonic()
         """When the last pass ended well."""
+        self._looked_at = self.passed_at
+        """When the last look at everybody ended, well or not."""
         self._roster = Roster(store)
         self._observer = Observer(platforms, system.clock)
         self._crew = Crew(platforms, store, self._observer, system, cadence, self._alarm, meters=self._meters)
@@ -110,9 +112,14 @@ class Controller:
             woken = Woken(frozenset(), everyone=True)
             while True:
                 await self._try_pass(woken)
-                woken = await self._alarm.wait(
-                    self._cadence.active_s if self._is_active else self._cadence.idle_s
-                )
+                if woken.everyone:
+                    self._looked_at = self._system.clock.monotonic()
+                woken = await self._alarm.wait(self._until_next_look())
+
+    def _until_next_look(self) -> float:
+        """Return how long until the next look at everybody. A pass over a few does not put it off, however many there are."""
+        period_s = self._cadence.active_s if self._is_active else self._cadence.idle_s
+        return self._looked_at + period_s - self._system.clock.monotonic()
 
     async def leave(self) -> None:
         """Say that this controller goes, so that others take over at once. For the very end: it does nothing afterwards."""

@@ -103,6 +103,8 @@ class Crew:
 
     def recall(self, row: Workspace, planned: Plan) -> None:
         """Let go of what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""
+        if row.status.operation is not Operation.STARTING:
+            self._watched.pop(row.id, None)
         flight = self._flights.get(row.id)
         if flight is None:
             return
@@ -117,6 +119,7 @@ class Crew:
     def let_go(self, workspace_id: UUID) -> None:
         """Somebody else handles it by now: what is under way here is cancelled, and what has landed forgotten."""
         self._flights.clear(workspace_id)
+        self._watched.pop(workspace_id, None)
 
     @property
     def is_busy(self) -> bool:
@@ -159,7 +162,7 @@ class Crew:
         return self._system.clock.monotonic() - attempt.at < self._cadence.active_s
 
     def _watch(self, row: Workspace) -> None:
-        """Watch a starting instance closely, so that nobody waits for a tick."""
+        """Watch a starting instance closely, so that nobody waits for a tick, until it is ready or its start has ended."""
         op_id = row.status.op_id
         if op_id is not None and self._watched.get(row.id) != op_id:
             self._watched[row.id] = op_id
@@ -167,8 +170,7 @@ class Crew:
 
     async def _until_ready(self, row: Workspace, op_id: UUID) -> None:
         delay_s = self._cadence.probe_s_min
-        deadline = self._system.clock.monotonic() + self._cadence.idle_s
-        while self._watched.get(row.id) == op_id and self._system.clock.monotonic() < deadline:
+        while self._watched.get(row.id) == op_id:
             found = await self._observer.look_at_instance(row)
             if isinstance(found, Instance) and found.healthy:
                 self._alarm.ring({row.id})

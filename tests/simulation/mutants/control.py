@@ -178,6 +178,14 @@ def forget_what_changed_when_a_pass_fails() -> Any:
 
 
 @mutant
+def let_hints_put_off_the_look_at_everybody() -> Any:
+    def until_next_look(self: Any) -> float:
+        return float(self._cadence.active_s if self._is_active else self._cadence.idle_s)
+
+    return patched(controller.Controller, "_until_next_look", until_next_look)
+
+
+@mutant
 def let_everybody_handle_nothing_that_is_new() -> Any:
     return patched(controller.Controller, "_start_over", lambda _self: None)
 
