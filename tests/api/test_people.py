@@ -30,11 +30,46 @@ async def test_signing_in_gives_a_cookie_that_scripts_and_other_sites_don_t_see(
     assert session.json()["limits"] == {"running": {"used": 0, "max": 2}}
 
 
-async def test_under_https_the_cookie_is_secure() -> None:
+async def test_under_https_the_cookie_is_this_very_host_s_and_no_other_counts() -> None:
     async with open_site(memory_world(), base_url="https://code.example.org") as site:
         await site.user("ann")
         async with site.anybody() as client:
-            assert (await login(client, "ann")).headers["set-cookie"].endswith("; SameSite=Lax; Secure")
+            cookie = (await login(client, "ann")).headers["set-cookie"]
+        word, *attributes = cookie.split("; ")
+        name, _, secret = word.partition("=")
+        assert name == "__Host-codehub_session"
+        assert attributes == ["Path=/", "HttpOnly", "SameSite=Lax", "Secure"]
+        plain = f"codehub_session={secret}"
+        for sent, status in (
+            (word, 200),
+            (plain, 401),
+            (f"{word}; {plain}; {plain}", 200),
+            (f"{word}; {word}", 400),
+        ):
+            async with site.anybody(headers={"Cookie": sent}) as client:
+                assert (await client.get(f"{API}/session")).status_code == status, sent
+                assert (await client.get("/")).status_code == {401: 303}.get(status, status), sent
+        async with site.anybody(headers={"Cookie": word}) as client:
+            out = await client.post(f"{API}/logout")
+            assert out.headers["set-cookie"].startswith("__Host-codehub_session=; Path=/;")
+
+
+@pytest.mark.parametrize("tossed_first", [True, False])
+async def test_a_second_session_that_somebody_tossed_in_opens_nothing(site: Site, tossed_first: bool) -> None:
+    """A sibling host can set one with `Domain=`, and whose comes first is nothing to go by (security 21)."""
+    anns, mallorys = [(await site.browser(name)).cookies["codehub_session"] for name in ("ann", "mallory")]
+    words = (mallorys, anns) if tossed_first else (anns, mallorys)
+    cookie = "; ".join(f"codehub_session={word}" for word in words)
+    async with site.anybody(headers={"Cookie": cookie, "Accept-Language": "en"}) as client:
+        told = await client.get(f"{API}/session")
+        assert (told.status_code, told.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+        assert "Delete the cookies" in told.json()["error"]["message"]
+        made = await client.post(f"{API}/tokens", json={"name": "x", "scope": "write"})
+        assert made.status_code == 400
+        for path in ("/", "/login", "/account"):
+            page = await client.get(path)
+            assert page.status_code == 400
+            assert "Delete the cookies" in page.text
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,57 @@ async def test_requests_and_upgrades_are_let_in_by_the_same_rule(
         assert bool(made.ide.received) == (status == 200)
 
 
+# Which cookie says who asks (security.md 21).
+
+PLAIN, HOST_ONLY = "codehub_session", "__Host-codehub_session"
+
+
+@pytest.mark.parametrize(
+    ("proto", "lines", "status"),
+    [
+        ("http", (f"Cookie: {PLAIN}=anns-session; {PLAIN}=bobs-session",), 400),
+        ("http", (f"Cookie: {PLAIN}=bobs-session; {PLAIN}=anns-session",), 400),
+        ("http", (f"Cookie: {PLAIN}=anns-session", f"Cookie: {PLAIN}=bobs-session"), 400),
+        ("http", (f"Cookie: {PLAIN}=anns-session; {PLAIN} =x",), 400),
+        ("http", (f"Cookie: {PLAIN}=anns-session; {PLAIN}=anns-session",), 400),
+        ("http", (f"Cookie: {PLAIN}=; {PLAIN}=anns-session",), 400),
+        (
+            "http",
+            (f"Cookie: {PLAIN}=anns-session; {PLAIN}=x", f"Authorization: Bearer {WRITES.secret.decode()}"),
+            400,
+        ),
+        ("http", (f"Cookie: {HOST_ONLY}=bobs-session; {PLAIN}=anns-session",), 200),
+        ("http", (f"Cookie: {HOST_ONLY}=anns-session",), 401),
+        ("https", (f"Cookie: {HOST_ONLY}=anns-session",), 200),
+        ("https", (f"Cookie: {PLAIN}=bobs-session; {HOST_ONLY}=anns-session; {PLAIN}=bobs-session",), 200),
+        ("https", (f"Cookie: {PLAIN}=anns-session",), 401),
+        ("https", (f"Cookie: {HOST_ONLY}=anns-session; {HOST_ONLY}=bobs-session",), 400),
+        ("https", (f"Cookie: {HOST_ONLY}=anns-session", f"Cookie: {HOST_ONLY}=x"), 400),
+    ],
+)
+@pytest.mark.parametrize("upgrade", [(), UPGRADE])
+async def test_one_session_of_the_name_that_counts_opens_and_two_open_nothing(
+    proto: str, lines: tuple[str, ...], status: int, upgrade: tuple[str, ...]
+) -> None:
+    async with hub(proto=proto.encode()) as made:
+        row = await made.workspace()
+        for _ in range(2):  # what was asked before is known the second time
+            got, _, body = await made.ask(f"/w/{row.id}/", *lines, *upgrade)
+            assert got == status
+            assert (status != 400) or "Delete the cookies" in body
+        assert bool(made.ide.received) == (status == 200)
+        assert b"-session" not in b"".join(made.ide.received)
+
+
+async def test_who_sends_two_sessions_is_shown_what_to_do() -> None:
+    async with hub() as made:
+        row = await made.workspace()
+        cookie = f"Cookie: {PLAIN}=anns-session; {PLAIN}=x"
+        status, head, body = await made.ask(f"/w/{row.id}/", cookie, *NAVIGATION, "Accept-Language: ko")
+        assert (status, "text/html" in head) == (400, True)
+        assert "쿠키를 지운 뒤" in body
+
+
 async def test_unknown_and_deleted_workspaces_are_not_there() -> None:
     async with hub() as made:
         row = await made.workspace()

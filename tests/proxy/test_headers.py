@@ -44,7 +44,9 @@ async def returned(*lines: str) -> bytes:
         ("a=1; codehub_session=secret; b=2", "a=1; b=2"),
         ("codehub_session=secret; codehub_session=secret", None),
         ("CODEHUB_session=secret; a=1", "a=1"),
-        ("  codehub_csrf=secret ;a=1", "a=1"),
+        ("__Host-codehub_session=secret; a=1", "a=1"),
+        ("a=1; __host-CodeHub_Session =secret", "a=1"),
+        ("codehub_x=1; codehub_session_x=2; codehub_session=secret", "codehub_x=1; codehub_session_x=2"),
         ("codehub_session =secret; a=1", "a=1"),
         ("\xa0codehub_session=secret; a=1", "a=1"),  # Starlette strips what str.strip does
         ("\x85codehub_session\xa0=secret; a=\xc3\xa0", "a=\xc3\xa0"),
@@ -114,12 +116,21 @@ async def test_the_api_gets_the_credentials_it_decides_by() -> None:
     [
         "Set-Cookie: codehub_session=evil; Path=/",
         "set-cookie:  CodeHub_session=evil",
-        "Set-Cookie: codehub_other=evil",
+        "Set-Cookie: __Host-codehub_session=evil; Path=/; Secure",
+        "Set-Cookie: __HOST-codehub_session\t=evil",
+        "Set-Cookie: =__Host-codehub_session=evil; Path=/; Secure",
+        "Set-Cookie: codehub_session; Path=/evil",
         "Set-Cookie: =codehub_session=evil; Path=/",  # no name: a browser sends the value alone
         "Set-Cookie:\t= codehub_session=evil",
         "Set-Cookie: \xa0codehub_session=evil; Path=/",  # our own server would strip it
         "Set-Cookie: \x85=\xa0codehub_session=evil",
         'Clear-Site-Data: "evil"',
+        "Set-Cookie2: evil=1",
+        "Set-Login: evil",
+        'Secure-Session-Registration: (ES256);path="/evil"',
+        'Sec-Session-Registration: (ES256);path="/evil"',
+        'Use-As-Dictionary: match="/evil/*"',
+        "Service-Worker-Allowed: /evil",
         "X-Codehub-Page: evil",
         "Strict-Transport-Security: max-age=evil",
         "Alt-Svc: evil",
@@ -155,8 +166,8 @@ async def test_a_workspaces_cookie_stays_in_its_workspace(cookie: str, kept: str
     assert f"Set-Cookie: {kept}\r\n".encode() in await returned(f"Set-Cookie: {cookie}")
 
 
-async def test_a_service_worker_may_not_leave_its_workspace() -> None:
-    assert f"Service-Worker-Allowed: {PREFIX}/\r\n".encode() in await returned("Service-Worker-Allowed: /")
+async def test_a_workspace_may_have_a_cookie_that_is_only_named_like_ours() -> None:
+    assert b"Set-Cookie: codehub_x=1\r\n" in await returned("Set-Cookie: codehub_x=1")
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,11 @@ class World:
 
 @asynccontextmanager
 async def serving(
-    gate: Gate, *, limits: EdgeLimits = DEFAULT_LIMITS, trusted_proxies: Networks = ()
+    gate: Gate,
+    *,
+    limits: EdgeLimits = DEFAULT_LIMITS,
+    proto: bytes = b"http",
+    trusted_proxies: Networks = (),
 ) -> AsyncIterator[tuple[Edge, tuple[str, int]]]:
     tasks = SystemTasks()
     edge = Edge(
@@ -191,6 +195,7 @@ async def serving(
         tasks=tasks,
         randomness=SystemRandomness(),
         limits=limits,
+        proto=proto,
         trusted_proxies=trusted_proxies,
     )
     listener = socket.socket()

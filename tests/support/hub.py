@@ -115,6 +115,7 @@ async def hub(
     limits: Limits | None = None,
     boot_s: float = 0.05,
     watch_of: WatchOf = lambda _row: None,
+    proto: bytes = b"http",
 ) -> AsyncIterator[Hub]:
     def now() -> datetime:
         return datetime.now(UTC)
@@ -153,7 +154,7 @@ async def hub(
         gate = WorkspaceGate(
             directory, places, service, Target(api.upstream), rules, clock=clock, tasks=tasks
         )
-        edge, address = await stack.enter_async_context(serving(gate))
+        edge, address = await stack.enter_async_context(serving(gate, proto=proto))
         directory.in_use = edge.targets_in_use
         system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
         controller = Controller(

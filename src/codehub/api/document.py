@@ -7,6 +7,7 @@ from fastapi.openapi.utils import get_openapi
 
 from codehub.api.errors import STATUS, Code, error_body
 from codehub.api.shapes import ErrorShape
+from codehub.web.cookies import session_name
 
 EXAMPLE_MESSAGES: dict[Code, str] = {
     Code.INVALID_REQUEST: "name: it must have a length of at least 1",
@@ -68,7 +69,12 @@ def answers(*codes: Code, body: bool = False) -> dict[int | str, dict[str, Any]]
 
 SIGNED_IN: dict[str, Any] = {"security": [{"session": []}, {"token": []}]}
 _SCHEMES = {
-    "session": {"type": "apiKey", "in": "cookie", "name": "codehub_session"},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": session_name(secure=False),
+        "description": f"Under https it is `{session_name(secure=True)}`. Two of the one that counts are 400.",
+    },
     "token": {"type": "http", "scheme": "bearer", "description": "An API token, `cht_…`."},
 }
 

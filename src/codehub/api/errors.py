@@ -14,6 +14,7 @@ from codehub.core.wishes import Refusal, Refused
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import NameTaken, StoreUnavailable
 from codehub.problems import in_words
+from codehub.web.cookies import SeveralSessions
 
 log = structlog.get_logger()
 
@@ -117,6 +118,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(NameTaken, _name_taken)
+    app.add_exception_handler(SeveralSessions, _several_sessions)
     app.add_exception_handler(StoreUnavailable, _unavailable)
     app.add_exception_handler(BackendUnreachable, _unavailable)
     app.add_exception_handler(HTTPException, _http_error)
@@ -163,6 +165,10 @@ def _safe(text: str) -> str:
 
 async def _name_taken(_request: Request, _error: Exception) -> JSONResponse:
     return _answer(409, Code.NAME_TAKEN, "You have a workspace of this name. Choose another.")
+
+
+async def _several_sessions(_request: Request, error: Exception) -> JSONResponse:
+    return _answer(400, Code.INVALID_REQUEST, str(error))
 
 
 async def _unavailable(_request: Request, error: Exception) -> JSONResponse:

@@ -6,7 +6,8 @@ from starlette.requests import Request
 
 from codehub.api.errors import ApiError, Code
 from codehub.core.access import SAFE_METHODS, Person, Scope, is_foreign
-from codehub.service.access import SESSION_COOKIE, AccessService
+from codehub.service.access import AccessService
+from codehub.web.cookies import sent_session
 
 _NOBODY = "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
 
@@ -20,9 +21,9 @@ class Guard:
         self._own_origins = own_origins
 
     async def person(self, request: Request) -> Person:
-        """Return whoever asks, signed in by a session or a token; a change needs more than either."""
+        """Return whoever asks, signed in by a session or a token; a change needs more than either. Raises SeveralSessions."""
         bearer = _bearer(request)
-        person = await self._access.authenticate(request.cookies.get(SESSION_COOKIE), bearer)
+        person = await self._access.authenticate(sent_session(request, self._base_url), bearer)
         if person is None:
             raise ApiError(Code.UNAUTHORIZED, _NOBODY, headers={"WWW-Authenticate": "Bearer"})
         if request.method not in SAFE_METHODS:

@@ -26,8 +26,8 @@ from codehub.dashboard import assets
 from codehub.dashboard.words import Say, speaker
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
-from codehub.service.access import SESSION_COOKIE
 from codehub.service.workspaces import By
+from codehub.web.cookies import SeveralSessions, sent_session
 from codehub.web.ids import to_id
 from codehub.web.measures import WORDS as MEASURES
 from codehub.web.measures import left, relative, span
@@ -141,6 +141,8 @@ class Face:
                 if request.headers.get("hx-request") == "true":
                     return self._told(request, language, "no.WORKSPACE_NOT_FOUND", 404)
                 return self._plain(request, language, "error.404.workspace", 404)
+            except SeveralSessions:
+                return self._plain(request, language, "error.400.sessions", 400)
             except (StoreUnavailable, BackendUnreachable) as away:
                 log.warning("dashboard_blind", reason=str(away))
                 return self._plain(request, language, "error.503", 503)
@@ -157,7 +159,7 @@ class Face:
             raise Turned(self._plain(request, language, "error.403.foreign", 403, **facts))
         access, store = self.parts.access, self.parts.store
         person, now = await asyncio.gather(
-            access.authenticate(request.cookies.get(SESSION_COOKIE), None), store.now()
+            access.authenticate(sent_session(request, self.parts.base_url), None), store.now()
         )
         if person is None and door is not Door.ANYBODY:
             raise Turned(_to_login(request))

@@ -62,7 +62,7 @@ class ClientConnection(Line):
         self._ear: Ear | None = None
         self._stuck = False  # the client takes nothing more for now
         self.deadline = math.inf
-        self.head = RequestHead(edge.blocks)
+        self.head = RequestHead(edge.blocks, edge.session)
         self.request_id = b""
         self.target: Target | None = None
 

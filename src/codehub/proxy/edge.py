@@ -16,6 +16,7 @@ from codehub.proxy.requests import HeaderBlock, RequestHead
 from codehub.proxy.senders import Sender
 from codehub.proxy.targets import Answer, Target
 from codehub.proxy.upstream import Pool
+from codehub.web.cookies import session_name
 
 log = structlog.get_logger()
 
@@ -77,6 +78,8 @@ class Edge:
         self.connections: set[ClientConnection] = set()
         self.now = clock.monotonic()
         """The time of the last tick: what is late is late by at most one of them."""
+        self.session = session_name(secure=proto == b"https")
+        """The cookie that says who asks."""
         self._proto = proto
         self._trusted = trusted_proxies
         self._ids = randomness.token()[:12].replace("-", "x").replace("_", "y").encode() + b"-"

@@ -53,6 +53,7 @@ from codehub.proxy.requests import ID_END, ID_START, RequestHead
 from codehub.proxy.targets import Answer, Target
 from codehub.proxy.visits import visit_of
 from codehub.service.workspaces import By, WorkspaceService
+from codehub.web.cookies import SeveralSessions
 from codehub.web.ids import WRITTEN_ID
 
 log = structlog.get_logger()
@@ -148,6 +149,8 @@ class WorkspaceGate:
         if match is None:
             return _refused(NoSuch(), head, visit, language)
         workspace_id, rest, query = UUID(match[1].decode()), match[2], match[3] or b""
+        if head.block.has_several_sessions:
+            return refused_page(400, language) if wants_page(visit) else error(400, str(SeveralSessions()))
         if rest is None:
             return redirect(308, f"/w/{workspace_id}/{query.decode('ascii')}")
         if not _shows_token(head) and is_forged(visit, self._rules.own_origins):

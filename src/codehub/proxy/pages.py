@@ -31,7 +31,7 @@ _STATUS: Mapping[Page, int] = {
     Page.ERROR: 502,
     Page.LIMIT: 429,
 }
-_REFUSED: Mapping[int, str] = {403: "foreign", 404: "missing"}
+_REFUSED: Mapping[int, str] = {400: "sessions", 403: "foreign", 404: "missing"}
 _STYLE = f"""
 {TOKENS}
 * {{ box-sizing: border-box; }}
@@ -197,7 +197,7 @@ def limit_page(workspace: Workspace, refused: Refused, language: str, to: str) -
 
 
 def refused_page(status: int, language: str) -> Answer:
-    """Say to whoever may not enter that it is not theirs (403), or that there is nothing (404). It tells nothing of the workspace."""
+    """Say to whoever may not enter that nobody knows who they are (400), that it is not theirs (403), or that there is nothing (404). It tells nothing of the workspace."""
     words, key = _words(language), _REFUSED[status]
     html = _html(language, words[key], f"<p>{escape(words[f'{key}_why'])}</p>")
     return _answer(status, html, language)

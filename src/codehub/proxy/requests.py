@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import httptools
 
 from codehub.ports.doors import Credential
-from codehub.proxy.cookies import BLANKS, TOKEN, foreign_cookies
+from codehub.proxy.cookies import TOKEN, foreign_cookies
 from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, Body, Chunked, Sized, TooLarge
 from codehub.web.bounds import BODY_BYTES_MAX
+from codehub.web.cookies import SeveralSessions, session_name, session_word
 
 if TYPE_CHECKING:
     from codehub.core.visit import Visit
 
-SESSION_COOKIE = b"codehub_session"
-
+_SESSION = session_name(secure=False)
 HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})|%00")
@@ -113,6 +113,7 @@ class HeaderBlock:
         "chunked",
         "credential",
         "fields",
+        "has_several_sessions",
         "host",
         "is_http_1_0",
         "keeps_alive",
@@ -126,8 +127,8 @@ class HeaderBlock:
         "visits",
     )
 
-    def __init__(self, raw: bytes, *, is_http_1_0: bool) -> None:
-        """Read a whole head, from its first byte to the empty line that ends it. Raises Refused."""
+    def __init__(self, raw: bytes, session: str, *, is_http_1_0: bool) -> None:
+        """Read a whole head, from its first byte to the empty line that ends it. `session` is the cookie that says who asks. Raises Refused."""
         self._lines: list[bytes] = []
         self._repeated: bytes | None = None
         self.fields: dict[bytes, bytes] = {}
@@ -151,7 +152,9 @@ class HeaderBlock:
         self.host = self._read_host()
         self.length, self.chunked = self._read_framing()
         nominated = self._read_connection()
-        self.credential = self._read_bearer() or self._read_session()
+        self.has_several_sessions = False
+        """Then it says nothing of who asks, whatever else it shows."""
+        self.credential = self._read_credential(session)
         given = self.fields.get(b"x-request-id")
         self.request_id = given if given is not None and _PLAIN_ID.fullmatch(given) else None
         if (expected := self.fields.get(b"expect")) is not None and expected.lower() != b"100-continue":
@@ -218,14 +221,13 @@ class HeaderBlock:
             self.upgrade = None if self.is_http_1_0 else wanted
         return options - {b"close", b"keep-alive", b"upgrade", b""}
 
-    def _read_session(self) -> Credential | None:
-        """Return the last session cookie: one that was tossed in for a longer path comes before ours."""
-        found = b""
-        for pair in self.fields.get(b"cookie", b"").split(b";"):
-            name, _, value = pair.partition(b"=")
-            if name.strip(BLANKS) == SESSION_COOKIE:
-                found = value.strip(BLANKS)
-        return Credential("session", found) if found else None
+    def _read_credential(self, session: str) -> Credential | None:
+        try:
+            word = session_word(self.fields.get(b"cookie", b"").decode("latin-1"), session)
+        except SeveralSessions:
+            self.has_several_sessions = True
+            return None
+        return self._read_bearer() or (Credential("session", word.encode("latin-1")) if word else None)
 
     def _read_bearer(self) -> Credential | None:
         scheme, _, token = self.fields.get(b"authorization", b"").partition(b" ")
@@ -264,6 +266,7 @@ class RequestHead:
     __slots__ = (
         "_blocks",
         "_raw",
+        "_session",
         "block",
         "body",
         "method",
@@ -273,9 +276,10 @@ class RequestHead:
         "upgrade",
     )
 
-    def __init__(self, blocks: dict[bytes, HeaderBlock] | None = None) -> None:
-        """`blocks` are those that were read lately, by their bytes; shared by all connections."""
+    def __init__(self, blocks: dict[bytes, HeaderBlock] | None = None, session: str = _SESSION) -> None:
+        """`blocks` are those that were read lately, by their bytes; shared by all connections. `session` is the cookie that counts."""
         self._blocks = blocks if blocks is not None else {}
+        self._session = session
         self._raw = b""
         self.block = _NO_BLOCK
         self.method = b""
@@ -298,7 +302,7 @@ class RequestHead:
         rest = raw[line.end() :]
         block = self._blocks.get(rest)
         if block is None:
-            block = HeaderBlock(raw, is_http_1_0=False)
+            block = HeaderBlock(raw, self._session, is_http_1_0=False)
             if len(self._blocks) >= _BLOCKS_MAX:
                 self._blocks.clear()
             if len(rest) <= _BLOCK_BYTES_MAX:
@@ -314,7 +318,7 @@ class RequestHead:
             raise Refused(*((505, "only HTTP/1.1 is spoken here") if is_other else (400, "no request line")))
         if line.count(b" ") != 2:  # noqa: PLR2004  # between method, target and version
             raise Refused(400, "no request line")
-        block = HeaderBlock(raw, is_http_1_0=line.endswith(b"0"))
+        block = HeaderBlock(raw, self._session, is_http_1_0=line.endswith(b"0"))
         if block.method in _FOREIGN_METHODS:
             raise Refused(405, "this method is not for here")
         target = block.target
@@ -390,4 +394,4 @@ def _check_path(path: bytes) -> None:
         raise Refused(400, "a path with dot segments")
 
 
-_NO_BLOCK = HeaderBlock(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n", is_http_1_0=False)
+_NO_BLOCK = HeaderBlock(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n", _SESSION, is_http_1_0=False)

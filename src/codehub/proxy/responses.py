@@ -13,9 +13,11 @@ _HOP_BY_HOP = frozenset(
     {b"connection", b"content-length", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding"}
     | {b"upgrade", b"proxy-authenticate", b"proxy-authorization"}
 )
-# What a workspace would say for the whole site, which it shares.
+# What a workspace would say for the whole site, which it shares, or beyond its mount.
 _OURS = frozenset(
     {b"clear-site-data", b"service-worker-allowed", b"strict-transport-security", b"x-codehub-page"}
+    | {b"set-cookie2", b"set-login", b"secure-session-registration", b"sec-session-registration"}
+    | {b"use-as-dictionary"}
     | {b"alt-svc", b"public-key-pins", b"x-request-id", b"accept-ch", b"expect-ct", b"nel", b"report-to"}
 )
 _LOOKED_AT = frozenset({b"set-cookie", b"location"})
@@ -89,8 +91,6 @@ class ResponseHead:
                 self._lines += (name, b": ", _kept_cookie(value, self._prefix), b"\r\n")
         elif lower == b"location":
             self._lines += (name, b": ", self._mounted(value), b"\r\n")
-        elif lower == b"service-worker-allowed":
-            self._lines += (name, b": ", self._prefix, b"/", b"\r\n")
 
     def body(self, *, to_head: bool, decodes: bool) -> Body:
         """Return where its body ends."""

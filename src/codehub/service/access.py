@@ -16,7 +16,6 @@ from codehub.ports.hints import Hints
 from codehub.ports.passwords import Passwords
 from codehub.ports.system import Identity, Randomness
 
-SESSION_COOKIE = "codehub_session"
 TOKEN_PREFIX = "cht_"  # noqa: S105  # how a token begins, not one
 _KEY_LENGTH_MAX = 256
 

@@ -1,9 +1,59 @@
-"""The session's cookie: its word in, the header out (wire.md). No word ends it."""
+"""codehub's own cookies: which names are ours, which one counts, and a session's word in and out (wire.md). Two of the one that counts are refused.
 
-from codehub.service.access import SESSION_COOKIE
+Under https the name begins with `__Host-`: a browser takes such a cookie from this very host alone, so no sibling (`Domain=`) can toss one
+in. The plain name means nothing there, or what a sibling set once would count for ever.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+_SESSION = "codehub_session"
+_HOST_ONLY = "__Host-"
+OWN_NAMES = frozenset({_SESSION, _HOST_ONLY + _SESSION})
+"""No workspace is sent one of these, and none can set one, whichever of them counts."""
+
+
+class SeveralSessions(Exception):
+    """More than one cookie says who somebody is: nobody knows which of them codehub has set."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Your browser sent several sessions, and another site of this domain may have set one of them. "
+            "Delete the cookies of this site and of its domain, then sign in again."
+        )
+
+
+def session_name(*, secure: bool) -> str:
+    """Return the name that counts."""
+    return _HOST_ONLY + _SESSION if secure else _SESSION
 
 
 def session_cookie(base_url: str, word: str | None) -> str:
-    is_secure = base_url.startswith("https://")
-    plain = f"{SESSION_COOKIE}={word or ''}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if is_secure else ''}"
+    """Return the header that gives a browser its session's word. No word ends it."""
+    secure = _is_secure(base_url)
+    plain = f"{session_name(secure=secure)}={word or ''}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
     return plain if word else f"{plain}; Max-Age=0"
+
+
+def session_word(cookies: str, name: str) -> str | None:
+    """Return the word of the session among the cookies that were sent, if there is one. Raises SeveralSessions."""
+    if name not in cookies:
+        return None
+    pairs = (pair.partition("=") for pair in cookies.split(";"))
+    words = [word.strip() for key, _, word in pairs if key.strip() == name]
+    if len(words) > 1:
+        raise SeveralSessions
+    return words[0] if words and words[0] else None
+
+
+def sent_session(request: "HTTPConnection", base_url: str) -> str | None:
+    """Return the word of the session that a request was sent with, if any. Raises SeveralSessions."""
+    return session_word(
+        "; ".join(request.headers.getlist("cookie")), session_name(secure=_is_secure(base_url))
+    )
+
+
+def _is_secure(base_url: str) -> bool:
+    return base_url.startswith("https://")

@@ -121,6 +121,7 @@ WORDS: Mapping[str, str] = {
     "no.LIMIT_TOTAL": "{max} can run here at a time, counting everybody's, and no place is free. Once one of them is asleep, try again.",
     # Pages that say no
     "error.title": "This did not work",
+    "error.400.sessions": "Your browser sent several sessions, and another site of this domain may have set one of them. Delete the cookies of this site and of its domain, then sign in again.",
     "error.403": "This belongs to somebody else. Only its owner and admins can see it.",
     "error.403.admin": "Only an admin may see this. Ask one if you need it.",
     "error.403.foreign": "This request came from another site. Open codehub at {base}.",
