@@ -7,7 +7,8 @@ import typer
 
 from codehub.cli.failures import Failed
 from codehub.cli.main import cli
-from codehub.cli.speech import heard, speaking
+from codehub.cli.options import YES
+from codehub.cli.speech import be_sure, heard, speaking
 from codehub.cli.usage import Commands
 
 T = TypeVar("T")
@@ -114,6 +115,31 @@ def gc(
             log_level=logging.INFO,
         )
     typer.echo(told(collected, dry_run=dry_run, as_json=json))
+
+
+@cli.command("adopt-engine")
+def adopt_engine(
+    yes: bool = YES,
+    json: bool = typer.Option(False, "--json", help="Print what was made again as JSON."),
+) -> None:
+    """Make the mark again by which codehub knows its Docker engine, or its directory of homes.
+
+    `docker volume prune` may have removed it. Says first what is there and what is not, and asks.
+    """
+    from codehub.app.marks import adopt
+
+    with speaking(json) as speech:
+        lost = _beside(lambda settings, system: adopt(settings, system, is_sure=False))
+        for one in lost:
+            speech.say(one.words)
+        if lost:
+            be_sure("Make it again?", yes)
+            _beside(lambda settings, system: adopt(settings, system, is_sure=True))
+    made = [one.mark for one in lost]
+    if json:
+        typer.echo(_to_json({"made": made}))
+    else:
+        typer.echo("\n".join(f"made again: {mark}" for mark in made) or "Every mark is there: nothing to do.")
 
 
 user = Commands(

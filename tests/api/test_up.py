@@ -45,8 +45,9 @@ def test_healthz_says_that_the_process_answers(server: Running) -> None:
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
-def test_readyz_says_that_the_database_answers(server: Running) -> None:
-    assert server.until_ready().json() == {"ready": True, "checks": {"database": "ok", "controller": "ok"}}
+def test_readyz_says_that_everything_answers_and_is_marked(server: Running) -> None:
+    checks = {"database": "ok", "controller": "ok", "local-dir": "ok"}
+    assert server.until_ready().json() == {"ready": True, "checks": checks}
 
 
 def test_the_doctor_knows_whose_port_it_is(server: Running, data_dir: Path) -> None:

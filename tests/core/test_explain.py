@@ -15,13 +15,17 @@ from tests.support.workspaces import (
     conditions,
     error,
     home,
+    seen,
     workspace,
 )
 
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import explain
 from codehub.core.idle import sleeps_at
+from codehub.core.judge import judge
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.plan import Why
+from codehub.core.seen import Unmarked
 from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_change
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace, home_key, is_deleted
 
@@ -42,6 +46,15 @@ def test_what_rests_waits_for_nothing() -> None:
     told = explain(row, NOW)
     assert (told.operation, told.waiting_for, told.since) == (Operation.NONE, None, ago(100))
     assert labels(row) == ["Stop", "Archive", "Keep awake", "Delete", "Purge"]
+
+
+def test_a_missing_mark_is_named_with_what_makes_it_again() -> None:
+    row = workspace(Phase.STANDBY, DesiredState.STANDBY, conditions=conditions(volume=READY), home_ctx=home())
+    blind = judge(row, seen(volume=Unmarked("The volume codehub-x")), NOW)
+    told = explain(replace(row, status=blind.status), NOW)
+    assert (told.why, blind.status.phase) == (Why.CANNOT_LOOK, Phase.STANDBY)
+    assert "The volume codehub-x is missing" in str(told.waiting_for)
+    assert "codehub adopt-engine" in str(told.waiting_for)
 
 
 def test_only_what_runs_can_be_stopped() -> None:

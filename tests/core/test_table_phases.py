@@ -30,7 +30,7 @@ from codehub.core.conditions import Condition, Truth
 from codehub.core.errors import ErrorReason
 from codehub.core.judge import judge
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
+from codehub.core.seen import Archive, Blind, Instance, Seen, Unmarked, Volume
 from codehub.core.workspace import HealthStatus, ObservedStatus, health_status, observed_status
 
 P, D, OP = Phase, DesiredState, Operation
@@ -46,11 +46,12 @@ VOLUME_READY = [
     (HALF_VOLUME, "False", "NotReady"),
     (None, "False", "Absent"),
     (UNREACHABLE, "Unknown", "Unreachable"),
+    (Unmarked("The volume codehub-x"), "Unknown", "MarkMissing"),
 ]
 
 
 @pytest.mark.parametrize(("look", "status", "reason"), VOLUME_READY)
-def test_volume_ready(look: Volume | Blind | None, status: str, reason: str) -> None:
+def test_volume_ready(look: Volume | Blind | Unmarked | None, status: str, reason: str) -> None:
     found = judge(workspace(home_ctx=home("v1")), seen(volume=look), NOW).status.conditions.volume_ready
     assert (found.status, found.reason) == (status, reason)
 

@@ -1,7 +1,7 @@
 """Looks at several platforms: what one of them says, or does not say, takes nothing from what another said."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -14,10 +14,11 @@ from tests.support.workspaces import COMMITTED, KEY, SPEC, workspace
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.operations import Operation, Phase
-from codehub.core.seen import Archive, Blind, Instance
+from codehub.core.seen import Archive, Blind, Instance, Unmarked, Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.observe import ArchiveLook, Observer
 from codehub.engine.platforms import Platforms
+from codehub.ports.backends import MarkMissing
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 
@@ -102,6 +103,17 @@ async def test_failed_checks_are_counted_on_every_platform() -> None:
         for row in (local, docker):
             assert looks.instance(row) == Instance(running=True, healthy=False, failed_checks=count)
         here.clock.seconds += 10
+
+
+async def test_a_place_without_its_mark_is_known_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = Plane()
+
+    async def unmarked() -> Mapping[UUID, Volume]:
+        raise MarkMissing("The volume codehub-x")
+
+    monkeypatch.setattr(plane.storage, "list_volumes", unmarked)
+    looks = await Observer(Platforms({}, {StorageBackend.LOCAL_DIR: plane.storage}), plane.clock).look()
+    assert looks.volume(workspace()) == Unmarked("The volume codehub-x")
 
 
 def test_a_store_that_does_not_answer_costs_a_pass_one_wait_and_blinds_no_other_stores_rows() -> None:

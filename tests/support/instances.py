@@ -50,7 +50,8 @@ class InstanceWorld(Protocol):
 
 
 def new_spec(**changes: object) -> InstanceSpec:
-    workspace_id = SystemIdentity().new_id()
+    workspace_id = changes.get("workspace_id") or SystemIdentity().new_id()
+    assert isinstance(workspace_id, UUID)
     words: dict[str, object] = {
         "workspace_id": workspace_id,
         "storage_backend": StorageBackend.LOCAL_DIR,

@@ -8,7 +8,7 @@ from uuid import UUID
 from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
+from codehub.core.seen import Archive, Blind, Instance, Seen, Unmarked, Volume
 from codehub.core.workspace import (
     HomeCtx,
     InstanceBackend,
@@ -119,7 +119,7 @@ def home(volume_id: str | None = "v1", *, marker: str | None = None, dirty: bool
 
 def seen(
     instance: Instance | Blind | None = None,
-    volume: Volume | Blind | None = None,
+    volume: Volume | Blind | Unmarked | None = None,
     archive: Archive | Blind | None = None,
     archives_left: bool | Blind = Blind.NOT_LOOKED,
 ) -> Seen:

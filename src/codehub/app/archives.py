@@ -27,15 +27,16 @@ class Unmarked:
 def unmarked(rows: Iterable[Workspace]) -> Unmarked:
     """Say what may be marked, from what the workspaces have by now."""
     rows = list(rows)
-    held = {
-        row.spec.storage_backend
-        for row in rows
-        if row.status.home_ctx.volume_id is not None or row.status.home_ctx.dirty
-    }
+    held = {row.spec.storage_backend for row in rows if holds_home(row)}
     return Unmarked(
         archives=all(row.status.archive_key is None for row in rows),
         homes=frozenset(StorageBackend) - held,
     )
+
+
+def holds_home(row: Workspace) -> bool:
+    """Whether a home of it may lie somewhere."""
+    return row.status.home_ctx.volume_id is not None or row.status.home_ctx.dirty
 
 
 async def archive_store(settings: Settings, stores: Stores, *, is_new: bool) -> Objects:

@@ -16,7 +16,7 @@ from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.app.archives import Unmarked, archive_store
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
-from codehub.app.platform import Platform
+from codehub.app.platform import Place, Platform
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
@@ -73,11 +73,10 @@ async def docker_platform(
             await directories.prepare()
         with _needing_docker():
             await instances.open()
-        backends = Platforms(
-            {InstanceBackend.LOCAL_DOCKER: instances},
-            {**homes, **({StorageBackend.LOCAL_DIR: directories} if in_directories else {})},
-        )
-        yield Platform(backends, settings.ide or next(iter(PROFILES)), tuple(PROFILES))
+        on_disk = {StorageBackend.LOCAL_DIR: directories} if in_directories else {}
+        backends = Platforms({InstanceBackend.LOCAL_DOCKER: instances}, {**homes, **on_disk})
+        places: dict[StorageBackend, Place] = {StorageBackend.DOCKER_VOLUME: volumes, **on_disk}
+        yield Platform(backends, settings.ide or next(iter(PROFILES)), tuple(PROFILES), places)
     finally:
         await engine.close()
 

@@ -9,6 +9,7 @@ from codehub.app.access import first_admin, make_access
 from codehub.app.control import make_limits, make_service
 from codehub.app.database import Stores
 from codehub.app.edge import own_origins
+from codehub.app.marks import mark_checks
 from codehub.app.platform import Platform
 from codehub.app.roles import supervised
 from codehub.app.web import serving
@@ -81,7 +82,7 @@ def make_web(
         identity=system.identity,
         tasks=system.tasks,
         meters=meters,
-        checks=checks,
+        checks={**checks, **mark_checks(platform.places, system.clock)},
         trusted_proxies=settings.proxies,
         sleep_warning_s=settings.sleep_warning_seconds,
         ides=platform.ides,

@@ -61,7 +61,9 @@ async def local_platform(
             {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
         )
         ide = settings.ide or next(iter(profiles), "none")
-        yield Platform(backends, ide, tuple(profiles), instances.warnings)
+        yield Platform(
+            backends, ide, tuple(profiles), {StorageBackend.LOCAL_DIR: storage}, instances.warnings
+        )
     finally:
         if stops:
             await instances.stop_all()

@@ -1,16 +1,30 @@
 """The platform: settings and stores in, what runs workspaces and holds their homes out. A backend that is not there is refused."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
 
 from codehub.app.archives import unmarked
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
-from codehub.core.workspace import InstanceBackend
+from codehub.core.seen import Volume
+from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
+from codehub.ports.storage import StorageProvider
 from codehub.settings import Settings
+
+
+class Place(StorageProvider, Protocol):
+    """Where homes lie: it can be marked as this installation's, and looked through though its mark is missing."""
+
+    async def prepare(self) -> None:
+        """Mark it as this installation's."""
+
+    async def list_unmarked(self) -> Mapping[UUID, Volume]:
+        """Return all volumes, mark or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +34,7 @@ class Platform:
     backends: Platforms
     ide: str
     ides: tuple[str, ...]
+    places: Mapping[StorageBackend, Place]
     warnings: tuple[str, ...] = ()
 
 

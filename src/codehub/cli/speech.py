@@ -74,6 +74,16 @@ def client_for(as_json: bool, *, answer_s_max: float = ANSWER_S_MAX) -> Iterator
             client.close()
 
 
+def be_sure(question: str, yes: bool) -> None:
+    """Ask before what can't be undone. Raises Failed where nobody can be asked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failed("USAGE", "this can't be undone, and nobody is there to be asked: add --yes")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)
+
+
 def heard() -> str:
     """Return a line from stdin. Raises Failed if it is no text."""
     try:

@@ -1,6 +1,5 @@
 """`codehub ws start`, `stop` and so on: a wish goes to the API; who waits sees how it comes true."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.cli.find import find_workspace, spelled
 from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT, YES
-from codehub.cli.speech import JSON, Speech, client_for
+from codehub.cli.speech import JSON, Speech, be_sure, client_for
 from codehub.cli.tables import coloured
 from codehub.cli.words import clock, seconds, state
 from codehub.core.operations import DesiredState, Phase, destination
@@ -75,9 +74,9 @@ def recover(
             raise Failed("USAGE", "choose one of --accept-loss, --take-newest and --adopt")
         shown = find_workspace(client, name, owner=owner)
         if accept_loss:
-            _be_sure(f"Go on without what {shown['name']} has lost?", yes)
+            be_sure(f"Go on without what {shown['name']} has lost?", yes)
         if adopt:
-            _be_sure(f"Take the volume that is there for the home of {shown['name']}?", yes)
+            be_sure(f"Take the volume that is there for the home of {shown['name']}?", yes)
         path, body = f"/workspaces/{shown['id']}:recover", dict(chosen)
 
         def ask() -> Any:
@@ -120,7 +119,7 @@ def delete(
             _find_even_deleted(client, name, owner) if purge else find_workspace(client, name, owner=owner)
         )
         if purge:
-            _be_sure(f"Purge {shown['name']}? Its files are gone for good", yes)
+            be_sure(f"Purge {shown['name']}? Its files are gone for good", yes)
         path = f"/workspaces/{shown['id']}"
         answer = carry(
             client,
@@ -163,7 +162,7 @@ def forget(
     """Give up on a deletion that a dead backend holds up (admins). No file goes: `codehub gc` lists what is left."""
     with client_for(json) as (client, speech):
         shown = find_workspace(client, name, owner=owner)
-        _be_sure(f"Forget {shown['name']}? Whatever its backend still holds stays behind", yes)
+        be_sure(f"Forget {shown['name']}? Whatever its backend still holds stays behind", yes)
         answer = client.ask("POST", f"/workspaces/{shown['id']}:forget")
         if json:
             speech.result(answer)
@@ -280,12 +279,3 @@ def _find_even_deleted(client: Client, name: str, owner: str) -> dict[str, Any]:
         if failed.code != "WORKSPACE_NOT_FOUND":
             raise
     return find_workspace(client, name, owner=owner, deleted=True)
-
-
-def _be_sure(question: str, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise Failed("USAGE", "this can't be undone, and nobody is there to be asked: add --yes")
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(1)

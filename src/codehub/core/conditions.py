@@ -19,6 +19,7 @@ class Reason(StrEnum):
     ABSENT = "Absent"
     NOT_READY = "NotReady"
     UNREACHABLE = "Unreachable"
+    MARK_MISSING = "MarkMissing"
     NOT_LOOKED = "NotLooked"
     HEALTHY = "Healthy"
 

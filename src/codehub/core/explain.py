@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum
 
+from codehub.core.conditions import Reason
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.forgetting import rule_forgetting
 from codehub.core.judge import unknown_conditions
@@ -19,7 +20,7 @@ from codehub.core.wishes import (
     rule_undeletion,
     rule_wish,
 )
-from codehub.core.workspace import Workspace, counts_as_running
+from codehub.core.workspace import Status, Workspace, counts_as_running
 
 _ACCEPTS_LOSS = frozenset({ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED})
 
@@ -43,6 +44,7 @@ class WaitsFor(Enum):
     """What it waits for, in words for people. The one place for these sentences; facts go into the braces."""
 
     LOOK = "a look at {conditions}: the backend does not answer"
+    MARK = "an admin. {message} If it is the right place and its disk is mounted, `codehub adopt-engine` makes the mark again"
     NEXT_PASS = "the controller's next pass"  # noqa: S105  # no password
     NEXT_TRY = "the next try, in {seconds} s. The last one said: {message}"
     END_SEEN = "{operation} to be seen as done"
@@ -86,8 +88,7 @@ def explain(workspace: Workspace, now: datetime, *, is_admin: bool = False) -> E
     actions = tuple(_actions(workspace, now, is_admin=is_admin))
     unknown = unknown_conditions(status.conditions, status.operation)
     if unknown:
-        blind = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(unknown)})
-        return Explanation(status.operation, Why.CANNOT_LOOK, blind, since, actions)
+        return Explanation(status.operation, Why.CANNOT_LOOK, _blind(status, unknown), since, actions)
     if status.operation is not Operation.NONE:
         return Explanation(status.operation, *_under_way(workspace, now), since, actions)
     chosen = choose(workspace.spec, status, now)
@@ -95,6 +96,13 @@ def explain(workspace: Workspace, now: datetime, *, is_admin: bool = False) -> E
         return Explanation(chosen.operation, chosen.why, Waiting(WaitsFor.NEXT_PASS), since, actions)
     waiting_for = _remedy(workspace) if isinstance(chosen, Wait) else None
     return Explanation(Operation.NONE, chosen.why, waiting_for, since, actions)
+
+
+def _blind(status: Status, unknown: tuple[str, ...]) -> Waiting:
+    volume = status.conditions.volume_ready
+    if volume.is_unknown and volume.reason == Reason.MARK_MISSING:
+        return Waiting(WaitsFor.MARK, {"message": volume.message})
+    return Waiting(WaitsFor.LOOK, {"conditions": ", ".join(unknown)})
 
 
 def _under_way(workspace: Workspace, now: datetime) -> tuple[Why, Waiting]:

@@ -17,6 +17,14 @@ class Blind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Unmarked:
+    """The homes' place answered, but without this installation's mark: it is another one, its disk is not mounted, or somebody removed
+    the mark. An outage, not an empty list; patience does not end it."""
+
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
     """An instance that was listed."""
 
@@ -47,7 +55,7 @@ class Seen:
     """One workspace in one look."""
 
     instance: Instance | Blind | None
-    volume: Volume | Blind | None
+    volume: Volume | Blind | Unmarked | None
     archive: Archive | Blind | None
     """The object that archive_key names."""
     archives_left: bool | Blind = Blind.NOT_LOOKED
@@ -59,6 +67,7 @@ VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never com
 VOLUME_READY = Condition(Truth.TRUE, Reason.READY, "The volume is there.")
 VOLUME_FOREIGN = Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
 VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The volumes could not be listed.")
+MARK_MISSING = "{mark} is missing, by which codehub knows where homes are."
 ARCHIVE_GONE = Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
 ARCHIVE_READY = Condition(Truth.TRUE, Reason.READY, "The archive is there.")
 ARCHIVE_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The archive's object is not committed.")
@@ -84,12 +93,16 @@ def conditions_seen(stored: Status, seen: Seen, now: datetime, rules: Rules) -> 
     )
 
 
-def _volume_ready(earlier: Condition, look: Volume | Blind | None, volume_id: str | None) -> Condition:
+def _volume_ready(
+    earlier: Condition, look: Volume | Blind | Unmarked | None, volume_id: str | None
+) -> Condition:
     match look:
         case Blind.NOT_LOOKED:
             return earlier
         case Blind.UNREACHABLE:
             return VOLUME_UNKNOWN
+        case Unmarked(mark=mark):
+            return Condition(Truth.UNKNOWN, Reason.MARK_MISSING, MARK_MISSING.format(mark=mark))
         case None:
             return VOLUME_ABSENT
         case Volume(volume_id=None):

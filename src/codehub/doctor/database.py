@@ -1,6 +1,9 @@
 """The database's examination: the configured server is asked for its version, the embedded one is looked at without starting it."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import asyncpg
 
@@ -24,6 +27,49 @@ def examine_database(settings: Settings) -> Finding:
     except EmbeddedPostgresError as error:
         return Finding("database", Verdict.BROKEN, str(error))
     return Finding("database", Verdict.OK, f"embedded PostgreSQL {version}, not running")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Whose database it is, and how many homes it knows of on Docker."""
+
+    installation: str
+    homes: int
+
+
+_HELD = """
+SELECT (SELECT id FROM installation) AS installation, count(*) AS homes FROM workspaces
+WHERE instance_backend = 'local-docker' AND storage_backend <> 'local-dir'
+    AND (home_ctx ->> 'volume_id' IS NOT NULL OR (home_ctx ->> 'dirty')::boolean)
+"""
+
+
+def held_on_docker(settings: Settings) -> Held | None:
+    """Ask the database, if it runs and is codehub's already."""
+    if settings.database_url is not None:
+        return asyncio.run(_held({"dsn": settings.database_url.get_secret_value()}))
+    try:
+        running = find_running(settings.data_dir)
+    except EmbeddedPostgresError:
+        return None
+    if running is None:
+        return None
+    with running:
+        return asyncio.run(_held(running.connect_args))
+
+
+async def _held(connect_args: Mapping[str, Any]) -> Held | None:
+    try:
+        connection = await asyncpg.connect(**connect_args, timeout=_ANSWER_S_MAX)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return None
+    try:
+        found = await connection.fetchrow(_HELD)
+        return Held(str(found["installation"]), found["homes"])
+    except asyncpg.PostgresError:
+        return None
+    finally:
+        await connection.close()
 
 
 async def _examine_server(url: str) -> Finding:

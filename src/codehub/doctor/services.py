@@ -7,8 +7,9 @@ import os
 import socket
 from urllib.parse import urlsplit
 
-from codehub.adapters.docker.wire import DEFAULT_URL
+from codehub.adapters.docker.wire import DEFAULT_URL, mark_of
 from codehub.core.workspace import InstanceBackend
+from codehub.doctor.database import held_on_docker
 from codehub.doctor.findings import Finding, Verdict
 from codehub.settings import Settings, is_web_address
 
@@ -37,7 +38,24 @@ def examine_docker(settings: Settings) -> Finding:
         return Finding("docker", need, f"{host} answers, but not as Docker does", do)
     if api < _DOCKER_API_MIN:
         return Finding("docker", need, f"Docker {version} at {host} is too old", "use Docker 20.10 or later")
+    if need is Verdict.BROKEN and (mark := _missing_mark(settings, host)) is not None:
+        found = f"Docker {version} at {host}: the volume {mark} is missing, by which codehub knows where homes are"
+        do = "correct DOCKER_HOST or mount the engine's disk; if it is the right engine: codehub adopt-engine"
+        return Finding("docker", need, found, do)
     return Finding("docker", Verdict.OK, f"Docker {version} at {host}")
+
+
+def _missing_mark(settings: Settings, host: str) -> str | None:
+    """Return the mark that the engine should have, if it has not. While nothing lies on it, the next start makes it."""
+    known = held_on_docker(settings)
+    if known is None or not known.homes:
+        return None
+    mark = mark_of(known.installation)
+    try:
+        listed = json.loads(_asked(_Engine(host), "/volumes"))["Volumes"] or []
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        return None
+    return None if mark in {each["Name"] for each in listed} else mark
 
 
 def _is_engine(host: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -11,10 +12,10 @@ import structlog
 
 from codehub.core.judge import needs_archive_look
 from codehub.core.operations import Operation
-from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
+from codehub.core.seen import Archive, Blind, Instance, Seen, Unmarked, Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms, distinct
-from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.storage import StorageProvider
 from codehub.ports.system import Clock
 
@@ -29,7 +30,7 @@ _HEADS_AT_ONCE = 32
 
 
 # What one look says of a workspace's instance and volume.
-Pair = tuple[Instance | Blind | None, Volume | Blind | None]
+Pair = tuple[Instance | Blind | None, Volume | Blind | Unmarked | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Looks:
     """What the lists said. A backend that this process does not have can't be reached from here."""
 
     instances: Mapping[InstanceBackend, Mapping[UUID, Instance] | Blind]
-    volumes: Mapping[StorageBackend, Mapping[UUID, Volume] | Blind]
+    volumes: Mapping[StorageBackend, Mapping[UUID, Volume] | Blind | Unmarked]
 
     def of(self, workspace: Workspace, archive: "ArchiveLook") -> Seen:
         return Seen(self.instance(workspace), self.volume(workspace), archive.archive, archive.archives_left)
@@ -48,8 +49,9 @@ class Looks:
     def instance(self, workspace: Workspace) -> Instance | Blind | None:
         return _found(self.instances.get(workspace.spec.instance_backend, Blind.UNREACHABLE), workspace.id)
 
-    def volume(self, workspace: Workspace) -> Volume | Blind | None:
-        return _found(self.volumes.get(workspace.spec.storage_backend, Blind.UNREACHABLE), workspace.id)
+    def volume(self, workspace: Workspace) -> Volume | Blind | Unmarked | None:
+        look = self.volumes.get(workspace.spec.storage_backend, Blind.UNREACHABLE)
+        return look if isinstance(look, Unmarked) else _found(look, workspace.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Observer:
         hosts, disks = self._hosts, self._disks
         looks: list[Coroutine[Any, Any, Any]] = [
             *(_look("instances", one.list_all) for one in hosts),
-            *(_look("volumes", one.list_volumes) for one in disks),
+            *(_look("volumes", partial(_volumes, one)) for one in disks),
         ]
         found = await _side_by_side(looks)
         instances, volumes = found[: len(hosts)], found[len(hosts) :]
@@ -197,6 +199,14 @@ class Observer:
 
 def _concerns_archive(workspace: Workspace) -> bool:
     return needs_archive_look(workspace) or workspace.status.operation is Operation.DELETING
+
+
+async def _volumes(storage: StorageProvider) -> Mapping[UUID, Volume] | Unmarked:
+    try:
+        return await storage.list_volumes()
+    except MarkMissing as missing:
+        log.warning("mark_missing", reason=str(missing))
+        return Unmarked(missing.mark)
 
 
 async def _look(

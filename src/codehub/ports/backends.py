@@ -3,10 +3,20 @@
 from collections.abc import Mapping
 
 from codehub.core.errors import ErrorReason
+from codehub.core.seen import MARK_MISSING
 
 
 class BackendUnreachable(Exception):
     """The backend could not be asked, or did not answer. Nothing is known; nothing counts as failed."""
+
+
+class MarkMissing(BackendUnreachable):
+    """It answers, but lacks this installation's mark, so that what it lists does not count. Only a person knows whether it is the right one."""
+
+    def __init__(self, mark: str) -> None:
+        do = "If it is the right place and its disk is mounted, make it again: codehub adopt-engine"
+        super().__init__(f"{MARK_MISSING.format(mark=mark)} {do}")
+        self.mark = mark
 
 
 class ActionFailed(Exception):

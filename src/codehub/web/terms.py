@@ -73,6 +73,7 @@ REMEDY_KO: Mapping[ErrorReason, str] = {
 }
 WAITS_KO: Mapping[WaitsFor, str] = {
     WaitsFor.LOOK: "{conditions} 확인. 백엔드가 응답하지 않습니다",
+    WaitsFor.MARK: "관리자의 조치. {message} 올바른 곳이고 디스크가 연결되어 있으면 `codehub adopt-engine` 명령으로 표식을 다시 만들 수 있습니다",
     WaitsFor.NEXT_PASS: "컨트롤러의 다음 확인",
     WaitsFor.NEXT_TRY: "{seconds}초 뒤 다시 시도. 지난 시도의 메시지: {message}",
     WaitsFor.END_SEEN: "{operation} 작업의 완료 확인",
@@ -149,6 +150,10 @@ _FILLED: Mapping[str, Mapping[str, str]] = {
         "en": "Its IDE died again after {restarts} restarts in {minutes} minutes.",
         "ko": "{minutes}분 동안 {restarts}번 다시 시작했지만 IDE가 또 종료되었습니다.",
     },
+    seen.MARK_MISSING: {
+        "en": seen.MARK_MISSING,
+        "ko": "홈이 있는 곳을 알려 주는 표식이 없습니다: {mark}.",
+    },
     TOOK_LONGER: {
         "en": "It took longer than {seconds} s.",
         "ko": "{seconds}초 안에 끝나지 않았습니다.",
@@ -220,6 +225,8 @@ def waiting_words(waiting: Waiting, language: str) -> str:
     facts = dict(waiting.facts)
     if waiting.on is WaitsFor.LOOK:
         facts["conditions"] = ", ".join(CONDITIONS[language][one] for one in facts["conditions"].split(", "))
+    if waiting.on is WaitsFor.MARK:
+        facts["message"] = reason_words(facts["message"], language)
     if language == "en":
         return str(Waiting(waiting.on, facts))
     if waiting.on is WaitsFor.REMEDY:

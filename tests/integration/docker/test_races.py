@@ -145,7 +145,7 @@ async def test_an_engine_without_our_mark_is_an_outage_and_not_an_empty_one(worl
     world.engine.ask("DELETE", f"volumes/codehub-{world.install_id}")
     home = Home(spec.workspace_id, "")
     for call in (world.storage.list_volumes(), world.storage.provision(Home(new_spec().workspace_id, ""))):
-        with pytest.raises(BackendUnreachable, match="right engine"):
+        with pytest.raises(BackendUnreachable, match="is missing"):
             await call
     await world.storage.prepare()
     assert list(await world.storage.list_volumes()) == [home.workspace_id]

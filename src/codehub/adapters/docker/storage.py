@@ -137,8 +137,11 @@ class DockerStorage(ArchivedHomes):
         return True
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
-        found = await self._volumes.list_all()
-        return {key: each.volume for key, each in found.items() if each.volume is not None}
+        return _volumes(await self._volumes.list_all())
+
+    async def list_unmarked(self) -> Mapping[UUID, Volume]:
+        """Return what there is though the mark is missing: for whoever has to decide whether this is the right engine."""
+        return _volumes(await self._volumes.list_unmarked())
 
     async def list_leftovers(self) -> Sequence[str]:
         """Return what work that died has left: helpers, seals of homes that are gone, trials, unfinished uploads."""
@@ -231,6 +234,10 @@ class DockerStorage(ArchivedHomes):
             for each in listed
             if each["State"] != "running"
         ]
+
+
+def _volumes(found: Mapping[UUID, Found]) -> Mapping[UUID, Volume]:
+    return {key: each.volume for key, each in found.items() if each.volume is not None}
 
 
 def _changed_since(sealed_at: datetime, since: datetime | None) -> Task:

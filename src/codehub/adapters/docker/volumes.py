@@ -18,9 +18,10 @@ from aiodocker import DockerError
 
 from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
+from codehub.adapters.docker.wire import mark_of
 from codehub.adapters.threads import ended
 from codehub.core.seen import Volume
-from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.system import Identity
 
 _HOME, _SEAL, _TRIAL, _MARK = "home", "helper", "helper", "mark"
@@ -68,16 +69,20 @@ class Volumes:
 
     async def list_all(self) -> Mapping[UUID, Found]:
         """Return what there is of every workspace, by one list. Raises BackendUnreachable rather than leave one out."""
-        said = await self._engine.listed("volumes", {})
-        volumes = said.get("Volumes") or []
+        volumes = await self._listed()
         if self._mark not in {each["Name"] for each in volumes}:
-            raise BackendUnreachable(
-                f"the Docker engine {self._engine.url} does not have the volume {self._mark}: is it the right engine,"
-                " and is its disk mounted?"
-            )
+            raise MarkMissing(f"The volume {self._mark} of the Docker engine")
+        return _found(volumes)
+
+    async def list_unmarked(self) -> Mapping[UUID, Found]:
+        """Return what there is, whether or not it is the right engine: for whoever has to decide that."""
+        return _found(await self._listed())
+
+    async def _listed(self) -> list[Mapping[str, Any]]:
+        said = await self._engine.listed("volumes", {})
         if said.get("Warnings"):
             raise BackendUnreachable(f"Docker could not list all volumes: {said['Warnings']}")
-        return _found(volumes)
+        return said.get("Volumes") or []
 
     async def look(self, workspace_id: UUID) -> Found:
         """Look at one workspace."""
@@ -134,7 +139,7 @@ class Volumes:
 
     @property
     def _mark(self) -> str:
-        return f"codehub-{self._engine.installation}"
+        return mark_of(self._engine.installation)
 
     async def _make(self, name: str, labels: Mapping[str, str]) -> Mapping[str, Any]:
         # An engine that is going down still makes volumes, but without their labels, and then nobody may touch them. It answers no question.

@@ -14,6 +14,11 @@ DEFAULT_URL = "unix:///var/run/docker.sock"
 _KEPT_MAX = 8
 
 
+def mark_of(installation: str) -> str:
+    """Return the name of the volume that marks an engine as an installation's."""
+    return f"codehub-{installation}"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from codehub.adapters.local.directories import flush, locked, reachable, write_whole
 from codehub.core.seen import Volume
-from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.storage import Home
 from codehub.ports.system import Identity
 
@@ -53,7 +53,10 @@ class Homes:
     def check(self) -> None:
         """Raise BackendUnreachable unless the root is there and ours: an empty mount point must not count as no homes."""
         with reachable(self._users):
-            found = (self._users / MARK).read_text()
+            try:
+                found = (self._users / MARK).read_text()
+            except FileNotFoundError:
+                raise MarkMissing(f"The file {self._users.name}/{MARK} in the data directory") from None
         if found.strip() != self._installation:
             raise BackendUnreachable(f"{self._users} belongs to another installation: {found[:100]!r}")
 
@@ -167,12 +170,17 @@ class Homes:
     def list_all(self) -> Mapping[UUID, Volume]:
         """Return every volume. Raises BackendUnreachable rather than leave one out."""
         self.check()
+        found = self.list_unmarked()
+        self.check()
+        return found
+
+    def list_unmarked(self) -> Mapping[UUID, Volume]:
+        """Return what there is, whether or not it is the right root: for whoever has to decide that."""
         found: dict[UUID, Volume] = {}
         with reachable(self._users):
             for workspace_id, parent in self._workspaces():
                 if (volume := _volume(parent)) is not None:
                     found[workspace_id] = volume
-        self.check()
         return found
 
     def leftovers(self) -> list[tuple[Path, datetime]]:

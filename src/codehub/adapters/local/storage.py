@@ -93,6 +93,10 @@ class LocalStorage(ArchivedHomes):
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         return await self._looking.ask(self._homes.list_all)
 
+    async def list_unmarked(self) -> Mapping[UUID, Volume]:
+        """Return what there is though the mark is missing: for whoever has to decide whether this is the right place."""
+        return await self._looking.ask(self._homes.list_unmarked)
+
     async def list_leftovers(self) -> Sequence[str]:
         """Return what work that died has left, homes' and archives'. It counts for nobody."""
         homes = [str(path) for path, _ in await in_thread(self._homes.leftovers)]

@@ -225,6 +225,7 @@ WORDS: Mapping[str, str] = {
     "seen.Absent": "not there",
     "seen.NotReady": "there, not ready",
     "seen.Unreachable": "could not look",
+    "seen.MarkMissing": "could not look: a mark is missing",
     "seen.NotLooked": "not looked at yet",
     "seen.Healthy": "nothing is wrong",
     "trouble.when": "during: {operation}",

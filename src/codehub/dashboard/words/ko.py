@@ -225,6 +225,7 @@ WORDS: Mapping[str, str] = {
     "seen.Absent": "없음",
     "seen.NotReady": "있지만 준비되지 않음",
     "seen.Unreachable": "확인하지 못함",
+    "seen.MarkMissing": "확인하지 못함: 표식 없음",
     "seen.NotLooked": "아직 확인하지 않음",
     "seen.Healthy": "이상 없음",
     "trouble.when": "작업: {operation}",

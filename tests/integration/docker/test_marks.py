@@ -1,0 +1,91 @@
+"""The engine's mark removed behind codehub's back, as `docker volume prune` may do: everybody is told, and one command makes it good."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.support.docker import DOCKER, Docker, TestEngine
+from tests.support.hands import arrives, running_on, signed_in
+from tests.support.patience import PATIENCE_S
+from tests.support.program import Running, codehub
+
+from codehub.adapters.objectstore.store import MARK
+
+pytestmark = DOCKER
+
+
+@pytest.fixture
+async def engine(docker: Docker) -> TestEngine:
+    return await docker()
+
+
+@pytest.fixture
+def server(engine: TestEngine, tmp_path: Path) -> Iterator[Running]:
+    with running_on(engine, tmp_path / "data", idle_period_seconds="1") as started:
+        yield started
+
+
+def test_a_mark_that_was_pruned_is_told_by_all_lights_and_made_again_by_a_command(
+    server: Running, engine: TestEngine, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    mark = f"codehub-{(data / 'archives' / MARK).read_text().strip()}"
+    with signed_in(server) as client:
+        asleep, archived = (
+            made(client, name, wish) for name, wish in (("asleep", "STANDBY"), ("put-away", "ARCHIVED"))
+        )
+        engine.ask("DELETE", f"volumes/{mark}")
+
+        assert mark in until(lambda: readiness(server, 503))["checks"]["docker-volume"]
+        told = until(lambda: waits_for(client, asleep, "codehub adopt-engine"))
+        assert mark in told
+        (found,) = [
+            one for one in json.loads(beside(data, "doctor", "--json").stdout) if one["part"] == "docker"
+        ]
+        assert (found["verdict"], mark in found["found"]) == ("broken", True)
+
+        asked = beside(data, "adopt-engine")
+        assert (asked.returncode, engine.find(f"volumes/{mark}") is None) == (2, True)
+        assert "The database knows of 1 homes there. Here now: 1." in asked.stderr
+        assert "Nothing is deleted." in asked.stderr
+        assert "made again" in beside(data, "adopt-engine", "--yes").stdout
+        assert "nothing to do" in beside(data, "adopt-engine").stdout
+
+        until(lambda: readiness(server, 200))
+        for path in (asleep, archived):
+            assert until(lambda path=path: client.post(f"{path}:start").status_code == 200)
+            arrives(client, path, "RUNNING")
+
+
+def made(client: httpx.Client, name: str, wish: str) -> str:
+    answer = client.post("/workspaces", json={"name": name, "desired_state": wish})
+    assert answer.status_code == 201, answer.text
+    path = f"/workspaces/{answer.json()['id']}"
+    arrives(client, path, wish)
+    return path
+
+
+def readiness(server: Running, status: int) -> Any:
+    answer = server.get("/readyz")
+    return answer.json() if answer.status_code == status else None
+
+
+def waits_for(client: httpx.Client, path: str, words: str) -> str | None:
+    told = client.get(f"{path}/explain").json()["waiting_for"]
+    return told if told is not None and words in told else None
+
+
+def until(ask: Any) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (answer := ask()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return answer
+
+
+def beside(data: Path, *arguments: str) -> Any:
+    return codehub(*arguments, data_dir=str(data), instance_backend="local-docker")
