@@ -13,7 +13,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from codehub.core.access import origin_of, written_origin
-from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
+from codehub.core.ceilings import Ceilings, Images
+from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, Resources, StorageBackend
 from codehub.problems import in_words, of_password
 
 PREFIX = "CODEHUB_"
@@ -138,6 +139,28 @@ class Settings(BaseSettings):
         2, ge=0, description="How many workspaces of one person may run at once."
     )
     limit_running_total: int = Field(100, ge=0, description="How many workspaces may run at once in all.")
+    limit_workspaces_per_user: int = Field(
+        100, ge=1, description="How many workspaces one person may have; those in the trash don't count."
+    )
+    limit_tokens_per_user: int = Field(
+        100, ge=1, description="How many tokens that have not expired one person may have."
+    )
+    limit_streams_per_user: int = Field(
+        32, ge=1, description="How many event streams one person may have open at an API process."
+    )
+    limit_requests_per_user: int = Field(
+        3000, ge=1, description="How many requests a minute one person may send to an API process."
+    )
+    max_memory_mb: int = Field(16_384, ge=64, description="The most memory that one workspace may ask for.")
+    max_cpus: float = Field(16.0, ge=0.1, description="The most processors that one workspace may ask for.")
+    max_pids: int = Field(16_384, ge=16, description="The most processes that one workspace may ask for.")
+    max_disk_mb: int = Field(
+        102_400, ge=64, description="The largest home that one workspace may ask for, in MB."
+    )
+    allowed_images: str = Field(
+        "",
+        description="Images that workspaces may run, with commas between; `*` stands for anything, and no tag for every tag: `codercom/code-server, example.org/team/*`. `WORKSPACE_IMAGE` always may. What `docker login` has kept is used for these alone. Default: any.",
+    )
     trash_seconds: int = Field(
         604_800,
         ge=0,
@@ -264,6 +287,19 @@ class Settings(BaseSettings):
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
         return _to_networks(self.trusted_proxies)
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """What one workspace, and one person, may have at most."""
+        patterns = tuple(word.strip() for word in self.allowed_images.split(",") if word.strip())
+        return Ceilings(
+            Resources(self.max_memory_mb, self.max_cpus, self.max_pids, self.max_disk_mb),
+            Images((self.workspace_image,), patterns),
+            workspaces=self.limit_workspaces_per_user,
+            tokens=self.limit_tokens_per_user,
+            streams=self.limit_streams_per_user,
+            requests_per_minute=self.limit_requests_per_user,
+        )
 
     @property
     def homes(self) -> StorageBackend:

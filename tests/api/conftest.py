@@ -5,13 +5,16 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from tests.conftest import Servers
-from tests.support.site import Site, open_site
+from tests.support.site import BOUNDLESS, Site, open_site
 from tests.support.stores import PostgresWorld
 
 
 @pytest.fixture(scope="session")
 async def opened_site(servers: Servers) -> AsyncIterator[Site]:
-    async with PostgresWorld.opened(await servers("postgres-18")) as world, open_site(world) as opened:
+    async with (
+        PostgresWorld.opened(await servers("postgres-18")) as world,
+        open_site(world, ceilings=BOUNDLESS) as opened,
+    ):
         yield opened
 
 

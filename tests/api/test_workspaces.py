@@ -66,7 +66,7 @@ async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: S
     assert list(made) == FIELDS
     assert made["url"] == f"{site.parts.base_url}/w/{made['id']}/"
     assert (made["desired_state"], made["phase"], made["display"]) == ("RUNNING", "PENDING", "PENDING")
-    assert made["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 1024}
+    assert made["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 1024, "disk_mb": 20_480}
     assert set(made["conditions"]["policy.healthy"]) == {
         "status",
         "reason",
@@ -92,7 +92,7 @@ async def test_what_is_said_counts_and_null_is_never(site: Site) -> None:
     made = await create(ann, **said)
     assert {name: made[name] for name in said} == {
         **said,
-        "resources": {"memory_mb": 512, "cpus": 2.0, "pids": 1024},
+        "resources": {"memory_mb": 512, "cpus": 2.0, "pids": 1024, "disk_mb": 20_480},
     }
 
 
@@ -233,7 +233,7 @@ async def test_a_change_moves_the_revision_and_a_stale_one_is_refused(site: Site
         path, json={"name": "new", "memo": "m", "resources": {"pids": 99}}, headers={"If-Match": '"1"'}
     )
     assert (changed.status_code, changed.headers["etag"], changed.json()["revision"]) == (200, '"2"', 2)
-    assert changed.json()["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 99}
+    assert changed.json()["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 99, "disk_mb": 20_480}
     for tag in ('"1"', 'W/"2"', "2", '"x"', ""):
         stale = await ann.patch(path, json={"memo": "stale"}, headers={"If-Match": tag})
         assert (stale.status_code, stale.json()["error"]["code"]) == (412, "PRECONDITION_FAILED"), tag

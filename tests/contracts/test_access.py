@@ -159,7 +159,9 @@ async def make_token(
     access: AccessStore, user_id: UUID, lasts: timedelta | None = None, scope: Scope = Scope.READ
 ) -> tuple[UUID, bytes]:
     key = word()
-    made = await access.add_token(uuid4(), user_id, name="ci", token_sha256=key, scope=scope, lasts=lasts)
+    made = await access.add_token(
+        uuid4(), user_id, name="ci", token_sha256=key, scope=scope, lasts=lasts, most=100
+    )
     assert (made.expires_at is None) is (lasts is None)
     return made.id, key
 

@@ -190,4 +190,4 @@ async def test_a_ruling_sees_what_else_runs(world: World) -> None:
         return Judgement(refused)
 
     await world.api.amend_counted(row.id, judge)
-    assert told == [Running([(other.id, other.spec.name, other.status.phase)], 1)]
+    assert told == [Running([(other.id, other.spec.name, other.status.phase)], 1, owned=1)]

@@ -43,7 +43,7 @@ async def test_a_form_makes_a_workspace_as_it_says(site: Site) -> None:
         archive_ttl_seconds="0",
     )
     assert (made["name"], made["description"], made["ide"]) == ("demo", None, "code-server")
-    assert made["resources"] == {"memory_mb": 4096, "cpus": 1.5, "pids": 1024}
+    assert made["resources"] == {"memory_mb": 4096, "cpus": 1.5, "pids": 1024, "disk_mb": 20_480}
     assert (made["standby_ttl_seconds"], made["archive_ttl_seconds"]) == (None, 0)
     assert made["desired_state"] == "RUNNING"
 

@@ -49,7 +49,7 @@ async def test_two_who_change_other_settings_at_once_both_have_theirs(site: Site
     assert (await post(ann, site, place, **{**hers, "pids": "99", "name": "hers"})).status_code == 303
     shown = (await ann.get(f"{API}/workspaces/{made['id']}")).json()
     assert (shown["name"], shown["ide"], shown["description"]) == ("hers", "http", "two\nlines")
-    assert shown["resources"] == {"memory_mb": 4096, "cpus": 2.0, "pids": 99}
+    assert shown["resources"] == {"memory_mb": 4096, "cpus": 2.0, "pids": 99, "disk_mb": 20_480}
     assert (shown["standby_ttl_seconds"], shown["archive_ttl_seconds"]) == (None, 86_400)
 
 
@@ -114,3 +114,14 @@ async def test_saving_says_so_and_the_history_names_what_was_changed_and_nothing
     assert "변경한 항목: 설명, 잠들기까지<" in korean
     (recorded,) = await site.parts.store.history(UUID(made["id"]), limit=1)
     assert recorded.event.reason == "Asked to change description, standby_ttl_seconds."
+
+
+async def test_the_form_says_the_bounds_and_what_is_above_one_is_told_with_it(site: Site) -> None:
+    ann = await site.browser("ann")
+    form = (await ann.get("/new")).text
+    assert "At most 16384 here." in form
+    assert 'name="disk_mb"' in form
+    refused = await post(ann, site, "/new", name="greedy", memory_mb="1048576")
+    assert refused.status_code == 422
+    assert "One workspace can have at most 16384 MB of memory here." in refused.text
+    assert 'value="1048576"' in refused.text

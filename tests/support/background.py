@@ -4,7 +4,7 @@ import asyncio
 from threading import Event, Thread
 
 from tests.support.patience import PATIENCE_S
-from tests.support.site import open_site
+from tests.support.site import BOUNDLESS, open_site
 from tests.support.stores import memory_world
 
 from codehub.core.access import Role
@@ -29,7 +29,7 @@ class Background:
         self._thread.join(PATIENCE_S)
 
     async def _run(self) -> None:
-        async with open_site(memory_world(), controlled=True) as site:
+        async with open_site(memory_world(), controlled=True, ceilings=BOUNDLESS) as site:
             client = await site.program("root", Role.ADMIN)
             self.address, self.token = site.address, client.headers["Authorization"]
             self._is_up.set()

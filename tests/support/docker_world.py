@@ -35,7 +35,7 @@ class DockerWorld:
         )
         self.instances = self.controller()
 
-    def controller(self, **changes: float) -> DockerInstances:
+    def controller(self, **changes: Any) -> DockerInstances:
         """Return another controller of the same instances, as another process would have."""
         return DockerInstances(self.connection, self.home_of, clock=SystemClock(), **changes)
 

@@ -25,9 +25,10 @@ from codehub.api.app import Web, create_web
 from codehub.app.roles import supervised
 from codehub.app.web import listening, serving
 from codehub.core.access import Role, Scope, User
+from codehub.core.ceilings import Ceilings
 from codehub.core.limits import Limits
 from codehub.core.operations import Operation
-from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.core.workspace import InstanceBackend, Resources, StorageBackend, Workspace
 from codehub.dashboard.app import add_dashboard
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
@@ -42,6 +43,13 @@ PASSWORD = "correct horse"
 RESTS = {"desired_state": "PENDING"}
 API = "/api/v1"
 _NUMBERS = itertools.count()
+BOUNDLESS = Ceilings(
+    Resources(4_194_304, 1024.0, 4_194_304, 1_073_741_824),
+    workspaces=1_000_000,
+    tokens=1_000_000,
+    requests_per_minute=1_000_000,
+)
+"""Whatever the wire's shapes allow."""
 
 
 @dataclass
@@ -123,15 +131,18 @@ async def open_site(
     limits: Limits | None = None,
     checks: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
     boot_s: float = 0.0,
+    ceilings: Ceilings | None = None,
     **options: Any,
 ) -> AsyncIterator[Site]:
     """Serve. `controlled`: with a controller, so that wishes come true."""
-    limits = limits or Limits()
+    limits, ceilings = limits or Limits(), ceilings or Ceilings()
     clock, tasks = SystemClock(), SystemTasks()
     system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
     storage = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
     instances = MemoryInstances(storage, clock=clock, boot_s=boot_s)
-    platforms = Platforms({InstanceBackend.LOCAL_PROCESS: instances}, {StorageBackend.LOCAL_DIR: storage})
+    platforms = Platforms(
+        {InstanceBackend.LOCAL_PROCESS: instances}, {StorageBackend.LOCAL_DIR: storage}, ceilings
+    )
     people_hints = _people_hints(world)
     access = AccessService(
         world.access,
@@ -139,13 +150,14 @@ async def open_site(
         people_hints,
         randomness=system.randomness,
         identity=system.identity,
+        tokens_max=ceilings.tokens,
     )
     meters = PrometheusMeters()
     listener = listening("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     parts = Parts(
         store=world.api,
-        workspaces=WorkspaceService(world.api, limits=limits, trash_s=3600),
+        workspaces=WorkspaceService(world.api, limits=limits, trash_s=3600, ceilings=ceilings),
         access=access,
         hints=world.hints,
         people_hints=people_hints,
@@ -160,6 +172,7 @@ async def open_site(
             archive_ttl_seconds=86_400,
         ),
         limits=limits,
+        ceilings=ceilings,
         base_url=options.pop("base_url", address),
         clock=clock,
         identity=system.identity,

@@ -28,7 +28,8 @@ def create_web(parts: Parts) -> Web:
     app = _routed()
     view = View(parts.store, parts.base_url)
     feed = LiveFeed(parts, view)
-    app.state.desk = Desk(parts, Guard(parts.access, parts.base_url, parts.origins), view, feed)
+    guard = Guard(parts.access, parts.base_url, parts.origins, parts.pace, parts.clock)
+    app.state.desk = Desk(parts, guard, view, feed)
     app.add_middleware(FilledQueries)
     app.add_middleware(BoundedBodies)
     app.add_middleware(

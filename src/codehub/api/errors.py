@@ -98,12 +98,13 @@ class ApiError(Exception):
 
 def refused(refusal: Refused) -> ApiError:
     code = Code(refusal.code.value)
-    return ApiError(code, refusal.message, refusal.details)
+    return ApiError(code, refusal.message, refusal.fields or refusal.details)
 
 
-def invalid(field: str, problem: str) -> ApiError:
+def invalid(field: str, problem: str, **facts: object) -> ApiError:
     """Say which field is wrong, and why."""
-    return ApiError(Code.INVALID_REQUEST, f"{field}: {problem}", [{"field": field, "problem": problem}])
+    told = {"field": field, "problem": problem, **facts}
+    return ApiError(Code.INVALID_REQUEST, f"{field}: {problem}", [told])
 
 
 NO_WORKSPACE = ApiError(Code.WORKSPACE_NOT_FOUND, "There is no such workspace.")

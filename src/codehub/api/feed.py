@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 
 from codehub.api import render
+from codehub.api.errors import invalid
 from codehub.api.view import View
 from codehub.core.access import Person
 from codehub.core.idle import sleeps_at
@@ -93,6 +94,7 @@ class LiveFeed:
     async def hold(self, person: Person) -> Held:
         """Begin an answer that ends with this person's key, and is nobody's stream."""
         held = Held(reader_id=person.id, seconds=await self._seconds(person))
+        self._refuse_one_more(person)
         self._held.add(held)
         return held
 
@@ -103,11 +105,20 @@ class LiveFeed:
             end = await self._store.feed_end()
             self._begin(end)
         assert self._position is not None
+        self._refuse_one_more(person)
         stream = Stream(owner_id=owner_id, reader_id=person.id, seconds=seconds, begins_after=self._position)
         self._held.add(stream)
         self._streams.add(stream)
         self._parts.meters.listening(len(self._streams))
         return stream
+
+    def _refuse_one_more(self, person: Person) -> None:
+        """Nothing is awaited between this and the answer's beginning: the count is exact."""
+        most = self._parts.ceilings.streams
+        if sum(held.reader_id == person.id for held in self._held) >= most:
+            raise invalid(
+                "events", f"nobody may have more than {most} streams open here: close one first", max=most
+            )
 
     def _begin(self, end: Position) -> None:
         """Follow from here, unless somebody else opened a stream meanwhile."""

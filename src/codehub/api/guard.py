@@ -1,13 +1,16 @@
 """The door of the API: a request in, who asks out. Refuses what nobody, the wrong person or another site's page sends."""
 
+import math
 from collections.abc import Collection
 
 from starlette.requests import Request
 
 from codehub.api.errors import ApiError, Code
 from codehub.core.access import SAFE_METHODS, Person, Scope, is_foreign
+from codehub.ports.system import Clock
 from codehub.service.access import AccessService
 from codehub.web.cookies import sent_session
+from codehub.web.pace import MINUTE_S, Pace
 
 _NOBODY = "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
 
@@ -15,8 +18,17 @@ _NOBODY = "Sign in first: POST /api/v1/login, or send a token as `Authorization:
 class Guard:
     """Called once per request, as a dependency."""
 
-    def __init__(self, access: AccessService, base_url: str, own_origins: Collection[str]) -> None:
+    def __init__(
+        self,
+        access: AccessService,
+        base_url: str,
+        own_origins: Collection[str],
+        pace: Pace,
+        clock: Clock,
+    ) -> None:
         self._access = access
+        self._pace = pace
+        self._clock = clock
         self._base_url = base_url
         self._own_origins = own_origins
 
@@ -26,12 +38,24 @@ class Guard:
         person = await self._access.authenticate(sent_session(request, self._base_url), bearer)
         if person is None:
             raise ApiError(Code.UNAUTHORIZED, _NOBODY, headers={"WWW-Authenticate": "Bearer"})
+        self._refuse_too_fast(person)
         if request.method not in SAFE_METHODS:
             if bearer is None:
                 self.refuse_foreign(request)
             if person.scope is not Scope.WRITE:
                 raise ApiError(Code.FORBIDDEN, "This token may only read.")
         return person
+
+    def _refuse_too_fast(self, person: Person) -> None:
+        wait_s = self._pace.wait_s(person.id, self._clock.monotonic())
+        if wait_s > 0:
+            most = self._pace.per_minute
+            raise ApiError(
+                Code.TOO_MANY_REQUESTS,
+                f"You have sent more than {most} requests in a minute. Wait a moment.",
+                {"max": most, "per_seconds": MINUTE_S},
+                headers={"Retry-After": str(math.ceil(wait_s))},
+            )
 
     async def admin(self, request: Request) -> Person:
         person = await self.person(request)

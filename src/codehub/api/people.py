@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from codehub.api.desk import Admin, Asking, desk
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
-from codehub.api.errors import ApiError, Code
+from codehub.api.errors import ApiError, Code, invalid
 from codehub.api.render import time
 from codehub.api.shapes import (
     LoggedIn,
@@ -20,7 +20,7 @@ from codehub.api.shapes import (
     UserShape,
 )
 from codehub.core.access import User
-from codehub.ports.access import LastAdmin, Token, UnknownToken, UnknownUser, UsernameTaken
+from codehub.ports.access import LastAdmin, Token, TooManyTokens, UnknownToken, UnknownUser, UsernameTaken
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
 from codehub.web.asks import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
@@ -115,9 +115,14 @@ async def change_password(request: Request, person: Asking, body: PasswordBody) 
 )
 async def make_token(request: Request, person: Asking, body: TokenBody) -> Response:
     lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
-    made, word = await desk(request).parts.access.make_token(
-        person, name=body.name, scope=body.scope, lasts=lasts
-    )
+    access = desk(request).parts.access
+    try:
+        made, word = await access.make_token(person, name=body.name, scope=body.scope, lasts=lasts)
+    except TooManyTokens:
+        most = access.tokens_max
+        raise invalid(
+            "name", f"nobody may have more than {most} tokens here: delete one first", max=most
+        ) from None
     shown = {
         "id": str(made.id),
         "name": made.name,

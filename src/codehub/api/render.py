@@ -52,6 +52,7 @@ class Renderer:
                 "memory_mb": resources.memory_mb,
                 "cpus": resources.cpus,
                 "pids": resources.pids,
+                "disk_mb": resources.disk_mb,
             },
             "instance_backend": spec.instance_backend,
             "storage_backend": spec.storage_backend,

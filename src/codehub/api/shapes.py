@@ -73,6 +73,7 @@ class ResourcesShape(BaseModel):
     memory_mb: int
     cpus: float
     pids: int
+    disk_mb: int
 
 
 class ConditionShape(BaseModel):

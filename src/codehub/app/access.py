@@ -3,6 +3,7 @@
 from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.app.database import Stores, database_beside, stores
 from codehub.core.access import Role, User, is_username
+from codehub.core.ceilings import Ceilings
 from codehub.engine.system import System
 from codehub.ports.access import UnknownUser, UsernameTaken
 from codehub.service.access import AccessService
@@ -11,13 +12,19 @@ from codehub.settings import Settings
 ADMIN = "admin"
 
 
-def make_access(stored: Stores, system: System) -> AccessService:
+def make_access(
+    stored: Stores,
+    system: System,
+    *,
+    tokens_max: int = Ceilings().tokens,  # frozen
+) -> AccessService:
     return AccessService(
         stored.access,
         Argon2Passwords(),
         stored.people_hints,
         randomness=system.randomness,
         identity=system.identity,
+        tokens_max=tokens_max,
     )
 
 

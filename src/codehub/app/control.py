@@ -118,7 +118,12 @@ class _ControllerRole:
 
 
 def make_service(settings: Settings, stores: Stores) -> WorkspaceService:
-    return WorkspaceService(stores.api, limits=make_limits(settings), trash_s=settings.trash_seconds)
+    return WorkspaceService(
+        stores.api,
+        limits=make_limits(settings),
+        trash_s=settings.trash_seconds,
+        ceilings=settings.ceilings,
+    )
 
 
 def make_limits(settings: Settings) -> Limits:

@@ -63,7 +63,9 @@ async def docker_platform(
         path, volume_id = await directories.locate(Home(spec.workspace_id, spec.home_store_key))
         return Mount("bind", str(path)), volume_id
 
-    instances = DockerInstances(engine, home_of, clock=system.clock)
+    instances = DockerInstances(
+        engine, home_of, clock=system.clock, has_login=settings.ceilings.images.has_login
+    )
     homes = {StorageBackend.DOCKER_VOLUME: volumes, StorageBackend.OBJECT_STORE: volumes}
     try:
         if marks.homes.issuperset(homes):
@@ -74,7 +76,9 @@ async def docker_platform(
         with _needing_docker():
             await instances.open()
         on_disk = {StorageBackend.LOCAL_DIR: directories} if in_directories else {}
-        backends = Platforms({InstanceBackend.LOCAL_DOCKER: instances}, {**homes, **on_disk})
+        backends = Platforms(
+            {InstanceBackend.LOCAL_DOCKER: instances}, {**homes, **on_disk}, settings.ceilings
+        )
         places: dict[StorageBackend, Place] = {StorageBackend.DOCKER_VOLUME: volumes, **on_disk}
         yield Platform(backends, settings.ide or next(iter(PROFILES)), tuple(PROFILES), places)
     finally:

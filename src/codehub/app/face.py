@@ -13,6 +13,8 @@ from codehub.app.marks import mark_checks
 from codehub.app.platform import Platform
 from codehub.app.roles import supervised
 from codehub.app.web import serving
+from codehub.core.ceilings import clamped
+from codehub.core.workspace import Resources
 from codehub.dashboard.app import add_dashboard
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
@@ -35,7 +37,7 @@ async def serving_faces(
     checks: dict[str, Check],
 ) -> AsyncIterator[str | None]:
     """Serve the API and the dashboard, and feed their streams. Yields the first admin's password if it was made here."""
-    access = make_access(stored, system)
+    access = make_access(stored, system, tokens_max=settings.limit_tokens_per_user)
     password = await first_admin(settings, access, system)
     web = make_web(settings, stored, platform, access, system, meters, checks)
     feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
@@ -75,7 +77,9 @@ def make_web(
             storage_backend=settings.homes,
             standby_ttl_seconds=settings.standby_ttl_seconds,
             archive_ttl_seconds=settings.archive_ttl_seconds,
+            resources=clamped(settings.ceilings, Resources()),
         ),
+        ceilings=settings.ceilings,
         limits=make_limits(settings),
         base_url=settings.base_url,
         clock=system.clock,

@@ -59,6 +59,7 @@ async def local_platform(
         backends = Platforms(
             {InstanceBackend.LOCAL_PROCESS: instances},
             {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
+            settings.ceilings,
         )
         ide = settings.ide or next(iter(profiles), "none")
         yield Platform(

@@ -13,6 +13,7 @@ _OPTIONS: Mapping[str, str] = {
     "resources.memory_mb": "--memory",
     "resources.cpus": "--cpus",
     "resources.pids": "--pids",
+    "resources.disk_mb": "--disk-mb",
     "image_ref": "--image",
     "ide": "--ide",
     "instance_backend": "--backend",

@@ -49,7 +49,7 @@ def details(shown: Shown, now: datetime | None) -> str:
         "ide": shown["ide"],
         "image": None if shown["instance_backend"] == "local-process" else shown["image_ref"],
         "runs as": f"{shown['instance_backend']}, files in {shown['storage_backend']}",
-        "limits": f"{resources['memory_mb']} MB, {resources['cpus']:g} processors, {resources['pids']} processes",
+        "limits": f"{resources['memory_mb']} MB, {resources['cpus']:g} processors, {resources['pids']} processes, {resources['disk_mb']} MB of disk",
         "sleeps": _lifetime("when unused for", shown["standby_ttl_seconds"], shown["sleeps_at"], now),
         "archived": _lifetime("after sleeping for", shown["archive_ttl_seconds"], None, now),
         "awake until": _promise(shown["awake_until"], now),

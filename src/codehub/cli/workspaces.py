@@ -31,6 +31,7 @@ _IMAGE = typer.Option(
 _MEMORY = typer.Option(None, "--memory", metavar="MB", help="Memory, in MB.", show_default=False)
 _CPUS = typer.Option(None, "--cpus", metavar="N", help="Processors, e.g. 1.5.", show_default=False)
 _PIDS = typer.Option(None, "--pids", metavar="N", help="Processes at most.", show_default=False)
+_DISK = typer.Option(None, "--disk-mb", metavar="MB", help="Disk for its files, in MB.", show_default=False)
 _DESCRIPTION = typer.Option(
     None, "--description", metavar="TEXT", help="A line about it.", show_default=False
 )
@@ -60,6 +61,7 @@ def create(
     memory: int | None = _MEMORY,
     cpus: float | None = _CPUS,
     pids: int | None = _PIDS,
+    disk_mb: int | None = _DISK,
     sleep_after: str | None = _SLEEP,
     archive_after: str | None = _ARCHIVE,
     description: str | None = _DESCRIPTION,
@@ -96,7 +98,7 @@ def create(
             ide=ide,
             description=description,
             memo=memo,
-            resources=_resources(memory, cpus, pids),
+            resources=_resources(memory, cpus, pids, disk_mb),
         ) | _lifetimes(sleep_after, archive_after)
         headers = {"Idempotency-Key": str(uuid4())}
 
@@ -120,6 +122,7 @@ def change(
     memory: int | None = _MEMORY,
     cpus: float | None = _CPUS,
     pids: int | None = _PIDS,
+    disk_mb: int | None = _DISK,
     sleep_after: str | None = _SLEEP,
     archive_after: str | None = _ARCHIVE,
     description: str | None = _DESCRIPTION,
@@ -135,7 +138,7 @@ def change(
             ide=ide,
             description=description,
             memo=memo,
-            resources=_resources(memory, cpus, pids),
+            resources=_resources(memory, cpus, pids, disk_mb),
         ) | _lifetimes(sleep_after, archive_after)
         if not said:
             raise Failed("USAGE", "nothing to change: see `codehub ws change --help`")
@@ -291,8 +294,10 @@ def _said(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _resources(memory: int | None, cpus: float | None, pids: int | None) -> dict[str, float] | None:
-    return _said(memory_mb=memory, cpus=cpus, pids=pids) or None
+def _resources(
+    memory: int | None, cpus: float | None, pids: int | None, disk_mb: int | None
+) -> dict[str, float] | None:
+    return _said(memory_mb=memory, cpus=cpus, pids=pids, disk_mb=disk_mb) or None
 
 
 def _lifetimes(sleep_after: str | None, archive_after: str | None) -> dict[str, int | None]:

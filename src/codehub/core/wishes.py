@@ -1,6 +1,6 @@
 """What people may ask for, and when: a workspace and a request in, one ruling out. Nothing is written here."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -19,6 +19,7 @@ class Refusal(StrEnum):
     WORKSPACE_NOT_FOUND = "WORKSPACE_NOT_FOUND"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
     PRECONDITION_FAILED = "PRECONDITION_FAILED"
+    INVALID_REQUEST = "INVALID_REQUEST"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Refused:
     """As the wire has it."""
     in_error: Collection[str] = ()
     """At the limit: the ids of those that take a place and that no wish stops."""
+    fields: Sequence[Mapping[str, object]] = ()
+    """Above a ceiling: which field, what is wrong with it, and the bound."""
 
 
 Ruling = Accepted | Unchanged | Refused

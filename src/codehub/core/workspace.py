@@ -58,6 +58,8 @@ class Resources:
     memory_mb: int = 2048
     cpus: float = 2.0
     pids: int = 1024
+    disk_mb: int = 20_480
+    """Of its home. Enforced where the filesystem of the homes can (project quota), else measured and shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from codehub.core.access import PASSWORD_LENGTH_MIN
 from codehub.dashboard.face import Caller, Ended, Face, local_path, see_other
 from codehub.dashboard.forms import WrongFields, checked, is_sure, posted, token_fields
 from codehub.dashboard.home import usage
-from codehub.ports.access import UnknownToken
+from codehub.ports.access import TooManyTokens, UnknownToken
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
 from codehub.web.asks import LoginBody, PasswordBody, TokenBody
@@ -118,9 +118,12 @@ async def make_token(face: Face, caller: Caller) -> Response:
     except WrongFields as wrong:
         return await _account(face, caller, status=422, wrong={f"token.{field}" for field in wrong.fields})
     lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
-    made, word = await face.parts.access.make_token(
-        caller.person, name=body.name, scope=body.scope, lasts=lasts
-    )
+    access = face.parts.access
+    try:
+        made, word = await access.make_token(caller.person, name=body.name, scope=body.scope, lasts=lasts)
+    except TooManyTokens:
+        said = caller.say("above.tokens", max=access.tokens_max)
+        return await _account(face, caller, status=422, tokens_problem=said)
     return await _account(face, caller, status=201, word=word, made=made.id)
 
 
@@ -138,7 +141,14 @@ async def delete_token(face: Face, caller: Caller) -> Response:
 
 
 async def _account(face: Face, caller: Caller, *, status: int = 200, **values: Any) -> Response:
-    shown = {"wrong": frozenset(), "said": None, "problem": None, "word": None, "made": None} | values
+    shown = {
+        "wrong": frozenset(),
+        "said": None,
+        "problem": None,
+        "word": None,
+        "made": None,
+        "tokens_problem": None,
+    } | values
     return face.page(
         caller,
         "account.html",

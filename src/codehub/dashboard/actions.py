@@ -163,6 +163,8 @@ def _left_trash(row: Workspace, word: str | None, caller: Caller) -> bool:
 
 def refusal_words(refused: Refused, row: Workspace | None, caller: Caller) -> str:
     """Say why not, by the refusal's code, with its facts."""
+    if (above := above_ceiling(refused)) is not None:
+        return caller.say(f"above.{above['field']}", **{**above, "allowed": _listed(above.get("allowed"))})
     details = refused.details or {}
     if refused.code is not Refusal.LIMIT_EXCEEDED:
         return caller.say(f"no.{refused.code}", name="" if row is None else row.spec.name)
@@ -171,6 +173,15 @@ def refusal_words(refused: Refused, row: Workspace | None, caller: Caller) -> st
     running = details.get("running")
     listed = running if isinstance(running, list) else []
     return _makes_room(listed, refused.in_error, details.get("max"), caller)
+
+
+def above_ceiling(refused: Refused) -> Mapping[str, object] | None:
+    """Return which field is above an operator's ceiling, and the bound."""
+    return next(iter(refused.fields), None)
+
+
+def _listed(words: object) -> str:
+    return ", ".join(map(str, words)) if isinstance(words, list) else ""
 
 
 def _makes_room(

@@ -6,9 +6,10 @@ from typing import Any
 
 from starlette.responses import Response
 
+from codehub.core.ceilings import UNITS
 from codehub.core.wishes import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Resources, Spec, Workspace
-from codehub.dashboard.actions import refusal_words
+from codehub.dashboard.actions import above_ceiling, refusal_words
 from codehub.dashboard.face import Caller, Face, see_other
 from codehub.dashboard.forms import WrongFields, checked, posted, workspace_fields
 from codehub.dashboard.home import usage
@@ -42,8 +43,11 @@ async def create(face: Face, caller: Caller) -> Response:
         said = caller.say("no.NAME_TAKEN")
         return await _form(face, caller, _defaults(face) | given, problem=said, wrong={"name"}, status=409)
     if isinstance(made, Refused):
+        above, status = _above(made)
         said = refusal_words(made, None, caller)
-        return await _form(face, caller, _defaults(face) | given, problem=said, status=429)
+        return await _form(
+            face, caller, _defaults(face) | given, problem=said, wrong=above, status=status or 429
+        )
     return see_other(f"/workspaces/{made.id}")
 
 
@@ -83,8 +87,16 @@ async def change(face: Face, caller: Caller) -> Response:
     if isinstance(ruled.ruling, Refused):
         is_stale = ruled.ruling.code is Refusal.PRECONDITION_FAILED
         said = caller.say("edit.stale") if is_stale else refusal_words(ruled.ruling, ruled.workspace, caller)
-        return await _again(face, caller, _edit(ruled.workspace, given), problem=said)
+        above, status = _above(ruled.ruling)
+        edit = _edit(ruled.workspace, given)
+        return await _again(face, caller, edit, problem=said, wrong=above, status=status or 409)
     return see_other(f"/workspaces/{row.id}?done=saved")
+
+
+def _above(refused: Refused) -> tuple[set[str], int | None]:
+    """Return which field of the form is above a ceiling, and the status for that."""
+    above = above_ceiling(refused)
+    return (set(), None) if above is None else ({str(above["field"]).rpartition(".")[2]}, 422)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +168,7 @@ async def _form(
         others={name: _told(name, text, caller) for name, text in (others or {}).items()},
         ides=ides,
         has_images=has_images,
+        bounds={name: f"{getattr(face.parts.ceilings.resources, name):g}" for name in UNITS},
         standby=_choices(_STANDBY_S, values["standby_ttl_seconds"], caller),
         archive=_choices(_ARCHIVE_S, values["archive_ttl_seconds"], caller),
         usage=await usage(face, caller),
@@ -188,6 +201,7 @@ def _numbers(resources: Resources, standby_s: int | None, archive_s: int | None)
         "memory_mb": str(resources.memory_mb),
         "cpus": f"{resources.cpus:g}",
         "pids": str(resources.pids),
+        "disk_mb": str(resources.disk_mb),
         "standby_ttl_seconds": "never" if standby_s is None else str(standby_s),
         "archive_ttl_seconds": "never" if archive_s is None else str(archive_s),
     }

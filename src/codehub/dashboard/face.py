@@ -163,6 +163,10 @@ class Face:
         )
         if person is None and door is not Door.ANYBODY:
             raise Turned(_to_login(request))
+        if person is not None:
+            wait_s = self.parts.pace.wait_s(person.id, self.parts.clock.monotonic())
+            if wait_s > 0:
+                raise Turned(self._plain(request, language, "error.429", 429, max=self.parts.pace.per_minute))
         caller = Caller(request, person, language, speaker(language), now)
         if door is Door.ADMIN and not caller.person.is_admin:
             raise Turned(self.refusal(caller, 403, "error.403.admin"))
@@ -254,7 +258,7 @@ class Face:
             message=say(key, **facts),
             again=request.url.path if is_again else None,
         )
-        headers = self._headers(request, language) | ({"Retry-After": "2"} if status == 503 else {})  # noqa: PLR2004
+        headers = self._headers(request, language) | ({"Retry-After": "2"} if status in (429, 503) else {})
         headers["X-Request-Id"] = request.state.request_id
         return Response(page, status, headers, "text/html")
 

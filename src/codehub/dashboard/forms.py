@@ -9,9 +9,9 @@ from starlette.requests import Request
 
 _FIELDS_MAX = 100
 _NUMBERS = frozenset(
-    {"memory_mb", "pids", "standby_ttl_seconds", "archive_ttl_seconds", "expires_in_seconds"}
+    {"memory_mb", "pids", "disk_mb", "standby_ttl_seconds", "archive_ttl_seconds", "expires_in_seconds"}
 )
-_RESOURCES = ("memory_mb", "cpus", "pids")
+_RESOURCES = ("memory_mb", "cpus", "pids", "disk_mb")
 Model = TypeVar("Model", bound=BaseModel)
 
 

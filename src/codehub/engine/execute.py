@@ -1,11 +1,13 @@
 """Execute: one step of one workspace in, an outcome out. Asks right before it acts whether the row still carries the operation."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from datetime import datetime
 from uuid import UUID
 
 import structlog
 
+from codehub.core.ceilings import Ceilings, clamped, may_run
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
@@ -25,6 +27,9 @@ log = structlog.get_logger()
 Holds = Callable[[UUID, UUID], Awaitable[bool]]
 
 _NEWER_THAN_KNOWN = "A home is there that the database does not know of, and somebody worked in it: {done}, unless its loss is accepted."
+_NOT_ALLOWED = (
+    "The image {image} is not allowed here (CODEHUB_ALLOWED_IMAGES): choose another one, then recover it."
+)
 LONG_STEPS = frozenset({Step.ARCHIVE, Step.RESTORE})
 
 
@@ -93,7 +98,8 @@ class Executor:
                 return Done(archive_key=key)
             case Step.START:
                 assert status.home_ctx.volume_id is not None
-                await instances.start(_spec(workspace), status.home_ctx.volume_id, report)
+                spec = _allowed(workspace, self._platforms.ceilings)
+                await instances.start(spec, status.home_ctx.volume_id, report)
             case Step.DELETE_INSTANCE:
                 await instances.delete(workspace.id)
             case Step.DELETE_VOLUME:
@@ -143,8 +149,18 @@ def _accepted_at(spec: Spec) -> datetime | None:
     return spec.recover_at if spec.recover_accepts_loss else None
 
 
-def _spec(workspace: Workspace) -> InstanceSpec:
+def _allowed(workspace: Workspace, ceilings: Ceilings) -> InstanceSpec:
+    """Return what is to run, within the ceilings of today: the row may be older. An image can't be made to fit."""
     spec = workspace.spec
+    if not may_run(ceilings.images, spec):
+        raise ActionFailed(
+            _NOT_ALLOWED.format(image=spec.image_ref),
+            reason=ErrorReason.IMAGE_PULL_FAILED,
+            context={"image": spec.image_ref},
+        )
+    resources = clamped(ceilings, spec.resources)
+    if resources != spec.resources:
+        log.info("resources_clamped", workspace_id=str(workspace.id), given=asdict(resources))
     return InstanceSpec(
-        workspace.id, spec.storage_backend, spec.home_store_key, spec.image_ref, spec.ide, spec.resources
+        workspace.id, spec.storage_backend, spec.home_store_key, spec.image_ref, spec.ide, resources
     )

@@ -1,9 +1,10 @@
 """The platforms that this process can reach: one adapter per backend that workspaces may name."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from codehub.core.ceilings import Ceilings
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.ports.instances import InstanceController
 from codehub.ports.storage import StorageProvider
@@ -17,6 +18,8 @@ class Platforms:
 
     instances: Mapping[InstanceBackend, InstanceController]
     storage: Mapping[StorageBackend, StorageProvider]
+    ceilings: Ceilings = field(default_factory=Ceilings)
+    """What a start gives at most, and which images it runs: rows may be older than these."""
 
 
 def distinct(backends: Mapping[Any, A]) -> Sequence[A]:

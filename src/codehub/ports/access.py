@@ -50,6 +50,10 @@ class UnknownToken(Exception):
     """This user has no such token."""
 
 
+class TooManyTokens(Exception):
+    """This user has as many live tokens as anybody may have."""
+
+
 class LastAdmin(Exception):
     """Without this one nobody could administer the installation any more."""
 
@@ -90,8 +94,9 @@ class AccessStore(Protocol):
         token_sha256: bytes,
         scope: Scope,
         lasts: timedelta | None,
+        most: int,
     ) -> Token:
-        """Store a token."""
+        """Store a token, or raise TooManyTokens if its user has so many that have not expired, however many ask at once."""
 
     async def tokens(self, user_id: UUID) -> Sequence[Token]:
         """Return a user's tokens, oldest first, those that have expired too."""

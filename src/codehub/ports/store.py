@@ -76,6 +76,8 @@ class Running:
 
     of_owner: Sequence[tuple[UUID, str, Phase]]
     total: int
+    owned: int = 0
+    """How many the owner has, running or not, that nobody deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from codehub.core.access import SESSION_LASTS, Person, Role, Scope, Throttle, User, login_throttles
+from codehub.core.ceilings import Ceilings
 from codehub.ports.access import AccessStore, Amendment, Token
 from codehub.ports.hints import Hints
 from codehub.ports.passwords import Passwords
@@ -49,12 +50,14 @@ class AccessService:
         *,
         randomness: Randomness,
         identity: Identity,
+        tokens_max: int = Ceilings().tokens,  # frozen
     ) -> None:
         self._store = store
         self._passwords = passwords
         self._hints = hints
         self._randomness = randomness
         self._identity = identity
+        self.tokens_max = tokens_max
 
     # What every door asks
 
@@ -125,7 +128,7 @@ class AccessService:
     async def make_token(
         self, person: Person, *, name: str, scope: Scope, lasts: timedelta | None
     ) -> tuple[Token, str]:
-        """Return a new token and its word, which nobody can be shown again."""
+        """Return a new token and its word, which nobody can be shown again. Raises TooManyTokens."""
         word = TOKEN_PREFIX + self._randomness.token()
         made = await self._store.add_token(
             self._identity.new_id(),
@@ -134,6 +137,7 @@ class AccessService:
             token_sha256=sha256(word),
             scope=scope,
             lasts=lasts,
+            most=self.tokens_max,
         )
         return made, word
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from codehub.core.ceilings import Ceilings, refuse_one_more_workspace, refuse_spec
 from codehub.core.forgetting import rule_forgetting
 from codehub.core.history import Event, EventKind, is_to_be_carried_out, wished
 from codehub.core.idle import idle_wish
@@ -38,21 +39,29 @@ class By:
 
 
 class WorkspaceService:
-    def __init__(self, store: ApiStore, *, limits: Limits, trash_s: int) -> None:
+    def __init__(
+        self, store: ApiStore, *, limits: Limits, trash_s: int, ceilings: Ceilings | None = None
+    ) -> None:
         self._store = store
         self._limits = limits
+        self._ceilings = ceilings or Ceilings()
         self._trash_s = trash_s
 
     async def create(
         self, workspace_id: UUID, spec: Spec, by: By, key: Key | None = None
     ) -> Workspace | Refused:
-        """Make a workspace with its wish. At the limit nothing is made. Raises NameTaken, or KeyReused."""
+        """Make a workspace with its wish. At a limit or above a ceiling nothing is made. Raises NameTaken, or KeyReused."""
+        if (above := refuse_spec(self._ceilings, spec)) is not None:
+            return above
         wish = recorded_wish(spec.storage_backend, spec.desired_state)
         spec = replace(spec, desired_state=wish, request_id=by.request_id)
         made = Event(EventKind.WISH, None, wish, by.actor, by.reason, by.request_id)
-        if wish is not DesiredState.RUNNING:
-            return await self._store.create_workspace(workspace_id, spec, [made], key)
-        return await self._store.create_counted(workspace_id, spec, [made], self._admit, key)
+
+        def admit(others: Running) -> Refused | None:
+            above = refuse_one_more_workspace(self._ceilings, others.owned)
+            return self._admit(others) if above is None and wish is DesiredState.RUNNING else above
+
+        return await self._store.create_counted(workspace_id, spec, [made], admit, key)
 
     async def change(
         self,
@@ -66,7 +75,10 @@ class WorkspaceService:
         """Set new values and, maybe, a wish: all or nothing. Raises NameTaken."""
 
         def rule(row: Workspace, now: datetime) -> Ruling:
-            return rule_change(row, changes(row.spec), wanted, now=now, revisions=revisions)
+            ruling = rule_change(row, changes(row.spec), wanted, now=now, revisions=revisions)
+            if isinstance(ruling, Accepted):
+                return refuse_spec(self._ceilings, ruling.spec, row.spec) or ruling
+            return ruling
 
         if wanted is DesiredState.RUNNING:
             return await self._amend_counted(workspace_id, by, rule)
@@ -99,8 +111,15 @@ class WorkspaceService:
         )
 
     async def undelete(self, workspace_id: UUID, by: By) -> Ruled:
-        """Undo a deletion. Raises NameTaken when its name was given away."""
-        return await self._amend(workspace_id, by, rule_undeletion)
+        """Undo a deletion, if its owner may have one more. Raises NameTaken when its name was given away."""
+
+        def judge(row: Workspace, now: datetime, others: Running) -> Judgement:
+            ruling = rule_undeletion(row, now)
+            if isinstance(ruling, Accepted):
+                ruling = refuse_one_more_workspace(self._ceilings, others.owned) or ruling
+            return _judgement(row, ruling, by)
+
+        return await self._store.amend_counted(workspace_id, judge)
 
     async def forget(self, workspace_id: UUID, by: By) -> Ruled:
         """Give up on a deletion that a dead backend holds up. Whether whoever asks may is for the face to say: only an admin may."""

@@ -133,6 +133,7 @@ class ResourcesBody(Body):
     memory_mb: Annotated[int, Field(ge=64, le=4_194_304), Whole] | None = None
     cpus: Annotated[float, Field(ge=0.1, le=1024, strict=True, allow_inf_nan=False)] | None = None
     pids: Annotated[int, Field(ge=16, le=4_194_304), Whole] | None = None
+    disk_mb: Annotated[int, Field(ge=64, le=1_073_741_824), Whole] | None = None
 
 
 class WorkspaceBody(Body):

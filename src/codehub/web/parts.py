@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
+from codehub.core.ceilings import Ceilings
 from codehub.core.limits import Limits
 from codehub.core.workspace import InstanceBackend, Resources, StorageBackend
 from codehub.ports.hints import Hints
@@ -13,6 +14,7 @@ from codehub.ports.store import ApiStore
 from codehub.ports.system import Clock, Identity, Tasks
 from codehub.service.access import AccessService
 from codehub.service.workspaces import WorkspaceService
+from codehub.web.pace import Pace
 
 # A check returns, or raises with a text that says why the part is not ready.
 Check = Callable[[], Awaitable[None]]
@@ -54,12 +56,19 @@ class Parts:
     checks: Mapping[str, Check] = field(default_factory=dict)
     trusted_proxies: Sequence[IPv4Network | IPv6Network] = ()
     sleep_warning_s: float = 60.0
+    ceilings: Ceilings = field(default_factory=Ceilings)
     ides: Sequence[str] = ()
     """What a new workspace can have as its IDE here, the usual one first. None named: whatever codehub knows."""
     own_origins: Collection[str] = ()
     """Where its pages may be open, beside base_url."""
     backends: Mapping[str, Check] = field(default_factory=dict)
     """A look at each backend, for the admins' page of health."""
+
+    pace: Pace = field(init=False)
+    """Every face counts a person's requests on the same account."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pace", Pace(self.ceilings.requests_per_minute))
 
     @property
     def origins(self) -> Collection[str]:

@@ -42,11 +42,11 @@ _AWAY = (
 )
 
 
-async def pull(engine: Engine, image: str, report: Report) -> None:
-    """Fetch the image, and report the layers' bytes as they come."""
+async def pull(engine: Engine, image: str, report: Report, *, with_login: bool = True) -> None:
+    """Fetch the image, and report the layers' bytes as they come. `with_login`: by what `docker login` has kept."""
     layers: dict[str, tuple[int, int]] = {}
     log.info("image_pull_began", image=image)
-    headers = await in_thread(auth_header, image, config_file())
+    headers = await in_thread(auth_header, image, config_file()) if with_login else {}
     try:
         async with engine.stream(
             "POST", "images/create", headers=headers, fromImage=image, **_tag(image)

@@ -65,12 +65,20 @@ class DockerInstances:
     """The InstanceController of the local-docker backend."""
 
     def __init__(
-        self, engine: Engine, home_of: HomeOf, *, clock: Clock, boot_s_max: float = _BOOT_S_MAX
+        self,
+        engine: Engine,
+        home_of: HomeOf,
+        *,
+        clock: Clock,
+        boot_s_max: float = _BOOT_S_MAX,
+        has_login: Callable[[str], bool] = lambda _image: True,
     ) -> None:
+        """`has_login` says for which images what `docker login` has kept may be used."""
         self._engine = engine
         self._home_of = home_of
         self._clock = clock
         self._boot_s_max = boot_s_max
+        self._has_login = has_login
         self._turns = Turns()
         self._answered: dict[str, float] = {}
         """When each container last answered well."""
@@ -219,7 +227,7 @@ class DockerInstances:
     async def _clear_up(self, spec: InstanceSpec, error: DockerError, report: Report) -> NoReturn:
         """Say why no container was made, having done what can be done about it."""
         if error.status == NOT_FOUND and "No such image" in error.message:
-            await pull(self._engine, spec.image_ref, report)
+            await pull(self._engine, spec.image_ref, report, with_login=self._has_login(spec.image_ref))
             raise _Raced("the image was fetched first") from None
         if error.status == CONFLICT:
             await self._refuse_foreign(container_name(spec.workspace_id))

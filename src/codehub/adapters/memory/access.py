@@ -11,6 +11,7 @@ from codehub.ports.access import (
     Credentials,
     LastAdmin,
     Token,
+    TooManyTokens,
     UnknownToken,
     UnknownUser,
     UsernameTaken,
@@ -107,8 +108,14 @@ class MemoryAccess:
         token_sha256: bytes,
         scope: Scope,
         lasts: timedelta | None,
+        most: int,
     ) -> Token:
         now = self._now()
+        live = [
+            each for each in await self.tokens(user_id) if each.expires_at is None or each.expires_at > now
+        ]
+        if len(live) >= most:
+            raise TooManyTokens(str(user_id))
         made = Token(token_id, name, scope, now, None if lasts is None else now + lasts, None)
         self._tokens[token_sha256] = (user_id, made)
         return made

@@ -253,7 +253,12 @@ class MemoryStore(MemoryReading):
         mine = sorted(
             (row.id, row.spec.name, row.status.phase) for row in others if row.spec.owner_user_id == owner_id
         )
-        return Running(mine, len(others))
+        owned = [
+            row
+            for row in self._workspaces.values()
+            if row.spec.owner_user_id == owner_id and row.spec.deleted_at is None and row.id != workspace_id
+        ]
+        return Running(mine, len(others), len(owned))
 
     def _existing(self, workspace_id: UUID) -> Workspace:
         try:

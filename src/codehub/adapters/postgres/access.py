@@ -17,6 +17,7 @@ from codehub.ports.access import (
     Credentials,
     LastAdmin,
     Token,
+    TooManyTokens,
     UnknownToken,
     UnknownUser,
     UsernameTaken,
@@ -96,9 +97,13 @@ class PostgresAccess:
         token_sha256: bytes,
         scope: Scope,
         lasts: timedelta | None,
+        most: int,
     ) -> Token:
-        async with translated():
-            row = await self._pool.fetchrow(
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            await connection.execute(self._sql["lock_owner"], user_id)
+            if await connection.fetchval(self._sql["live_tokens"], user_id) >= most:
+                raise TooManyTokens(str(user_id))
+            row = await connection.fetchrow(
                 self._sql["add_token"], token_id, user_id, name, token_sha256, scope, lasts
             )
         assert row is not None

@@ -66,6 +66,10 @@ INSERT INTO api_tokens (id, user_id, name, token_sha256, scope, expires_at)
 VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::interval)
 RETURNING id, name, scope, created_at, expires_at, last_used_at;
 
+-- name: live_tokens
+-- How many a user has that still open something; whoever counts has locked the user.
+SELECT count(*) FROM api_tokens WHERE user_id = $1 AND coalesce(expires_at > clock_timestamp(), true);
+
 -- name: tokens
 SELECT id, name, scope, created_at, expires_at, last_used_at FROM api_tokens WHERE user_id = $1 ORDER BY id;
 

@@ -142,7 +142,8 @@ class PostgresApiStore(PostgresReading):
         await connection.execute(self._sql["lock_total"])
         mine = await connection.fetch(self._sql["running_of_owner"], owner_id, workspace_id)
         total = await connection.fetchval(self._sql["running_in_all"], workspace_id)
-        return Running([(row["id"], row["name"], Phase(row["phase"])) for row in mine], total)
+        owned = await connection.fetchval(self._sql["owned"], owner_id, workspace_id)
+        return Running([(row["id"], row["name"], Phase(row["phase"])) for row in mine], total, owned)
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         async with translated():

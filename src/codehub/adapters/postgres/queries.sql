@@ -156,6 +156,10 @@ ORDER BY id;
 SELECT count(*) FROM workspaces
 WHERE counts_as_running(conditions, phase, operation, desired_state) IS TRUE AND id <> $1;
 
+-- name: owned
+-- How many an owner has, deleted ones not, beside the one that is asked about.
+SELECT count(*) FROM workspaces WHERE owner_user_id = $1 AND deleted_at IS NULL AND id <> $2;
+
 -- name: amend
 -- Write the API's columns of a row that is locked.
 UPDATE workspaces SET

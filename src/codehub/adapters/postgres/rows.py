@@ -115,7 +115,7 @@ def from_spec(spec: Spec) -> tuple[Any, ...]:
         spec.home_store_key,
         spec.description,
         spec.memo,
-        json.dumps({"memory_mb": resources.memory_mb, "cpus": resources.cpus, "pids": resources.pids}),
+        json.dumps({name: getattr(resources, name) for name in Resources.__slots__}),
         spec.desired_state,
         spec.deleted_at,
         spec.purge_at,

@@ -1,0 +1,108 @@
+"""Ceilings: what an operator lets one workspace or one person have at most. A request in, a refusal with the bound or nothing out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from codehub.core.wishes import Refusal, Refused
+from codehub.core.workspace import InstanceBackend, Resources, Spec
+
+_HUB = ("docker.io/", "index.docker.io/", "library/")
+UNITS: Mapping[str, str] = {"memory_mb": " MB", "cpus": "", "pids": "", "disk_mb": " MB"}
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Which images may run. The operator's own are those that the settings name; `patterns` empty: any other one too."""
+
+    own: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def allows(self, image: str) -> bool:
+        return not self.patterns or self.has_login(image)
+
+    def has_login(self, image: str) -> bool:
+        """Whether the operator has named it: only then is the operator's registry login shown to its registry."""
+        return any(fits(image, pattern) for pattern in (*self.own, *self.patterns))
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """Of one workspace: `resources` and `images`. Of one person: the others."""
+
+    resources: Resources = field(
+        default_factory=lambda: Resources(memory_mb=16_384, cpus=16.0, pids=16_384, disk_mb=102_400)
+    )
+    images: Images = Images()
+    workspaces: int = 100
+    tokens: int = 100
+    streams: int = 32
+    requests_per_minute: int = 3000
+
+
+def refuse_spec(ceilings: Ceilings, spec: Spec, before: Spec | None = None) -> Refused | None:
+    """Refuse what is above a ceiling, unless it stays as it was: who changes a name need not mend what an operator has lowered since."""
+    for name, unit in UNITS.items():
+        asked, most = getattr(spec.resources, name), getattr(ceilings.resources, name)
+        if asked > most and (before is None or asked != getattr(before.resources, name)):
+            return _above(f"resources.{name}", f"it must be at most {most:g}{unit} here", most)
+    if before is not None and spec.image_ref == before.image_ref:
+        return None
+    return None if may_run(ceilings.images, spec) else _not_allowed(ceilings.images)
+
+
+def refuse_one_more_workspace(ceilings: Ceilings, owned: int) -> Refused | None:
+    if owned < ceilings.workspaces:
+        return None
+    problem = f"nobody may have more than {ceilings.workspaces} workspaces here: delete one first"
+    return _above("name", problem, ceilings.workspaces)
+
+
+def clamped(ceilings: Ceilings, resources: Resources) -> Resources:
+    """Return what a start gives: a workspace that asked for more, before its operator lowered a ceiling, gets the ceiling."""
+    return replace(
+        resources,
+        **{name: min(getattr(resources, name), getattr(ceilings.resources, name)) for name in UNITS},
+    )
+
+
+def may_run(images: Images, spec: Spec) -> bool:
+    """Whether its image is allowed. A process of this machine has none."""
+    return spec.instance_backend is InstanceBackend.LOCAL_PROCESS or images.allows(spec.image_ref)
+
+
+def fits(image: str, pattern: str) -> bool:
+    """Whether an image is one that a pattern names: `*` stands for anything, and a pattern without a tag for every tag."""
+    image, pattern = _plain(image), _plain(pattern)
+    return fnmatchcase(image, pattern) or ("@" not in pattern and fnmatchcase(_untagged(image), pattern))
+
+
+def _untagged(image: str) -> str:
+    name = image.partition("@")[0]
+    place, slash, last = name.rpartition("/")
+    return place + slash + last.partition(":")[0]
+
+
+def _plain(image: str) -> str:
+    """Return a name without what Docker adds by itself, so that one image has one name."""
+    for prefix in _HUB:
+        image = image.removeprefix(prefix)
+    return image
+
+
+def _above(where: str, problem: str, most: float) -> Refused:
+    return Refused(
+        Refusal.INVALID_REQUEST,
+        f"{where}: {problem}",
+        fields=[{"field": where, "problem": problem, "max": most}],
+    )
+
+
+def _not_allowed(images: Images) -> Refused:
+    allowed = [*images.patterns, *(one for one in images.own if one not in images.patterns)]
+    problem = f"this image is not allowed here; allowed is {', '.join(allowed)}"
+    return Refused(
+        Refusal.INVALID_REQUEST,
+        f"image_ref: {problem}",
+        fields=[{"field": "image_ref", "problem": problem, "allowed": allowed}],
+    )

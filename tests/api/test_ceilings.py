@@ -1,0 +1,142 @@
+"""What an operator lets people have: refused with 422 and the bound, and counted right however many ask at once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+from tests.conftest import Servers
+from tests.support.site import API, RESTS, Site, create, nobody_listens, open_site
+from tests.support.stores import PostgresWorld
+
+from codehub.core.ceilings import Ceilings
+from codehub.core.workspace import Resources
+from codehub.web.pace import Pace
+
+LOW = Ceilings(
+    Resources(memory_mb=4096, cpus=4.0, pids=2048, disk_mb=40_960),
+    workspaces=3,
+    tokens=3,
+    streams=2,
+    requests_per_minute=60,
+)
+LIST = f"{API}/workspaces"
+
+
+@pytest.fixture(scope="module")
+async def opened_low_site(servers: Servers) -> AsyncIterator[Site]:
+    async with (
+        PostgresWorld.opened(await servers("postgres-18")) as world,
+        open_site(world, ceilings=LOW) as opened,
+    ):
+        yield opened
+
+
+@pytest.fixture
+async def low_site(opened_low_site: Site) -> AsyncIterator[Site]:
+    """An operator has set ceilings that one can reach."""
+    assert isinstance(opened_low_site.world, PostgresWorld)
+    await opened_low_site.world.clean()
+    opened_low_site.forget()
+    yield opened_low_site
+    await opened_low_site.clients.aclose()
+
+
+@pytest.mark.parametrize(
+    ("field", "asked", "most"),
+    [("memory_mb", 1_048_576, 4096), ("cpus", 4.5, 4.0), ("pids", 4096, 2048), ("disk_mb", 40_961, 40_960)],
+)
+async def test_resources_above_a_ceiling_are_refused_with_the_bound(
+    low_site: Site, field: str, asked: float, most: float
+) -> None:
+    ann = await low_site.browser()
+    made = await ann.post(LIST, json={"name": "greedy", "resources": {field: asked}, **RESTS})
+    row = await create(ann, "modest", **RESTS)
+    changed = await ann.patch(f"{LIST}/{row['id']}", json={"resources": {field: asked}})
+    for answer in (made, changed):
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (422, "INVALID_REQUEST")
+        assert (error["details"][0]["field"], error["details"][0]["max"]) == (f"resources.{field}", most)
+    assert [one["name"] for one in (await ann.get(LIST)).json()["items"]] == ["modest"]
+
+
+async def test_a_size_for_the_home_is_kept_and_shown(low_site: Site) -> None:
+    ann = await low_site.browser()
+    row = await create(ann, resources={"disk_mb": 1000}, **RESTS)
+    assert row["resources"]["disk_mb"] == 1000
+    changed = await ann.patch(f"{LIST}/{row['id']}", json={"resources": {"disk_mb": 2000}})
+    assert changed.json()["resources"] == {**row["resources"], "disk_mb": 2000}
+
+
+async def test_as_many_workspaces_as_one_may_have_are_made_however_many_are_asked_for_at_once(
+    low_site: Site,
+) -> None:
+    ann = await low_site.browser()
+    asked = [ann.post(LIST, json={"name": f"demo {n}", **RESTS}) for n in range(9)]
+    answers = await asyncio.gather(*asked)
+    assert Counter(answer.status_code for answer in answers) == {201: 3, 422: 6}
+    refused = next(answer for answer in answers if answer.status_code == 422)
+    assert refused.json()["error"]["details"][0]["max"] == 3
+    bob = await low_site.browser("bob")
+    await create(bob, **RESTS)
+
+
+async def test_an_undeleted_workspace_is_one_more(low_site: Site) -> None:
+    ann = await low_site.browser()
+    rows = [await create(ann, f"demo {n}", **RESTS) for n in range(3)]
+    path = f"{LIST}/{rows[0]['id']}"
+    assert (await ann.delete(path)).status_code == 202
+    await create(ann, "another", **RESTS)
+    assert (await ann.post(f"{path}:undelete")).status_code == 422
+    assert (await ann.delete(f"{LIST}/{rows[1]['id']}")).status_code == 202
+    assert (await ann.post(f"{path}:undelete")).status_code == 200
+
+
+async def test_as_many_tokens_as_one_may_have_are_made_however_many_are_asked_for_at_once(
+    low_site: Site,
+) -> None:
+    ann = await low_site.browser()
+    asked = [ann.post(f"{API}/tokens", json={"name": f"t{n}", "scope": "read"}) for n in range(9)]
+    answers = await asyncio.gather(*asked)
+    assert Counter(answer.status_code for answer in answers) == {201: 3, 422: 6}
+    refused = next(answer for answer in answers if answer.status_code == 422)
+    assert refused.json()["error"]["details"][0]["max"] == 3
+    one = next(answer for answer in answers if answer.status_code == 201).json()["id"]
+    assert (await ann.delete(f"{API}/tokens/{one}")).status_code == 204
+    assert (await ann.post(f"{API}/tokens", json={"name": "t", "scope": "read"})).status_code == 201
+
+
+async def test_one_stream_too_many_is_refused_and_one_that_ends_makes_room(low_site: Site) -> None:
+    ann, bob = await low_site.browser(), await low_site.browser("bob")
+    async with ann.stream("GET", f"{API}/events") as first, ann.stream("GET", f"{API}/events") as second:
+        assert (first.status_code, second.status_code) == (200, 200)
+        third = await ann.get(f"{API}/events")
+        assert (third.status_code, third.json()["error"]["details"][0]["max"]) == (422, 2)
+        async with bob.stream("GET", f"{API}/events") as others:
+            assert others.status_code == 200
+    await nobody_listens(low_site)
+    async with ann.stream("GET", f"{API}/events") as again:
+        assert again.status_code == 200
+
+
+async def test_whoever_asks_too_fast_waits_and_nobody_else_does(low_site: Site) -> None:
+    ann, bob = await low_site.browser(), await low_site.browser("bob")
+    answer = await ann.get(f"{API}/session")
+    while answer.status_code == 200:
+        answers = await asyncio.gather(*(ann.get(f"{API}/session") for _ in range(20)))
+        answer = max(answers, key=lambda one: one.status_code)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["details"]["max"]) == (429, "TOO_MANY_REQUESTS", 60)
+    assert int(answer.headers["retry-after"]) >= 1
+    assert (await bob.get(f"{API}/session")).status_code == 200
+
+
+def test_a_pace_lets_so_many_through_at_once_and_then_one_by_one() -> None:
+    pace, ann, bob = Pace(60), uuid4(), uuid4()
+    assert [pace.wait_s(ann, 100.0) for _ in range(61)] == [0.0] * 60 + [1.0]
+    assert pace.wait_s(bob, 100.0) == 0.0
+    assert pace.wait_s(ann, 100.5) == 0.5
+    assert pace.wait_s(ann, 101.0) == 0.0
+    assert pace.wait_s(ann, 101.0) == 1.0
+    assert [pace.wait_s(ann, 10_000.0) for _ in range(61)] == [0.0] * 60 + [1.0]
