@@ -126,9 +126,11 @@ class OnThisMachine(Storage):
     META: ClassVar = ".meta"
     MOMENT_S = 0.05  # the kernel's own clock for files
 
-    def __init__(self, directory: Path, *, owner: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, owner: tuple[int, int] | None = None, store: Path | None = None
+    ) -> None:
         self.root = directory / "data"
-        self.store = directory / "archives"
+        self.store = store or directory / "archives"
         self.objects = Objects(f"file://{self.store}", installation=INSTALLATION)
         self.archives = ObjectArchives(self.objects)
         self.in_use: set[UUID] = set()
@@ -143,8 +145,10 @@ class OnThisMachine(Storage):
         self.provider = self.local
 
     @classmethod
-    async def prepared(cls, directory: Path, *, owner: tuple[int, int] | None = None) -> "OnThisMachine":
-        made = cls(directory, owner=owner)
+    async def prepared(
+        cls, directory: Path, *, owner: tuple[int, int] | None = None, store: Path | None = None
+    ) -> "OnThisMachine":
+        made = cls(directory, owner=owner, store=store)
         await made.objects.prepare()
         await made.local.prepare()
         return made

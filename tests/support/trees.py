@@ -1,10 +1,11 @@
 """Directory trees for tests: hypothesis makes them, and a picture of everything that a restore must keep is compared."""
 
 # Names are bytes here, which Path does not take.
-# ruff: noqa: PTH101, PTH102, PTH115, PTH119, PTH123, PTH211
+# ruff: noqa: PTH101, PTH102, PTH112, PTH113, PTH115, PTH119, PTH123, PTH211
 
 import os
 import stat
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -61,6 +62,53 @@ xattrs = st.dictionaries(
     max_size=3,
 )
 
+ACCESS, DEFAULT, CAPABILITY = "system.posix_acl_access", "system.posix_acl_default", "security.capability"
+KEPT = ("user.", "system.posix_acl_", CAPABILITY)
+_NOBODY_NAMED = 0xFFFF_FFFF
+_USER, _GROUP, _MASK = 0x02, 0x08, 0x10
+
+
+def acl(owner: int, group: int, others: int, named: dict[tuple[int, int], int], mask: int) -> bytes:
+    """Return an access list as Linux stores it. `named`: the rights of users and groups, by kind and number."""
+    entries = [(0x01, owner, _NOBODY_NAMED), (0x04, group, _NOBODY_NAMED), (0x20, others, _NOBODY_NAMED)]
+    entries += [(kind, rights, number) for (kind, number), rights in named.items()]
+    if named:
+        entries.append((_MASK, mask, _NOBODY_NAMED))
+    return struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", kind, rights, number)
+        for kind, rights, number in sorted(entries, key=lambda entry: (entry[0], entry[2]))
+    )
+
+
+def for_user(number: int, *, others: int = 0) -> bytes:
+    """Return a list that lets one more user read and write what is closed to the group."""
+    return acl(6, 0, others, {(_USER, number): 6}, 6)
+
+
+def may_bind_low_ports() -> bytes:
+    return struct.pack("<IIIII", 0x0200_0001, 1 << 10, 0, 0, 0)
+
+
+_rights = st.integers(0, 7)
+_named = st.dictionaries(
+    # Some of these have a name on every machine.
+    st.tuples(st.sampled_from([_USER, _GROUP]), st.one_of(st.integers(0, 9), st.integers(0, 4_000_000))),
+    _rights,
+    max_size=4,
+)
+acls = st.builds(acl, _rights, _rights, _rights, _named, _rights)
+# An ordinary user's codehub knows nobody else; see test_as_a_person.py.
+nameless_acls = st.builds(acl, _rights, _rights, _rights, st.just({}), _rights)
+_capabilities = st.builds(
+    lambda permitted, inheritable: struct.pack("<IIIII", 0x0200_0001, permitted, inheritable, 0, 0),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
+)
+
+
+def _privileges(lists: st.SearchStrategy[bytes]) -> st.SearchStrategy[dict[str, bytes]]:
+    return st.fixed_dictionaries({}, optional={ACCESS: lists, DEFAULT: lists, CAPABILITY: _capabilities})
+
 
 @dataclass(frozen=True)
 class Node:
@@ -72,23 +120,28 @@ class Node:
     owner: tuple[int, int]
     pattern: tuple[bytes, int]
     xattrs: dict[str, bytes] = field(hash=False)
+    privileges: dict[str, bytes] = field(hash=False, default_factory=dict)
+    """Access lists, and capabilities, which root alone can give."""
 
     @property
     def content(self) -> bytes:
         return self.pattern[0] * self.pattern[1]
 
 
-nodes = st.builds(
-    Node,
-    st.sampled_from(["file", "file", "directory", "directory", "symlink", "hard link", "sparse"]),
-    modes,
-    times_ns,
-    owners,
-    contents,
-    xattrs,
-)
-# A tree is a list: each node with its name and the number of the directory that it goes into.
-trees = st.lists(st.tuples(names, nodes, st.integers(0, 1000)), max_size=25)
+def _nodes(lists: st.SearchStrategy[bytes]) -> st.SearchStrategy[Node]:
+    kinds = st.sampled_from(["file", "file", "directory", "directory", "symlink", "hard link", "sparse"])
+    plain: st.SearchStrategy[dict[str, bytes]] = st.just({})
+    return st.builds(
+        Node, kinds, modes, times_ns, owners, contents, xattrs, st.one_of(plain, _privileges(lists))
+    )
+
+
+def _trees(lists: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[tuple[bytes, Node, int]]]:
+    """A tree is a list: each node with its name and the number of the directory that it goes into."""
+    return st.lists(st.tuples(names, _nodes(lists), st.integers(0, 1000)), max_size=25)
+
+
+trees, trees_of_a_person = _trees(acls), _trees(nameless_acls)
 
 
 def plant(home: bytes, tree: list[tuple[bytes, Node, int]]) -> None:
@@ -138,7 +191,20 @@ def _dress(path: bytes, node: Node) -> None:
         os.chown(path, *node.owner, follow_symlinks=False)
     if node.kind != "symlink":
         os.chmod(path, node.mode)
+        for name, value in node.privileges.items():
+            if _can_have(path, name):
+                os.setxattr(path, name, value)
     os.utime(path, ns=(node.mtime_ns, node.mtime_ns), follow_symlinks=False)
+
+
+def _can_have(path: bytes, name: str) -> bool:
+    match name:
+        case "system.posix_acl_default":
+            return os.path.isdir(path)
+        case "security.capability":
+            return os.geteuid() == 0 and os.path.isfile(path)
+        case _:
+            return True
 
 
 Picture = dict[bytes, tuple[object, ...]]
@@ -172,7 +238,7 @@ def _look(path: bytes, linked: dict[int, bytes]) -> tuple[object, ...]:
     )
     if stat.S_ISLNK(found.st_mode):
         return (*what, os.readlink(path), found.st_nlink)
-    attributes = {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith("user.")}
+    attributes = {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith(KEPT)}
     if not stat.S_ISREG(found.st_mode):
         return (*what, attributes)
     # Two names of one file have the same first name, in the source and in the copy.

@@ -1,16 +1,19 @@
 """What every kind of home shares: archives go in and out by their keys, whatever holds the home. Touches no volume itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
+from typing import TypeVar
 from uuid import UUID
 
+from codehub.adapters.gnutar import KeepsNoAcls
 from codehub.core.seen import Archive
-from codehub.ports.archives import Archives, LongerThanSaid, archive_key
+from codehub.ports.archives import Archives, Attribute, LongerThanSaid, archive_key
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home, MayCommit, Report, StoredArchive, tell_nobody
 
 _EMPTY_TAR = bytes(10240)
+T = TypeVar("T")
 
 
 class ArchivedHomes(ABC):
@@ -18,6 +21,7 @@ class ArchivedHomes(ABC):
 
     def __init__(self, archives: Archives) -> None:
         self._archives = archives
+        self._keeps_acls = True
 
     @abstractmethod
     async def _require(self, home: Home, volume_id: str) -> None:
@@ -49,7 +53,9 @@ class ArchivedHomes(ABC):
         while True:
             try:
                 async with aclosing(self._packed(home, heard)) as tar:
-                    await self._archives.write(key, tar, report, check, size=lambda: size)
+                    await self._archives.write(
+                        key, tar, report, check, size=lambda: size, refused=self._ungiven()
+                    )
             except LongerThanSaid as longer:
                 size_min = 2 * longer.size  # not every filesystem tells how much it holds
             else:
@@ -75,6 +81,22 @@ class ArchivedHomes(ABC):
 
     async def purge(self, home: Home) -> None:
         await self._archives.purge(home.workspace_id)
+
+    def _ungiven(self) -> Collection[Attribute]:
+        """Return what a file can't be given here: a home with such a file is not archived."""
+        return ()
+
+    async def _with_acls_if_kept(self, restore: Callable[[bool], Awaitable[T]]) -> T:
+        """Restore with ACLs; where none can be kept, without: that is refused if the archive holds one."""
+        if self._keeps_acls:
+            try:
+                return await restore(True)
+            except KeepsNoAcls:
+                self._keeps_acls = False
+        return await restore(False)
+
+    def _opened(self, key: str, report: Report, *, acls: bool = True) -> AsyncGenerator[memoryview, None]:
+        return self._archives.read(key, report, refused=() if acls else (Attribute.ACL,))
 
     async def _read_through(self, key: str) -> None:
         """Read the whole archive and find it good: before what it is to replace is touched."""

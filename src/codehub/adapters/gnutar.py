@@ -1,27 +1,33 @@
 """How GNU tar is called for a home, and what its words mean. The same for every platform, so that each restores the other's archives."""
 
+import re
 from collections.abc import Sequence
 
 from codehub.core.errors import ErrorReason
 from codehub.ports.backends import ActionFailed
 
 _XATTRS = ("--xattrs", "--xattrs-include=user.*")
+_CAPABILITIES = "--xattrs-include=security.capability"
+ACLS = "--acls"
 PACK = (
     *("tar", "--create", "--file=-", "--format=posix", "--sparse", "--numeric-owner", "--one-file-system"),
     # Times that reading changes, and a process id in every header, would make each archive of a home another one.
     *(
-        *_XATTRS,
+        *(*_XATTRS, _CAPABILITIES, ACLS),
         "--pax-option=delete=atime,delete=ctime,exthdr.name=%d/PaxHeaders/%f",
         "--blocking-factor=256",
     ),
     *("--no-wildcards", "--anchored"),
+    "--warning=no-file-ignored",  # a thousand sockets must not drown what else it tells
 )
-UNPACK = (
+# What an ordinary user's tar does. Capabilities, like owners, are root's to give.
+OWN_UNPACK = (
     *("tar", "--extract", "--file=-", "--same-permissions", "--numeric-owner", "--delay-directory-restore"),
-    *(*_XATTRS, "--blocking-factor=256"),
+    *(*_XATTRS, "--warning=no-timestamp", "--blocking-factor=256"),
 )
-# What root's tar needs to give files their owners and modes; making a device node is not among it.
-CAPABILITIES: Sequence[str] = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID")
+UNPACK = (*OWN_UNPACK, _CAPABILITIES)
+# What root's tar needs to give files their owners, modes and capabilities; making a device node is not among it.
+CAPABILITIES: Sequence[str] = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP")
 # What an ordinary user's tar needs, in a user namespace where they hold for that user's own files and no others: it makes a file with its
 # last mode first, and can give it attributes, or open it at all, only by these.
 OWN_CAPABILITIES: Sequence[str] = ("DAC_OVERRIDE", "FOWNER")
@@ -34,6 +40,14 @@ _SENSELESS = (
     "Skipping to next header",
     "alformed",
 )
+# tar only warns of these, and ends well.
+_NOT_READ = re.compile(rb"[^\n]*: Warning: Cannot [^\n]*|[^\n]*support is not available[^\n]*")
+_NOT_GIVEN = re.compile(rb"[^\n]*: Cannot (?:set|drop) [^\n]*")
+_NO_ACLS = re.compile(rb"POSIX ACLs for file [^\n]*: Operation not supported")
+
+
+class KeepsNoAcls(ActionFailed):
+    """Where the home was unpacked to, no file can have an ACL. What has none can be unpacked there without."""
 
 
 def complaint(told: bytes) -> str:
@@ -50,7 +64,29 @@ def elsewhere(path: str) -> ActionFailed:
     )
 
 
-def unreadable(code: int, told: bytes) -> ActionFailed:
+def refuse_unread(code: int, told: bytes) -> None:
+    """Refuse a home that was not packed whole, its files' attributes included."""
+    if code:
+        raise _unreadable(code, told)
+    if missed := _NOT_READ.search(told):
+        raise ActionFailed(f"the home can't be read whole: {_words(missed[0])}")
+
+
+def refuse_unwritten(code: int, told: bytes) -> None:
+    """Refuse a home that was not unpacked whole, its files' attributes included: without its ACL a file is open to more people."""
+    if code:
+        raise not_written(code, told)
+    if _NO_ACLS.search(told):
+        raise KeepsNoAcls(f"the home's filesystem keeps no ACLs: {complaint(told)}")
+    if lost := _NOT_GIVEN.search(told):
+        raise ActionFailed(f"the home can't be restored as it was: {_words(lost[0])}")
+
+
+def _words(told: bytes) -> str:
+    return told.decode(errors="backslashreplace").removeprefix("tar: ")
+
+
+def _unreadable(code: int, told: bytes) -> ActionFailed:
     """Return why a home was not packed."""
     if any(sign.encode() in told for sign in _CHANGED):
         return ActionFailed(f"the home changed while it was archived: {complaint(told)}")

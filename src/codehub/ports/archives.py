@@ -1,8 +1,9 @@
 """Archives: a tar stream goes in, the same stream comes out, verified. How it is packed and where it lies is the adapter's."""
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -16,6 +17,13 @@ ARCHIVE_KEY = re.compile(rf"(?P<workspace_id>{_UUID})/(?P<op_id>{_UUID})/home\.t
 
 # Asked right before an archive is committed. Raises if it may not be.
 Check = Callable[[], Awaitable[None]]
+
+
+class Attribute(StrEnum):
+    """What a file may have beside its mode that not everybody who unpacks can give it."""
+
+    ACL = "an ACL"
+    CAPABILITY = "a capability"
 
 
 class LongerThanSaid(ActionFailed):
@@ -50,8 +58,11 @@ class Archives(Protocol):
         check: Check,
         *,
         size: Estimate = nobody_knows,
+        refused: Collection[Attribute] = (),
     ) -> None:
         """Store the stream, read it back, ask `check`, commit. What fails before leaves nothing that counts. Raises LongerThanSaid.
+
+        A file with one of the `refused` attributes, which could not be restored here, is refused by its name.
 
         If the archive is committed already, it is secured and left alone.
         """
@@ -59,8 +70,12 @@ class Archives(Protocol):
     async def secure(self, key: str) -> bool:
         """Whether the archive is committed. If so it outlives a power cut from here on: whoever committed it may have failed at that."""
 
-    def read(self, key: str, report: Report) -> AsyncGenerator[memoryview, None]:
+    def read(
+        self, key: str, report: Report, *, refused: Collection[Attribute] = ()
+    ) -> AsyncGenerator[memoryview, None]:
         """Yield a committed archive's tar stream. Only once it has ended without an error may what was yielded count.
+
+        A file with one of the `refused` attributes, which can't be given here, is refused by its name.
 
         Each part was checked for what could lead outside before it is yielded, and is good until the next is asked for. Close
         it when done early.

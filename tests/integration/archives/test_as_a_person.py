@@ -14,7 +14,18 @@ from hypothesis import given
 from tests.support.mounts import mounted
 from tests.support.person import as_person, persons_directory
 from tests.support.storages import OnThisMachine, granted, new_home, unheard
-from tests.support.trees import Node, Picture, homes, picture, plant, trees
+from tests.support.trees import (
+    ACCESS,
+    CAPABILITY,
+    Node,
+    Picture,
+    for_user,
+    homes,
+    may_bind_low_ports,
+    picture,
+    plant,
+    trees_of_a_person,
+)
 
 from codehub.adapters.local import tar
 from codehub.adapters.local.homes import MARK
@@ -109,7 +120,7 @@ async def test_a_pipe_in_a_closed_directory_is_left_out(overriding: OnThisMachin
 
 @AS_ROOT
 @homes(EXAMPLES)
-@given(tree=trees)
+@given(tree=trees_of_a_person)
 async def test_any_home_comes_back_as_it_was(
     tree: list[tuple[bytes, Node, int]], overriding: OnThisMachine
 ) -> None:
@@ -241,6 +252,35 @@ async def test_what_could_not_be_restored_is_not_archived(bound: Tar, machine: O
         sandbox = await bound._sandbox()
         assert sandbox is None or not sandbox.overrides
         with pytest.raises(ActionFailed, match=r"'download' is read-only .* install bubblewrap"):
+            await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        assert not await machine.provider.has_archives(home.workspace_id)
+
+
+@AS_ROOT
+async def test_an_access_list_for_somebody_whom_a_sandbox_does_not_know_is_named_and_nothing_is_archived(
+    overriding: OnThisMachine,
+) -> None:
+    machine = overriding
+
+    def prepare(home: Path) -> None:
+        (home / "shared").write_text("secret")
+        os.setxattr(home / "shared", ACCESS, for_user(1234))
+
+    home, volume_id = await prepared(machine, prepare)
+    with as_person():
+        with pytest.raises(ActionFailed, match=r"'shared' has an ACL for somebody .*setfacl -x"):
+            await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+        assert not await machine.provider.has_archives(home.workspace_id)
+
+
+@AS_ROOT
+async def test_a_capability_which_only_root_gives_is_named_and_nothing_is_archived(
+    machine: OnThisMachine,
+) -> None:
+    home, volume_id = await prepared(machine, lambda home: (home / "server").touch())
+    os.setxattr(machine.path(home) / "server", CAPABILITY, may_bind_low_ports())
+    with as_person():
+        with pytest.raises(ActionFailed, match=r"'server' has a capability, .*setcap -r"):
             await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
         assert not await machine.provider.has_archives(home.workspace_id)
 

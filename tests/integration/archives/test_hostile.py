@@ -111,6 +111,49 @@ HOSTILE: dict[str, tuple[bytes, int]] = {
         1,
     ),
     "an access list": (tar_of((member("./f", pax_headers={"SCHILY.acl.access": "user::rwx"}), b"x")), 1),
+    "an access list for a name": (
+        tar_of(
+            (
+                member(
+                    "./f",
+                    pax_headers={
+                        "SCHILY.acl.access": "user::rw-\nuser:root:rwx\ngroup::---\nmask::rwx\nother::---\n"
+                    },
+                ),
+                b"x",
+            )
+        ),
+        1,
+    ),
+    "a default list of a file": (
+        tar_of(
+            (
+                member("./f", pax_headers={"SCHILY.acl.default": "user::rw-\ngroup::---\nother::---\n"}),
+                b"x",
+            )
+        ),
+        1,
+    ),
+    "an access list of a symlink": (
+        tar_of(
+            member("./d", kind=DIRECTORY),
+            member(
+                "./l",
+                kind=SYMLINK,
+                link="d",
+                pax_headers={"SCHILY.acl.access": "user::rw-\ngroup::---\nother::---\n"},
+            ),
+        ),
+        2,
+    ),
+    "a label of the kernel's": (
+        tar_of((member("./f", pax_headers={"SCHILY.xattr.security.selinux": "x"}), b"x")),
+        1,
+    ),
+    "a trusted attribute": (
+        tar_of((member("./f", pax_headers={"SCHILY.xattr.trusted.overlay.opaque": "y"}), b"x")),
+        1,
+    ),
     "an old sparse file": (tar_of((member("./f", pax_headers={"GNU.sparse.map": "0,1"}), b"x")), 1),
     "a sparse name that climbs": (
         tar_of(

@@ -28,6 +28,11 @@ PLACE = "/home"
 _MEMORY = 1 << 30
 _PIDS = 64
 _TRIES_MAX = 4
+# The image's names of users are nobody's: what a home is given, it is given by numbers.
+_NAMELESS = [
+    {"Type": "bind", "Source": "/dev/null", "Target": f"/etc/{names}", "ReadOnly": True}
+    for names in ("passwd", "group")
+]
 
 # Refuses, if the helper must not run after all.
 Check = Callable[[], Awaitable[None]]
@@ -181,7 +186,7 @@ async def _created(
         except DockerError as error:
             if error.status == NOT_FOUND and "No such image" in error.message:
                 await pull(engine, image, tell_nobody)
-            elif error.status == HTTPStatus.BAD_REQUEST and len(mounts) > 1:
+            elif error.status == HTTPStatus.BAD_REQUEST and mounts[-1]["Target"] == TARGET:
                 mounts.pop()  # the engine does not see this directory: codehub runs in a container itself
             elif error.status != CONFLICT:
                 raise refusal(error) from None
@@ -197,7 +202,7 @@ def _config(engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pi
         "ReadOnly": task.read_only,
         "VolumeOptions": {"NoCopy": True, "Labels": engine.labels(workspace_id, "home")},
     }
-    mounts = [mount]
+    mounts = [mount, *_NAMELESS]
     if pipe is not None:
         # Read-only as a mount, which keeps nobody from writing into a pipe.
         mounts.append({"Type": "bind", "Source": str(pipe.path), "Target": TARGET, "ReadOnly": True})

@@ -19,7 +19,16 @@ from codehub.adapters.docker.job import HELPER, PLACE, Check, Task, end_job, job
 from codehub.adapters.docker.profiles import UID
 from codehub.adapters.docker.turns import Turns
 from codehub.adapters.docker.volumes import Found, Volumes, home_name, trial_name
-from codehub.adapters.gnutar import CAPABILITIES, PACK, UNPACK, elsewhere, not_written, unreadable
+from codehub.adapters.gnutar import (
+    ACLS,
+    CAPABILITIES,
+    PACK,
+    UNPACK,
+    elsewhere,
+    not_written,
+    refuse_unread,
+    refuse_unwritten,
+)
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Volume
 from codehub.ports.archives import Archives
@@ -48,8 +57,10 @@ _PACK = Task(
 )
 _DONE = b"done"
 # tar takes an input that ends between two members for a whole one. That all of it came is told over the connection that it came by.
-_UNPACK = Task(f"{_OWN} && {shlex.join(UNPACK)} && sync -f {PLACE} && printf {_DONE.decode()}", CAPABILITIES)
-_TRY = replace(_UNPACK, volume_name=trial_name)
+_UNPACK, _UNPACK_ACLS = (
+    Task(f"{_OWN} && {shlex.join(tar)} && sync -f {PLACE} && printf {_DONE.decode()}", CAPABILITIES)
+    for tar in (UNPACK, (*UNPACK, ACLS))
+)
 _SIZE_BYTES_MAX = 32
 _AS_MADE, _CHANGED = b"as-made", b"changed"
 _KILLED = 128
@@ -99,18 +110,33 @@ class DockerStorage(ArchivedHomes):
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:
         async with self._turns.of(home.workspace_id):
-            found = await self._volumes.look(home.workspace_id)
+            found = await self._replaceable(home, replaces)
             if found.volume_id is not None:
-                if found.volume_id != replaces:
-                    raise ActionFailed(f"the volume that is there is not {replaces}")
-                await self._try(home, archive_key)
-            async with aclosing(self._archives.read(archive_key, report)) as parts:
-                first = await anext(parts, memoryview(b""))  # what is not there at all takes nothing's place
-                volume_id = await self._make_anew(home, found)
-                check = partial(self._volumes.require_unsealed, home.workspace_id, volume_id)
-                await self._unpack(home, _UNPACK, first, parts, check=check)
+                await self._with_acls_if_kept(lambda acls: self._try(home, archive_key, acls=acls))
+            volume_id = await self._with_acls_if_kept(
+                lambda acls: self._replace(home, archive_key, report, replaces, acls=acls)
+            )
             await self._volumes.seal(home.workspace_id, volume_id)
             return Restored(volume_id, archive_key)
+
+    async def _replaceable(self, home: Home, replaces: str | None) -> Found:
+        """Return what is there, if a restore may take its place."""
+        found = await self._volumes.look(home.workspace_id)
+        if found.volume_id not in (None, replaces):
+            raise ActionFailed(f"the volume that is there is not {replaces}")
+        return found
+
+    async def _replace(
+        self, home: Home, archive_key: str, report: Report, replaces: str | None, *, acls: bool
+    ) -> str:
+        """Unpack the archive into a new volume in place of what is there."""
+        found = await self._replaceable(home, replaces)
+        async with aclosing(self._opened(archive_key, report, acls=acls)) as parts:
+            first = await anext(parts, memoryview(b""))  # what is not there at all takes nothing's place
+            volume_id = await self._make_anew(home, found)
+            check = partial(self._volumes.require_unsealed, home.workspace_id, volume_id)
+            await self._unpack(home, _UNPACK_ACLS if acls else _UNPACK, first, parts, check=check)
+        return volume_id
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         async with self._turns.of(home.workspace_id):
@@ -185,15 +211,15 @@ class DockerStorage(ArchivedHomes):
                     done += len(part)
                     report(Amount("archive", done, max(done, size)))
                     yield part
-            if code := await packing.exit_code():
-                raise unreadable(code, packing.told)
+            refuse_unread(await packing.exit_code(), packing.told)
 
-    async def _try(self, home: Home, archive_key: str) -> None:
+    async def _try(self, home: Home, archive_key: str, *, acls: bool) -> None:
         """Unpack the archive beside a whole home that it is to replace: a restore that fails leaves what was there."""
-        async with aclosing(self._archives.read(archive_key, tell_nobody)) as parts:
+        task = replace(_UNPACK_ACLS if acls else _UNPACK, volume_name=trial_name)
+        async with aclosing(self._opened(archive_key, tell_nobody, acls=acls)) as parts:
             first = await anext(parts, memoryview(b""))
             await self._volumes.make_trial(home.workspace_id)
-            await self._unpack(home, _TRY, first, parts)
+            await self._unpack(home, task, first, parts)
 
     async def _unpack(
         self,
@@ -219,6 +245,7 @@ class DockerStorage(ArchivedHomes):
                     pass
             said, code = await unpacking.said(), await unpacking.exit_code()
             if said == _DONE and code == 0 and not is_cut:
+                refuse_unwritten(code, unpacking.told)
                 return
             failure = not_written(code, unpacking.told)
             misses_input = is_cut and failure.reason is ErrorReason.ARCHIVE_CORRUPTED

@@ -1,7 +1,7 @@
 """Homes as directories of this machine, archived to and restored from an object store. Refuses a volume other than the one named."""
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from codehub.adapters.local.survey import is_changed_since
 from codehub.adapters.local.tar import Tar, remove_tree, write_out
 from codehub.adapters.threads import Looking, in_thread
 from codehub.core.seen import Volume
-from codehub.ports.archives import Archives
+from codehub.ports.archives import Archives, Attribute
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Home, Report, Restored
 from codehub.ports.system import Identity
@@ -64,16 +64,24 @@ class LocalStorage(ArchivedHomes):
         if not await self._tar.is_sandboxed():
             # Nothing is unpacked before the whole archive was read and found good.
             await self._read_through(archive_key)
+        volume_id = await self._with_acls_if_kept(
+            lambda acls: self._replace(home, archive_key, report, replaces, acls=acls)
+        )
+        return Restored(volume_id, archive_key)
+
+    async def _replace(
+        self, home: Home, archive_key: str, report: Report, replaces: str | None, *, acls: bool
+    ) -> str:
+        """Unpack the archive beside the home, and then put it in its place."""
         staging = await in_thread(self._homes.stage, home, replaces)
         try:
-            async with aclosing(self._archives.read(archive_key, report)) as parts:
-                await self._tar.unpack(_touching(staging, parts), staging / "home")
+            async with aclosing(self._opened(archive_key, report, acls=acls)) as parts:
+                await self._tar.unpack(_touching(staging, parts), staging / "home", acls=acls)
             await write_out(staging)
             await self._refuse_in_use(home, "replaced")
-            volume_id = await in_thread(self._homes.put_in_place, home, staging, replaces)
+            return await in_thread(self._homes.put_in_place, home, staging, replaces)
         finally:
             await self._tidy(home)
-        return Restored(volume_id, archive_key)
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         if not home.home_store_key:
@@ -121,6 +129,9 @@ class LocalStorage(ArchivedHomes):
 
     def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
         return self._tar.pack(self._homes.path(home), report)
+
+    def _ungiven(self) -> Collection[Attribute]:
+        return () if os.geteuid() == 0 else (Attribute.CAPABILITY,)
 
     async def _refuse_in_use(self, home: Home, done: str) -> None:
         if await self._is_in_use(home.workspace_id):

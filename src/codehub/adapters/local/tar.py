@@ -1,7 +1,7 @@
 """A home goes in and a tar stream comes out, or the other way round, by GNU tar. Refuses a home that changes while it is read.
 
-Unpacking runs in a bubblewrap sandbox that sees the staging directory and what tar itself needs, and nothing else. Without root so does
-packing: there the home's own user can read what is closed to everybody.
+Unpacking runs in a bubblewrap sandbox that sees the staging directory and what tar itself needs, and nothing else. So does
+packing: without root, the home's own user can read there what is closed to everybody.
 """
 
 import os
@@ -15,13 +15,15 @@ from pathlib import Path
 import structlog
 
 from codehub.adapters.gnutar import (
+    ACLS,
     CAPABILITIES,
     FULL,
     OWN_CAPABILITIES,
+    OWN_UNPACK,
     PACK,
     UNPACK,
-    not_written,
-    unreadable,
+    refuse_unread,
+    refuse_unwritten,
 )
 from codehub.adapters.local.programs import run, running
 from codehub.adapters.local.survey import survey
@@ -72,12 +74,13 @@ class Tar:
 
     async def pack(self, home: Path, report: Report) -> AsyncGenerator[bytes, None]:
         """Yield the home as a tar stream. Sockets, pipes and device nodes hold nothing and are left out."""
-        sandbox = None if os.geteuid() == 0 else await self._sandbox()
-        if sandbox is not None and sandbox.overrides:
+        # In what it will be unpacked in: whom an ACL names there, by number since names are unknown, it can name there again.
+        sandbox = await self._sandbox()
+        if sandbox is not None:
             inside, place = sandbox.on(home, bind="--ro-bind"), _PLACE
         else:
             inside, place = (), str(home)
-        is_bound_by_modes = os.geteuid() != 0 and not inside
+        is_bound_by_modes = os.geteuid() != 0 and not (sandbox is not None and sandbox.overrides)
         found = await survey(place, inside=inside, names_read_only=is_bound_by_modes)
         await in_thread(_refuse_unrestorable, home, found.read_only)
         excluded = [b"--exclude=" + path for path in found.special]
@@ -88,18 +91,20 @@ class Tar:
                     done += len(part)
                     report(Amount("archive", done, max(done, found.size)))
                     yield part
-            if code := await tar.exit_code():
-                raise unreadable(code, bytes(tar.told))
+            refuse_unread(await tar.exit_code(), bytes(tar.told))
             if found.missed:
                 raise ActionFailed(f"the home can't be looked at whole: {found.missed}")
 
-    async def unpack(self, tar_stream: AsyncIterator[memoryview], home: Path) -> None:
+    async def unpack(self, tar_stream: AsyncIterator[memoryview], home: Path, *, acls: bool = True) -> None:
         """Unpack the stream into this empty directory. What the stream raises comes before what tar says."""
         sandbox = await self._sandbox()
+        command: tuple[str, ...] = UNPACK if os.geteuid() == 0 else OWN_UNPACK
+        if acls:
+            command = (*command, ACLS)
         if sandbox is not None:
-            command = (*sandbox.on(home, bind="--bind"), *UNPACK)
+            command = (*sandbox.on(home, bind="--bind"), *command)
         else:
-            command = (*UNPACK, f"--directory={home}")
+            command = (*command, f"--directory={home}")
         first = await anext(tar_stream, memoryview(b""))  # what is not there at all is not worth a process
         async with running(command, feeds_it=True) as tar:
             with suppress(BrokenPipeError):
@@ -110,8 +115,7 @@ class Tar:
             async for _ in tar_stream:
                 pass
             tar.close()
-            if code := await tar.exit_code():
-                raise not_written(code, bytes(tar.told))
+            refuse_unwritten(await tar.exit_code(), bytes(tar.told))
 
     async def _sandbox(self) -> Sandbox | None:
         if self._found is None:

@@ -2,19 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from uuid import UUID
 
 from codehub.adapters.objectstore.codec import Download, Packer, Unpacker
 from codehub.adapters.objectstore.meta import LaterMeta, Meta, UnknownMeta, decode
-from codehub.adapters.objectstore.scan import Refused, TarScan
+from codehub.adapters.objectstore.scan import Refused, TarScan, Unkept
 from codehub.adapters.objectstore.store import MARK, Objects, remove_empty
 from codehub.adapters.threads import begin, ended, in_thread, settled
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive
-from codehub.ports.archives import ARCHIVE_KEY, Check, Estimate, nobody_knows
+from codehub.ports.archives import ARCHIVE_KEY, Attribute, Check, Estimate, nobody_knows
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report, StoredArchive
 
@@ -45,11 +45,12 @@ class ObjectArchives:
         check: Check,
         *,
         size: Estimate = nobody_knows,
+        refused: Collection[Attribute] = (),
     ) -> None:
         await self._objects.check()
         if await self.secure(key):
             return
-        packer = Packer()
+        packer = Packer(refused)
         try:
             async with aclosing(self._packed(key, tar, packer)) as packed:
                 await self._objects.upload(key, packed, size)
@@ -82,12 +83,17 @@ class ObjectArchives:
         await self._objects.renew(key + _META, text)
         return True
 
-    async def read(self, key: str, report: Report) -> AsyncGenerator[memoryview, None]:
+    async def read(
+        self, key: str, report: Report, *, refused: Collection[Attribute] = ()
+    ) -> AsyncGenerator[memoryview, None]:
         meta = await self._meta_of(_valid(key))
+        scan = TarScan(members_max=meta.files, outward_max=meta.outward_links, refused=refused)
         try:
-            async with aclosing(self._parts(key, meta, report)) as parts:
+            async with aclosing(self._parts(key, meta, scan, report)) as parts:
                 async for part in parts:
                     yield part
+        except Unkept as error:
+            raise ActionFailed(f"the archive {key} can't be restored here: {error}") from None
         except Refused as error:
             raise _corrupted(key, str(error)) from None
         except _Gone:
@@ -170,13 +176,14 @@ class ObjectArchives:
         if (stored.sha256, stored.size) != (packer.sha256, packer.size):
             raise ActionFailed(f"the archive {key} is not what was written: its checksum is wrong")
 
-    async def _parts(self, key: str, meta: Meta, report: Report) -> AsyncGenerator[memoryview, None]:
+    async def _parts(
+        self, key: str, meta: Meta, scan: TarScan, report: Report
+    ) -> AsyncGenerator[memoryview, None]:
         """Yield the tar stream, one part ahead of whoever takes it. Raises _Gone or Refused."""
         parts = await in_thread(self._objects.download, key)
         if parts is None:
             raise _Gone
         stored = Download(parts, meta.size)
-        scan = TarScan(members_max=meta.files, outward_max=meta.outward_links)
         unpacker = Unpacker(stored, scan, meta.uncompressed_size)
         following = begin(unpacker.next_part)
         try:

@@ -1,7 +1,7 @@
 """A tar stream goes in and zstd comes out, or the other way round. Refuses what can't be unpacked, and what would not stay in a home."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 from typing import IO, Protocol, cast
@@ -9,6 +9,7 @@ from typing import IO, Protocol, cast
 import zstandard
 
 from codehub.adapters.objectstore.scan import Refused, TarScan
+from codehub.ports.archives import Attribute
 
 CHUNK_BYTES = 1 << 20
 _LEVEL = 3
@@ -28,12 +29,12 @@ class Source(Protocol):
 class Packer:
     """Compresses on every core. Its memory is that of a few windows per core, whatever the home's size."""
 
-    def __init__(self) -> None:
+    def __init__(self, refused: Collection[Attribute] = ()) -> None:
         self._chunks = zstandard.ZstdCompressor(level=_LEVEL, threads=-1).chunker(chunk_size=CHUNK_BYTES)
         self._digest = hashlib.sha256()
         self.size = 0
         self.uncompressed_size = 0
-        self.proof = Proof()
+        self.proof = Proof(TarScan(refused=refused))
 
     def pack(self, part: bytes) -> list[bytes]:
         self.uncompressed_size += len(part)
@@ -95,8 +96,8 @@ class Unpacker:
 class Proof:
     """Unpacks what was packed, beside the packing. What is read back later is the same if its checksum is."""
 
-    def __init__(self) -> None:
-        self.scan = TarScan()
+    def __init__(self, scan: TarScan) -> None:
+        self.scan = scan
         self._offered: Queue[bytes] = Queue(_OFFERED_MAX)
         self._has_ended = False
         self._unpacker = Unpacker(self, self.scan)

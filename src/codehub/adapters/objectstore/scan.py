@@ -4,9 +4,12 @@ It reads headers and skips what files hold. It takes exactly what `tar --format=
 that it and GNU tar could read differently. A symlink leads nowhere while files are written, since no member may lie below one.
 """
 
+from collections.abc import Collection
 from zlib import adler32
 
+from codehub.adapters.objectstore.attributes import ACCESS, CAPABILITY, DEFAULT, OF_USERS, attributes_of
 from codehub.adapters.objectstore.names import leads_outside, normal, parents
+from codehub.ports.archives import Attribute
 
 _BLOCK = 512
 _ZEROS = bytes(_BLOCK)
@@ -19,21 +22,37 @@ _FILE, _HARD_LINK, _SYMLINK, _DIRECTORY, _EXTENDED = b"0", b"1", b"2", b"5", b"x
 _MAJOR, _MINOR, _SPARSE_NAME = b"GNU.sparse.major", b"GNU.sparse.minor", b"GNU.sparse.name"
 _SPARSE = frozenset({_MAJOR, _MINOR, _SPARSE_NAME, b"GNU.sparse.realsize"})
 _ALLOWED = _SPARSE | {b"path", b"linkpath", b"mtime", b"uid", b"gid", b"uname", b"gname", b"size"}
-_XATTR = b"SCHILY.xattr.user."
+_ATTRIBUTES = frozenset({ACCESS, DEFAULT, CAPABILITY})
+_SHOWN_BYTES = 200
+_REMEDIES = {
+    Attribute.ACL: "which the filesystem of the homes can't keep: mount it with ACLs",
+    Attribute.CAPABILITY: "which only root can give: remove it (setcap -r), or run codehub as root",
+}
 
 
 class Refused(Exception):
     """The stream is no tar stream of ours, or would write outside. It says why."""
 
 
+class Unkept(Refused):
+    """The stream is good, and a file in it has what can't be given to it here. It says which."""
+
+
 class TarScan:
     """Feed it every byte, then `finish`. `members` and `outward` count what has passed."""
 
-    def __init__(self, *, members_max: int | None = None, outward_max: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        members_max: int | None = None,
+        outward_max: int | None = None,
+        refused: Collection[Attribute] = (),
+    ) -> None:
         self.members = 0
         self.outward = 0
         self._members_max = members_max
         self._outward_max = outward_max
+        self._refused = refused
         self._rest = b""
         self._skip = 0
         self._extended_size: int | None = None
@@ -119,10 +138,20 @@ class TarScan:
             raise Refused(f"a member is neither file, directory nor link, but of type {kind!r}")
         if kind != _FILE and size:
             raise Refused("what is no file holds bytes")
+        self._attributes(path, kind, extended)
         if path:
             self.members += 1
             if self._members_max is not None and self.members > self._members_max:
                 raise Refused("it holds more files than its .meta says")
+
+    def _attributes(self, path: bytes, kind: bytes, extended: dict[bytes, bytes]) -> None:
+        try:
+            found = list(attributes_of(extended, is_file=kind == _FILE, is_directory=kind == _DIRECTORY))
+        except ValueError as error:
+            raise Refused(f"{_shown(path)} {error}") from None
+        for attribute in found:
+            if attribute in self._refused:
+                raise Unkept(f"{_shown(path)} has {attribute}, {_REMEDIES[attribute]}")
 
     def _path(self, kind: bytes, header: bytes, extended: dict[bytes, bytes]) -> bytes:
         written = extended.get(b"path")
@@ -138,7 +167,9 @@ class TarScan:
     def _place(self, written: bytes, *, may_be_symlink: bool = False) -> bytes:
         """Return where in the home a name leads, and refuse one that leads outside or through a symlink."""
         if len(written) > _PATH_BYTES_MAX:
-            raise Refused("a path is longer than this system allows")
+            raise Refused(
+                f"a path of {len(written)} bytes is longer than this system allows ({_PATH_BYTES_MAX}): {_shown(written)}"
+            )
         path = normal(written)
         if path is None:
             raise Refused(f"a path leads outside: {written[:200]!r}")
@@ -180,6 +211,13 @@ def _sum(header: bytes) -> int:
     return (adler32(header[:256]) & 0xFFFF) + (adler32(header[256:]) & 0xFFFF) - 2
 
 
+def _shown(path: bytes) -> str:
+    """Return a path for people. Of a long one both ends: the last name is the one that they look for."""
+    if len(path) > 2 * _SHOWN_BYTES:
+        path = path[:_SHOWN_BYTES] + b" ... " + path[-_SHOWN_BYTES:]
+    return repr(path.decode(errors="backslashreplace"))
+
+
 def _text(field: bytes) -> bytes:
     return field.partition(b"\0")[0]
 
@@ -215,7 +253,9 @@ def _records(body: bytes) -> dict[bytes, bytes]:
             if b"\0" in value:
                 raise Refused("a name holds a zero byte")
             found[key] = value
-        elif not key.startswith(_XATTR):
+        elif key in _ATTRIBUTES:
+            found[key] = value
+        elif not key.startswith(OF_USERS):
             raise Refused(f"an extended header says something that we do not write: {key[:100]!r}")
         position = end
     return found
