@@ -12,7 +12,8 @@ DEV := .venv/.dev-installed
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it)
+up: $(RUN) ## run codehub on 127.0.0.1:8000 (Ctrl-C stops it); as root it first installs what isolates workspaces
+	@scripts/isolation
 	@exec $(BIN)/codehub up
 
 code-server: ## build code-server as an IDE for this machine's workspaces: codehub then finds it (JupyterLab needs nothing)
@@ -73,7 +74,7 @@ mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (
 	$(BIN)/python -m tests.simulation --mutants
 
 UP := tests/api/test_up.py tests/api/test_command.py tests/api/test_users_command.py tests/api/test_curl_circle.py \
-	tests/api/test_settings.py tests/api/test_logs.py tests/cli/test_roles_apart.py
+	tests/api/test_settings.py tests/api/test_fresh_machine.py tests/api/test_logs.py tests/cli/test_roles_apart.py
 EDGE := tests/api/test_edge.py tests/api/test_workers.py
 test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, roles as processes of their own, and the whole circle with curl alone
 	@$(ENGINES_SUITE) test-up 120 $(PYTEST) -n 2 --dist loadfile $(UP)

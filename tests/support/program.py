@@ -7,13 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 from tests.support.patience import PATIENCE_S
+
+UP = (sys.executable, "-m", "codehub", "up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,11 @@ def codehub(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str
 
 
 @contextmanager
-def running(data_dir: Path, **settings: str) -> Iterator[Running]:
+def running(data_dir: Path, *, command: Sequence[str] = UP, **settings: str) -> Iterator[Running]:
     """Run `codehub up` until it says it is ready, and end it afterwards whatever happens."""
     with (data_dir.parent / "stderr").open("w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "codehub", "up"],
+            command,
             env=environment(data_dir=str(data_dir), port="0", **settings),
             stdout=subprocess.PIPE,
             stderr=errors,

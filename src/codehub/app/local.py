@@ -16,6 +16,7 @@ from codehub.app.platform import Platform
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
+from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 from codehub.settings import Settings
@@ -25,7 +26,7 @@ from codehub.settings import Settings
 async def local_platform(
     settings: Settings, stores: Stores, system: System, marks: Unmarked, *, stops: bool
 ) -> AsyncIterator[Platform]:
-    """Yield it. `marks` says what may be marked as ours; `stops`: end its instances at the end."""
+    """Yield it. `marks` says what may be marked as ours; `stops`: start instances, and end them at the end."""
     profiles = installed_profiles()
     _refuse_missing_ide(settings, profiles)
     objects = await archive_store(settings, stores, is_new=marks.archives)
@@ -56,19 +57,29 @@ async def local_platform(
         await storage.prepare()
     await instances.open()
     try:
+        if stops:
+            await _try_out(instances)
+            _refuse_missing_ide(settings, instances.profiles)
         backends = Platforms(
             {InstanceBackend.LOCAL_PROCESS: instances},
             {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
             settings.ceilings,
         )
-        ide = settings.ide or next(iter(profiles), "none")
-        yield Platform(
-            backends, ide, tuple(profiles), {StorageBackend.LOCAL_DIR: storage}, instances.warnings
-        )
+        ides = tuple(instances.profiles)
+        ide = settings.ide or next(iter(ides), "none")
+        yield Platform(backends, ide, ides, {StorageBackend.LOCAL_DIR: storage}, instances.warnings)
     finally:
         if stops:
             await instances.stop_all()
         await instances.close()
+
+
+async def _try_out(instances: LocalInstances) -> None:
+    """Every workspace would end in ERROR: that is said before there is one."""
+    try:
+        await instances.try_out()
+    except ActionFailed as error:
+        raise CannotStart(f"no workspace could run on this machine: {error}") from error
 
 
 def _refuse_missing_ide(settings: Settings, installed: Collection[str]) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import structlog
 
+from codehub.adapters.cache import cache_directory
 from codehub.adapters.health import answer_status
 from codehub.adapters.local.accounts import Accounts
 from codehub.adapters.local.ending import end
@@ -21,6 +22,7 @@ from codehub.adapters.local.profiles import Profile
 from codehub.adapters.local.records import Paths, Record, RunDirectory, fingerprint
 from codehub.adapters.local.sandbox import find_bubblewrap, why_unusable
 from codehub.adapters.local.supervision import Watch
+from codehub.adapters.local.trial import TRIAL_ID, tried
 from codehub.adapters.threads import in_thread
 from codehub.core.seen import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -36,7 +38,6 @@ _GRACE_S = 5.0
 _BOOT_S_MAX = 120.0
 _PROBES_AT_ONCE = 64
 _SOCKET_PATH_MAX = 107
-_PROBE_ID = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class LocalInstances:
         self._run = RunDirectory(run_dir, install_id)
         self._install_id = install_id
         self._home_of = home_of
-        self._profiles = profiles
+        self.profiles = profiles
+        """The IDEs that can be asked for, the default one first."""
         self._clock = clock
         self._hidden = hidden or run_dir
         self._wants_sandbox = sandbox
@@ -85,7 +87,7 @@ class LocalInstances:
         self._run.open()
         self._directory_fd = os.open(self._run.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         bwrap = find_bubblewrap() if self._wants_sandbox else None
-        uid = self._accounts.uid_of(_PROBE_ID)
+        uid = self._accounts.uid_of(TRIAL_ID)
         why_not = await asyncio.to_thread(why_unusable, bwrap, uid)
         limits = find_limits(self._install_id)
         warnings = []
@@ -102,6 +104,18 @@ class LocalInstances:
         self._launcher = Launcher(
             self._install_id, self._accounts, limits, None if why_not else bwrap, self._hidden
         )
+
+    async def try_out(self) -> None:
+        """Try each IDE as a workspace would run it, before there is one, and offer only what runs. Raises ActionFailed if none does."""
+        async with exclusive(self._run.locks, TRIAL_ID, self._clock):
+            result = await tried(
+                self._opened(), self.profiles, self._hidden / "trial", cache_directory(), self._clock
+            )
+        told = [f"{name} can't be run here: {why}" for name, why in result.failures.items()]
+        if told and not result.profiles:
+            raise ActionFailed("; ".join(told))
+        self.profiles = result.profiles
+        self.warnings += tuple(told)
 
     async def close(self) -> None:
         """Let go of the instances, which run on."""
@@ -244,7 +258,7 @@ class LocalInstances:
         return Instance(running=found.running, healthy=found.running and await self._is_healthy(found))
 
     async def _is_healthy(self, found: Found) -> bool:
-        profile = self._profiles.get(found.record.ide)
+        profile = self.profiles.get(found.record.ide)
         if profile is None or not found.paths.publish():
             return False
         target = profile.health_target(found.workspace_id)
@@ -281,9 +295,9 @@ class LocalInstances:
         return Path(f"/proc/{os.getpid()}/fd/{self._directory_fd}") / socket.relative_to(self._run.path)
 
     def _profile(self, ide: str) -> Profile:
-        profile = self._profiles.get(ide)
+        profile = self.profiles.get(ide)
         if profile is None:
-            there = ", ".join(self._profiles) or "none"
+            there = ", ".join(self.profiles) or "none"
             raise ActionFailed(
                 f"{ide} is not installed on this machine (there is: {there}): install it, or choose another"
             )

@@ -56,7 +56,7 @@ class Launcher:
         if uid is not None:
             await in_thread(own_home, home, uid)
             if self.bwrap is None:
-                _check_reach(uid, [home, *profile.visible])
+                check_reach(uid, [home, *profile.visible])
         await in_thread(self._prepare, paths, uid)
         record = Record(fingerprint(spec), volume_id, profile.name, self.bwrap is not None, boot_id())
         groups = self.limits.prepare(spec.workspace_id, spec.resources)
@@ -176,7 +176,8 @@ def _spawn(
     return process
 
 
-def _check_reach(uid: int, needed: Sequence[Path]) -> None:
+def check_reach(uid: int, needed: Sequence[Path]) -> None:
+    """Raise ActionFailed where a workspace's user, outside a sandbox, can't get to what it needs."""
     if missing := missing_tools():
         raise ActionFailed(f"an IDE can't be run as a user of its own: {missing}")
     for path in needed:

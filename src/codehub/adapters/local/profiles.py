@@ -1,6 +1,5 @@
 """The IDEs of this machine go in, a table comes out: how each is started, what it needs to see, and when it is healthy."""
 
-import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -8,9 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+from codehub.adapters.cache import cache_directory
+
 SOCKET = "ide.sock"
 # Settings that a person may change: it asks nobody for news at the first opening, and looks for no newer version of itself.
 _JUPYTER_CONFIG = Path(__file__).with_name("jupyter")
+# Much less than it will import, but enough to need the interpreter, its library and what is installed beside it.
+_CHECK = "import sys, ssl, sqlite3, zmq, importlib.util as u; open(sys.argv[1]).close(); sys.exit(not u.find_spec('jupyterlab'))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Profile:
     """May hold {id}."""
     healthy_below: int
     """An answer whose status is below this is a healthy one."""
+    check: tuple[str, ...] = ("/bin/true",)
+    """A command that ends well, soon, where the IDE can be run at all."""
     keeps_prefix: bool = False
     """Whether it wants to be asked for /w/{id}/… rather than for what follows."""
     visible: tuple[Path, ...] = ()
@@ -99,6 +104,7 @@ def _code_server(program: Path | None) -> Profile | None:
         argv,
         "/healthz",
         healthy_below=300,
+        check=(*command, "--version"),
         visible=tuple(sorted(visible)),
         bin=(program.parent,) if program.parent in visible else (),
     )
@@ -133,6 +139,7 @@ def _jupyterlab(python: Path) -> Profile | None:
         argv,
         "/w/{id}/api",
         healthy_below=300,
+        check=(str(python), "-c", _CHECK, str(script)),
         keeps_prefix=True,
         visible=(*python_installation(python), _JUPYTER_CONFIG),
         hidden=_debuggers(),
@@ -166,8 +173,7 @@ def _installation(entry: Path) -> Path:
 
 def _built_code_server() -> Path | None:
     """Return what `make code-server` has built last for whoever runs this."""
-    cache = Path("/var/cache/codehub") if os.geteuid() == 0 else Path.home() / ".cache/codehub"
-    built = Path(os.environ.get("CODEHUB_CACHE") or cache).glob("code-server-*/bin/code-server")
+    built = cache_directory().glob("code-server-*/bin/code-server")
     return max(built, key=lambda program: program.stat().st_mtime, default=None)
 
 

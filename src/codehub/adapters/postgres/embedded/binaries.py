@@ -1,7 +1,6 @@
 """The installed wheel goes in, programs that the server's user can really execute come out. Refuses other platforms."""
 
 import asyncio
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -9,6 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from codehub.adapters.cache import built_once, cache_directory, make_enterable
 from codehub.adapters.postgres.embedded.account import Account
 from codehub.adapters.postgres.embedded.errors import USE_ANOTHER, EmbeddedPostgresError, explaining
 from codehub.adapters.postgres.embedded.processes import run
@@ -45,8 +45,7 @@ async def usable_binaries(account: Account, *, cache_dir: Path | None, clock: Cl
     binaries = installed()
     if account.drop_to is not None:
         # The clone and its .venv may lie under a directory that only root may enter.
-        cache = cache_dir or Path(os.environ.get("CODEHUB_CACHE") or "/var/cache/codehub")
-        binaries = await asyncio.to_thread(_copied, binaries.root, cache.absolute())
+        binaries = await asyncio.to_thread(_copied, binaries.root, cache_dir or cache_directory())
     await _check(binaries, account, clock)
     return binaries
 
@@ -79,39 +78,24 @@ async def _check(binaries: Binaries, account: Account, clock: Clock) -> None:
 
 
 def _copied(source: Path, cache: Path) -> Binaries:
-    """Return a copy named after its content. It is built beside and renamed, so what has the name is whole."""
+    """Return a copy named after its content."""
+    cache = cache.absolute()
     files = sorted({path for pattern in _PATTERNS for path in source.glob(pattern) if path.is_file()})
     target = cache / f"postgresql-{MAJOR}-{_fingerprint(source, files)}"
+
+    def build(partial: Path) -> None:
+        for path in files:
+            copy = partial / path.relative_to(source)
+            make_enterable(copy.parent)
+            shutil.copyfile(path, copy)
+            copy.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
+
     with explaining(cache):
-        _make_enterable(cache)
-        with (cache / "postgresql.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not target.exists():
-                _build(source, files, target)
-        if target.stat().st_uid != os.geteuid():
+        if not built_once(target, build, lock="postgresql.lock"):
             raise EmbeddedPostgresError(
                 f"{target} belongs to somebody else: remove it, or set CODEHUB_CACHE to another directory"
             )
     return Binaries(target)
-
-
-def _build(source: Path, files: list[Path], target: Path) -> None:
-    partial = target.with_name(target.name + ".new")
-    shutil.rmtree(partial, ignore_errors=True)
-    for path in files:
-        copy = partial / path.relative_to(source)
-        _make_enterable(copy.parent)
-        shutil.copyfile(path, copy)
-        copy.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
-    os.sync()  # after a power cut, a file that has its name must have its content too
-    partial.rename(target)
-
-
-def _make_enterable(directory: Path) -> None:
-    """Make what is missing so that every user may pass, whatever our umask is. What exists keeps its mode."""
-    for missing in reversed([path for path in (directory, *directory.parents) if not path.exists()]):
-        missing.mkdir(exist_ok=True)
-        missing.chmod(0o755)
 
 
 def _fingerprint(source: Path, files: list[Path]) -> str:

@@ -1,0 +1,51 @@
+"""The first minutes on a machine that has nothing but a Python in somebody's closed home: the first workspace runs, or the start says why
+none could."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.curl import CURL, Curl
+from tests.support.fresh_machine import ROOT_WITH_BWRAP, FreshMachine
+
+pytestmark = [ROOT_WITH_BWRAP, CURL]
+SOMEBODY = 54_321
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[FreshMachine]:
+    # Not below pytest's own directory, which only its owner may enter.
+    base = Path(tempfile.mkdtemp(prefix="codehub-fresh-"))
+    base.chmod(0o755)
+    yield FreshMachine(base)
+    shutil.rmtree(base)
+
+
+@pytest.mark.parametrize("uid", [0, SOMEBODY], ids=["as root", "as an ordinary user"])
+def test_without_anything_that_isolates_the_first_workspace_runs_and_the_start_warns(
+    machine: FreshMachine, uid: int
+) -> None:
+    fresh = machine.belongs_to(uid)
+    fresh.new_directory(f"cache-{uid}")
+    data = fresh.new_directory(f"var-{uid}") / "data"
+    with fresh.up(data, initial_admin_password="correct horse") as server:
+        assert "WORKSPACES ARE NOT ISOLATED" in (data.parent / "stderr").read_text()
+        curl = Curl(server, fresh.base / f"jar-{uid}")
+        assert curl("POST", "/login", {"username": "admin", "password": "correct horse"})[0] == 200
+        status, made = curl("POST", "/workspaces", {"name": "first"})
+        assert status == 201
+        curl.arrives(f"/workspaces/{made['id']}", "RUNNING")
+
+
+def test_where_no_workspace_could_run_the_start_says_so(machine: FreshMachine) -> None:
+    fresh = machine.belongs_to(0)
+    (fresh.home / "data").mkdir()
+    ended = fresh.run("up", data_dir=str(fresh.home / "data"), port="0")
+    assert ended.returncode == 1
+    told = ended.stderr.splitlines()[-1]
+    assert told.startswith(
+        "codehub: no workspace could run on this machine: jupyterlab can't be run here: "
+    ), told
+    assert f"can't enter {fresh.home}: install bubblewrap" in told
