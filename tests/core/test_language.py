@@ -18,3 +18,8 @@ from codehub.core.language import preferred_language
 )
 def test_the_page_speaks_the_browsers_language(header: str, language: str) -> None:
     assert preferred_language(header) == language
+
+
+def test_of_a_list_that_no_browser_sends_only_the_beginning_is_read() -> None:
+    assert preferred_language("fr," * 100 + "ko") == "en"
+    assert preferred_language("fr," * 10 + "ko") == "ko"

@@ -238,7 +238,7 @@ async def test_chunks_that_become_too_much_for_the_api_are_refused() -> None:
 @pytest.mark.parametrize("is_chunked", [False, True])
 async def test_a_body_as_large_as_the_api_takes_goes_to_it(is_chunked: bool) -> None:
     async with world(answer_ok) as made:
-        body = b"x" * BODY_BYTES_MAX
+        body = b"~" * BODY_BYTES_MAX
         if is_chunked:
             raw = to_api("Transfer-Encoding: chunked") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
         else:
@@ -246,7 +246,7 @@ async def test_a_body_as_large_as_the_api_takes_goes_to_it(is_chunked: bool) -> 
         talk = await made.connect()
         await talk.send(raw)
         assert (await talk.head()).startswith(b"HTTP/1.1 200 OK")
-        await until(lambda: body in b"".join(made.workspace.received))
+        await until(lambda: b"".join(made.workspace.received).count(b"~") == BODY_BYTES_MAX)
         await talk.close()
 
 

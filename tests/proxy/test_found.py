@@ -64,7 +64,7 @@ async def test_a_server_that_answers_before_it_has_read_does_not_stop_the_next_r
         await talk.exactly(size if b"%d" % size in head else 2)
         if b"%d" % size not in head:  # as if more had been sent than it takes
             (connection,) = made.edge.connections
-            connection.pause_for_upstream()
+            connection.upstream_takes(more=False)
         await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
     async with world(handler) as made:

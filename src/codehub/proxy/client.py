@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from codehub.proxy.answers import bad_gateway, malformed, refused_body, timed_out
 from codehub.proxy.framing import Malformed
+from codehub.proxy.heads import Refused, head_in
 from codehub.proxy.line import Line
 from codehub.proxy.pipes import Pipe
 from codehub.proxy.reach import awaited, reached
-from codehub.proxy.requests import Refused, RequestHead, head_in
+from codehub.proxy.requests import RequestHead
 from codehub.proxy.senders import Sender
 from codehub.proxy.targets import Answer, Ear, Target, Write
 from codehub.proxy.upstream import UpstreamConnection
@@ -35,6 +36,7 @@ class ClientConnection(Line):
         "_part",
         "_raw",
         "_responds",
+        "_seen",
         "_sender",
         "_state",
         "_stuck",
@@ -53,6 +55,7 @@ class ClientConnection(Line):
         self._state = _HEAD
         self._part = b""
         self._raw = b""
+        self._seen = 0  # so much of the buffer is a head that has no end yet
         self._task: Task | None = None
         self._upstream: UpstreamConnection | None = None
         self._closes = False  # after this response
@@ -144,12 +147,13 @@ class ClientConnection(Line):
     def _next(self, data: bytes) -> None:
         """Read the next head, if it is all there, and do as the gate says."""
         head = self.head
+        seen, self._seen = self._seen, 0
         try:
-            data, end = head_in(data, self._edge.limits.head_bytes_max)
+            data, end = head_in(data, self._edge.limits.head_bytes_max, seen)
             if not end:
                 if data and not self._buffer:
                     self.deadline = self._edge.now + self._edge.limits.head_s_max
-                self._buffer = data
+                self._buffer, self._seen = data, len(data)
                 return
             head.read(data[:end])
             self.request_id = head.request_id = head.block.request_id or self._edge.new_request_id()
@@ -160,7 +164,7 @@ class ClientConnection(Line):
         except Malformed as wrong:
             self._answer(refused_body(wrong))
             return
-        self._part = data[end:stop]
+        self._part = head.passed_on(data, end, stop)
         self._buffer = data[stop:]
         if self._buffer or not self._reads:
             self._read_on()
@@ -220,10 +224,9 @@ class ClientConnection(Line):
             upstream.pause()
         upstream.begin(self, self._raw + self._part if self._part else self._raw)
         self._part = b""
-        if self.head.body.done:
-            self._state = _RESPONSE
+        self._state = _RESPONSE if self.head.body.done else _BODY
+        if self._state == _RESPONSE:
             return
-        self._state = _BODY
         self.deadline = self._patience()
         waiting, self._buffer = self._buffer, b""
         if waiting:
@@ -239,10 +242,12 @@ class ClientConnection(Line):
             return
         upstream = self._upstream
         assert upstream is not None
-        upstream.write(data if stop == len(data) else data[:stop])
+        upstream.write(self.head.passed_on(data, 0, stop))
         self._buffer = data[stop:]
         if body.done:
             self._state = _RESPONSE
+        elif body.has_more:
+            self._later(self._read_rest)
         self.deadline = self._patience()
 
     # What the upstream connection tells.
@@ -277,13 +282,8 @@ class ClientConnection(Line):
     def upstream_failed(self, why: str) -> None:
         self._give_up(bad_gateway(f"What it answered can't be passed on: {why}."))
 
-    def pause_for_upstream(self) -> None:
-        self._held = True
-        self.deadline = self._patience()
-        self._read_on()
-
-    def resume_for_upstream(self) -> None:
-        self._held = False
+    def upstream_takes(self, *, more: bool) -> None:
+        self._held = not more
         self.deadline = self._patience()
         self._read_on()
 
@@ -355,12 +355,13 @@ class ClientConnection(Line):
         if not self._reads:
             self._read_on()
         if self._buffer:
-            asyncio.get_running_loop().call_soon(self._read_ahead)
+            asyncio.get_running_loop().call_soon(self._read_rest)
 
-    def _read_ahead(self) -> None:
-        if self._state == _HEAD and self._buffer:
+    def _read_rest(self) -> None:
+        """Go on with what has come: somebody else's turn was between."""
+        if self._state in (_HEAD, _BODY) and self._buffer:
             data, self._buffer = self._buffer, b""
-            self._next(data)
+            (self._next if self._state == _HEAD else self._send_body)(data)
 
     def _leave(self) -> None:
         """End it once the client has taken what was written, if it does."""

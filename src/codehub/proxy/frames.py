@@ -3,6 +3,7 @@
 CONTROL = 0x08
 MASKED = 0x80
 _SHORT = 1_024
+_AT_ONCE_MAX = 1_024
 MASKED_HEADER = 6
 
 # Its payload's size, and the payload itself; of a long frame nothing is kept.
@@ -10,24 +11,35 @@ Frame = tuple[int, bytes]
 
 
 class FrameReader:
-    """One direction of one WebSocket."""
+    """One direction of one WebSocket.
 
-    __slots__ = ("_rest", "_skip", "is_within")
+    Who sends more frames at once than anybody reads is not read on frame by frame: what comes counts as one frame each time, until it is one again.
+    """
+
+    __slots__ = ("_is_lost", "_rest", "_skip", "is_within")
 
     def __init__(self) -> None:
         self._rest = b""
         self._skip = 0
+        self._is_lost = False
         self.is_within = False
         """Whether what comes next belongs to a frame of which a part was read."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the data frames (text, binary, continuation) in these bytes: short ones when they end, long ones when they begin."""
-        if not self.is_within and (whole := _one_whole(data)) is not None:
+        if (self._is_lost or not self.is_within) and (whole := _one_whole(data)) is not None:
+            self._is_lost = self.is_within = False
             return whole
+        if self._is_lost:
+            return [(len(data), b"")]
         found: list[Frame] = []
         data = self._rest + data if self._rest else data
-        position, end = 0, len(data)
+        position, end, left = 0, len(data), _AT_ONCE_MAX
         while position < end:
+            left -= 1
+            if not left:
+                self._lose()
+                return found
             if self._skip:
                 step = min(self._skip, end - position)
                 self._skip -= step
@@ -50,6 +62,10 @@ class FrameReader:
         self._rest = data[position:]
         self.is_within = bool(self._skip or self._rest)
         return found
+
+    def _lose(self) -> None:
+        self._is_lost = self.is_within = True
+        self._rest, self._skip = b"", 0
 
 
 def _one_whole(data: bytes) -> list[Frame] | None:

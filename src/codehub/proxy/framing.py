@@ -5,13 +5,23 @@ The bytes themselves are relayed untouched, so whatever is let through here is w
 
 import math
 import re
+from typing import NamedTuple
 
 from codehub.proxy.cookies import TOKEN
 
-_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
+_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 _TRAILER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t\x20-\x7e\x80-\xff]*")
 _LINE_BYTES_MAX = 4096
 _TRAILER_BYTES_MAX = 16_384
+# So many small chunks, as every server writes them, are walked by one expression: Python would take fifty times as long.
+_SMALL_CHUNKS_MAX = 64
+_SMALL_CHUNK = "|".join(
+    rf"{size:x}\r\n.{{{size}}}\r\n" if size < 10 else rf"[{size:x}{size:X}]\r\n.{{{size}}}\r\n"  # noqa: PLR2004
+    for size in range(1, 16)
+)
+_SMALL_CHUNKS = re.compile(rf"(?s:{_SMALL_CHUNK}){{1,{_SMALL_CHUNKS_MAX}}}+".encode())
+STEPS_MAX = 256
+"""How many lines, chunks or runs of small ones are read at once: whoever else waits comes next, then the rest."""
 # What says where a message ends, where it goes or who sends it must not come after it (RFC 9110, 6.5.1).
 NEVER_TRAILERS = frozenset(
     {
@@ -44,6 +54,7 @@ class Sized:
     """A body of so many bytes."""
 
     __slots__ = ("done", "left")
+    has_more = False
 
     def __init__(self, length: int) -> None:
         self.left = length
@@ -68,59 +79,113 @@ class UntilClose:
 
     __slots__ = ()
     done = False
+    has_more = False
 
     def take(self, data: bytes, _start: int) -> int:
         return len(data)
 
 
+class Framing(NamedTuple):
+    """How many bytes may be around a body's content: so many for each of its bytes, and so many more."""
+
+    per_byte: int
+    spare: int
+
+
+LOOSE = Framing(5, 65_536)
+"""A chunk of one byte takes five: as many of those as anybody likes, but not with extensions or zeros."""
+TIGHT = Framing(1, 16_384)
+
+
 class Chunked:
-    """A chunked body, its trailers included. With `decodes` the content alone is gathered in `content`.
+    """A chunked body, its trailers included. `take` reads so much at once, and `has_more` says that there is more to take.
 
     A line is taken once it is all there: until then `take` leaves it, and wants it again with what follows.
     `refused` are the names of trailers that can't be, in lower case; None: there can't be any.
+    It is passed on as it came, or (`decodes`) its content alone, or (`reframes`) its content in chunks of ours.
     """
 
     __slots__ = (
+        "_content",
         "_content_left",
         "_data_left",
+        "_framing",
+        "_framing_left",
         "_in_trailers",
         "_line_bytes_max",
+        "_reframes",
         "_refused",
-        "content",
         "done",
+        "has_more",
     )
 
     def __init__(
         self,
         *,
         decodes: bool = False,
+        reframes: bool = False,
         refused: frozenset[bytes] | None = NEVER_TRAILERS,
         content_bytes_max: float = math.inf,
+        framing: Framing = LOOSE,
     ) -> None:
         self.done = False
+        self.has_more = False
+        self._content: list[bytes] | None = [] if decodes or reframes else None
+        self._reframes = reframes
         self._content_left = content_bytes_max
-        self.content: list[bytes] | None = [] if decodes else None
+        self._framing = framing
+        self._framing_left = framing.spare
         self._data_left = 0  # of the chunk and the CRLF after it
         self._in_trailers = False
         self._line_bytes_max = _LINE_BYTES_MAX
         self._refused = refused
 
     def take(self, data: bytes, start: int) -> int:
-        """Return where the body's part of `data`, which begins at `start`, ends. Raises Malformed, TooLarge included."""
-        position, end = start, len(data)
-        while position < end and not self.done:
-            stop = self._chunk(data, position) if self._data_left else self._next_line(data, position)
+        """Return where the body's part of `data`, which begins at `start`, ends, or how far it was read by now. Raises Malformed, TooLarge included."""
+        position, end, steps = start, len(data), STEPS_MAX
+        while position < end and not self.done and steps:
+            stop = self._step(data, position)
             if stop == position:
-                break
+                self.has_more = False
+                return position
             position = stop
+            steps -= 1
+        self.has_more = position < end and not self.done
         return position
 
+    def passed_on(self, data: bytes, start: int, stop: int) -> bytes:
+        """Return what the other side is given of what was just taken."""
+        if self._content is None:
+            return data if not start and stop == len(data) else data[start:stop]
+        content = b"".join(self._content)
+        self._content.clear()
+        if not self._reframes:
+            return content
+        framed = b"%x\r\n%b\r\n" % (len(content), content) if content else b""
+        return framed + b"0\r\n\r\n" if self.done else framed
+
+    def _step(self, data: bytes, position: int) -> int:
+        if self._data_left:
+            return self._chunk(data, position)
+        if self._in_trailers:
+            return self._trailer_line(data, position)
+        small = None if self._content is not None else _SMALL_CHUNKS.match(data, position)
+        return self._size_line(data, position) if small is None else small.end()
+
     def _chunk(self, data: bytes, position: int) -> int:
+        stop = position + self._data_left
+        if self._data_left >= 2 and stop <= len(data):  # noqa: PLR2004  # with its CRLF, to the end
+            if not data.startswith(b"\r\n", stop - 2):
+                raise Malformed("a chunk is longer than it says")
+            if self._content is not None:
+                self._content.append(data[position : stop - 2])
+            self._data_left = 0
+            return stop
         content_left = self._data_left - 2
         if content_left > 0:
             stop = min(position + content_left, len(data))
-            if self.content is not None:
-                self.content.append(data[position:stop])
+            if self._content is not None:
+                self._content.append(data[position:stop])
             self._data_left -= stop - position
             return stop
         expected = 13 if self._data_left == 2 else 10  # noqa: PLR2004  # CR, then LF
@@ -129,44 +194,51 @@ class Chunked:
         self._data_left -= 1
         return position + 1
 
-    def _next_line(self, data: bytes, position: int) -> int:
-        end = data.find(b"\n", position)
-        stop = len(data) if end < 0 else end + 1
-        if stop - position > self._line_bytes_max:
-            raise Malformed("a chunk's line is too long")
-        if end < 0:
-            return position
-        line = data[position:stop]
-        if not line.endswith(b"\r\n"):
-            raise Malformed("a chunk's line ends without CR")
-        if self._in_trailers:
-            self._trailer(line[:-2])
-        else:
-            self._size(line[:-2])
-        return stop
-
-    def _size(self, line: bytes) -> None:
-        match = _SIZE_LINE.fullmatch(line)
+    def _size_line(self, data: bytes, position: int) -> int:
+        match = _SIZE_LINE.match(data, position, position + self._line_bytes_max)
         if match is None:
+            if self._line_end(data, position) == position:
+                return position
             raise Malformed("a chunk's size is not a number")
         size = int(match[1], 16)
         self._content_left -= size
         if self._content_left < 0:
             raise TooLarge("the body is too large")
+        stop = match.end()
         if size:
             self._data_left = size + 2
-        else:
-            self._in_trailers = True
-            self._line_bytes_max = _TRAILER_BYTES_MAX
+            self._framing_left += size * self._framing.per_byte - (stop - position) - 2
+            if self._framing_left < 0:
+                raise Malformed("its chunks are too small for what is around them")
+            return self._chunk(data, stop) if stop < len(data) else stop
+        self._in_trailers = True
+        self._line_bytes_max = _TRAILER_BYTES_MAX
+        return stop
 
-    def _trailer(self, line: bytes) -> None:
+    def _trailer_line(self, data: bytes, position: int) -> int:
+        stop = self._line_end(data, position)
+        if stop == position:
+            return position
+        line = data[position : stop - 2]
         if not line:
             self.done = True
-            return
-        self._line_bytes_max -= len(line)
+            return stop
+        self._line_bytes_max -= len(line) + 2
         match = _TRAILER.fullmatch(line)
         if match is None or self._refused is None or _plain(match[1]) in self._refused or TOKEN.search(line):
             raise Malformed("a trailer that can't be")
+        return stop
+
+    def _line_end(self, data: bytes, position: int) -> int:
+        """Return where the line that begins here ends; here, if that has not come yet. Raises Malformed for one that is too long or ends without CR."""
+        found = data.find(b"\n", position, position + self._line_bytes_max)
+        if found < 0 and len(data) - position >= self._line_bytes_max:
+            raise Malformed("a chunk's line is too long")
+        if found < 0:
+            return position
+        if found == position or data[found - 1] != 13:  # noqa: PLR2004  # CR
+            raise Malformed("a chunk's line ends without CR")
+        return found + 1
 
 
 def _plain(name: bytes) -> bytes:

@@ -10,7 +10,8 @@ import httptools
 
 from codehub.ports.doors import Credential
 from codehub.proxy.cookies import TOKEN, foreign_cookies
-from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, Body, Chunked, Sized, TooLarge
+from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, TIGHT, Body, Chunked, Sized, TooLarge
+from codehub.proxy.heads import HEAD_END, LINES_MAX, Refused
 from codehub.web.bounds import BODY_BYTES_MAX
 from codehub.web.cookies import SeveralSessions, session_name, session_word
 
@@ -27,10 +28,10 @@ _LINE = re.compile(rb"([A-Z]{3,16}) (/[!-\"$-\[\]-~]*) HTTP/1\.1\r\n")
 _TARGET = re.compile(rb"/[!-\"$-\[\]-~]*")
 ID_START, ID_END = 3, 39
 """Where a workspace's id stands in a path: /w/{id}/…"""
+_OPTIONS_MAX = 64
+_COOKIES_MAX = 1024
 _BLOCKS_MAX = 512
 _BLOCK_BYTES_MAX = 4096
-_EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
-_END = b"\r\n\r\n"
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE PATCH OPTIONS PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH".split()
 )
@@ -83,27 +84,6 @@ _ONCE = frozenset(
 _KINDS = dict.fromkeys(_ENDS_HERE, True) | dict.fromkeys(_NOTED, False)
 
 
-class Refused(Exception):
-    """A request that is answered with this status and goes nowhere; its connection is closed."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-
-
-def head_in(data: bytes, bytes_max: int) -> tuple[bytes, int]:
-    """Return the bytes from a head's first on, and where it ends; 0 if it is not all there. Raises Refused."""
-    if data.startswith(b"\r\n"):  # after the last body (RFC 9112, 2.2)
-        data = _EMPTY_LINES.sub(b"", data)
-    found = data.find(_END)
-    end = 0 if found < 0 else found + len(_END)
-    if (end or len(data)) > bytes_max:
-        raise Refused(431, "the head is too large")
-    if not end and (data.count(b"\n") != data.count(b"\r\n") or b"\0" in data):
-        raise Refused(400, "a line that is not ended by CRLF")
-    return data, end
-
-
 class HeaderBlock:
     """What the lines after the request line say. It depends on their bytes alone, so equal bytes are read once."""
 
@@ -137,6 +117,8 @@ class HeaderBlock:
         self.is_http_1_0 = is_http_1_0
         self.target = b""
         breaks = raw.count(b"\r\n")
+        if breaks > LINES_MAX:
+            raise Refused(431, "more headers than anybody needs")
         if raw.count(b"\n") != breaks or raw.count(b"\r") != breaks or b"\r\n " in raw or b"\r\n\t" in raw:
             raise Refused(400, "a line that is not ended by CRLF, or is folded")
         parser = httptools.HttpRequestParser(self)
@@ -213,6 +195,8 @@ class HeaderBlock:
         named = self.fields.get(b"connection")
         if named is None:
             return frozenset()
+        if named.count(b",") >= _OPTIONS_MAX:
+            raise Refused(431, "more options of a connection than there are")
         options = frozenset(option.strip().lower() for option in named.split(b","))
         self.keeps_alive = self.keeps_alive and b"close" not in options
         wanted = self.fields.get(b"upgrade", b"")
@@ -222,8 +206,11 @@ class HeaderBlock:
         return options - {b"close", b"keep-alive", b"upgrade", b""}
 
     def _read_credential(self, session: str) -> Credential | None:
+        cookies = self.fields.get(b"cookie", b"")
+        if cookies.count(b";") >= _COOKIES_MAX:
+            raise Refused(431, "more cookies than a browser keeps")
         try:
-            word = session_word(self.fields.get(b"cookie", b"").decode("latin-1"), session)
+            word = session_word(cookies.decode("latin-1"), session)
         except SeveralSessions:
             self.has_several_sessions = True
             return None
@@ -346,14 +333,20 @@ class RequestHead:
         elif self.to_workspace:
             self.body = Chunked(refused=_REFUSED_TRAILERS)
         else:
-            # uvicorn is one of those servers, and the API has no use for any.
-            self.body = Chunked(refused=None, content_bytes_max=BODY_BYTES_MAX)
+            # uvicorn is one of those servers, and the API has no use for any. Nor for what else is between chunks: it gets ours.
+            self.body = Chunked(refused=None, reframes=True, content_bytes_max=BODY_BYTES_MAX, framing=TIGHT)
 
     def take_body(self, data: bytes, start: int) -> int:
         """Return where the body's part of `data`, which begins at `start`, ends. Raises Malformed; what the API would not take is TooLarge."""
         if self.block.length > BODY_BYTES_MAX and not self.to_workspace:
             raise TooLarge("the body is too large")
         return self.body.take(data, start)
+
+    def passed_on(self, data: bytes, start: int, stop: int) -> bytes:
+        """Return what the next server is given of the body's part that was just taken."""
+        if type(self.body) is Chunked:
+            return self.body.passed_on(data, start, stop)
+        return data if not start and stop == len(data) else data[start:stop]
 
     def field(self, name: bytes) -> bytes:
         """Return a header that is read here, by its name in lower case; empty if there is none."""
@@ -381,7 +374,7 @@ class RequestHead:
                 said,
                 b"X-Request-Id: ",
                 request_id,
-                _END,
+                HEAD_END,
             )
         )
 

@@ -6,6 +6,7 @@ import httptools
 
 from codehub.proxy.cookies import is_ours
 from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, Sized, UntilClose
+from codehub.proxy.heads import LINES_MAX
 
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?")
@@ -55,6 +56,8 @@ class ResponseHead:
         self._strips = strips
         line = raw[: raw.find(b"\r\n")]
         breaks = raw.count(b"\r\n")
+        if breaks > LINES_MAX:
+            raise Malformed("more headers than anybody needs")
         if not _STATUS_LINE.fullmatch(line) or raw.count(b"\n") != breaks or raw.count(b"\r") != breaks:
             raise Malformed("no response")
         parser = httptools.HttpResponseParser(self)

@@ -7,6 +7,7 @@ from weakref import WeakValueDictionary
 
 from codehub.ports.instances import TcpUpstream, Upstream
 from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, UntilClose
+from codehub.proxy.heads import HEAD_END
 from codehub.proxy.pipes import Pipe
 from codehub.proxy.responses import ResponseHead
 
@@ -18,6 +19,7 @@ _IDLE_MAX = 64
 _IDLE_SWEEPS_MAX = 7  # of half a second: Node and uvicorn close theirs after 5 s
 _CONNECT_S_MAX = 5.0
 _HEAD_BYTES_MAX = 65_536
+_INTERIMS_MAX = 100
 _JOIN_BYTES_MAX = 16_384
 _LAST_BYTES_MAX = 1 << 20
 _HEADS_MAX = 64
@@ -82,8 +84,12 @@ class UpstreamConnection(asyncio.Protocol):
         "_buffer",
         "_ended_in_order",
         "_idle",
+        "_interims",
+        "_is_busy",
+        "_is_held",
         "_keeps_alive",
         "_saw_bytes",
+        "_seen",
         "_spoke_first",
         "_state",
         "_transport",
@@ -97,7 +103,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._idle = idle
         self._state = _WAITS
         self._buffer = b""
+        self._seen = 0  # so much of the buffer is a head that has no end yet
+        self._interims = 0
         self._body: Body = NO_BODY
+        self._is_busy = False  # what has come is not all read yet
+        self._is_held = False  # the client takes nothing more for now
         self._ended_in_order = False
         self._keeps_alive = True
         self._saw_bytes = False
@@ -114,6 +124,7 @@ class UpstreamConnection(asyncio.Protocol):
         """Send a request's head, and as much of its body as is there, for this client."""
         self.client = client
         self._state = _HEAD
+        self._interims = 0
         self._saw_bytes = False
         self.write(raw)
 
@@ -138,11 +149,17 @@ class UpstreamConnection(asyncio.Protocol):
         return False
 
     def pause(self) -> None:
-        if self.is_open:
-            self._transport.pause_reading()
+        self._is_held = True
+        self._read_on()
 
     def resume(self) -> None:
-        if self.is_open:
+        self._is_held = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if self.is_open and (self._is_held or self._is_busy):
+            self._transport.pause_reading()
+        elif self.is_open:
             self._transport.resume_reading()
 
     def release(self) -> None:
@@ -208,11 +225,11 @@ class UpstreamConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if self.client is not None:
-            self.client.pause_for_upstream()
+            self.client.upstream_takes(more=False)
 
     def resume_writing(self) -> None:
         if self.client is not None:
-            self.client.resume_for_upstream()
+            self.client.upstream_takes(more=True)
 
     # Responses.
 
@@ -238,23 +255,26 @@ class UpstreamConnection(asyncio.Protocol):
     def _read_head(self, client: "ClientConnection", data: bytes) -> None:
         request, target = client.head, client.target
         assert target is not None
+        start, seen, self._seen = 0, self._seen, 0
         while True:
-            end = data.find(b"\r\n\r\n") + 4
-            if end < 4:  # noqa: PLR2004  # not found
-                if len(data) > _HEAD_BYTES_MAX:
-                    raise Malformed("a head without an end")
-                self._buffer = data
+            end = data.find(HEAD_END, max(start, seen - len(HEAD_END) + 1)) + len(HEAD_END)
+            is_there = end >= len(HEAD_END)
+            if (end if is_there else len(data)) - start > _HEAD_BYTES_MAX:
+                raise Malformed("a head without an end")
+            if not is_there:
+                self._buffer = data[start:]
+                self._seen = len(self._buffer)
                 return
-            raw = data[:end]
+            raw = data[start:end]
             head = target.heads.get(raw) or _read_new(target, raw)
             if not head.is_interim:
                 break
+            self._interims += 1
+            if self._interims > _INTERIMS_MAX:
+                raise Malformed("more interim answers than anybody needs")
             if not request.block.is_http_1_0:
                 client.write(head.to_client(None, closes=False))
-            data = data[end:]
-            if not data:
-                self._buffer = b""
-                return
+            start = end
         self._buffer = b""
         if head.status == 101:  # noqa: PLR2004
             self._switch(client, head, data[end:])
@@ -269,35 +289,45 @@ class UpstreamConnection(asyncio.Protocol):
         self._state = _BODY
         # One that spoke before it was asked may answer once more when it reads what it was asked.
         self._keeps_alive = head.keeps_alive and not self._spoke_first
-        stop = body.take(data, start)
+        stop = self._take(data, start)
         if not body.done and not self.is_open and not (type(body) is UntilClose and self._ended_in_order):
             raise Malformed("half an answer")
         closes = client.response_begins(ends_with_connection=type(body) is UntilClose)
         request_id = None if target.prefix is None else client.request_id
         shown = head.to_client(request_id, closes=closes, decodes=decodes)
-        if type(body) is Chunked and body.content is not None:
-            client.write(shown + b"".join(body.content))
-            body.content.clear()
-        elif stop <= _JOIN_BYTES_MAX:
-            client.write(shown + data[start:stop])
+        if type(body) is Chunked or stop <= _JOIN_BYTES_MAX:
+            client.write(shown + _passed_on(body, data, start, stop))
         else:
             client.writelines((shown, memoryview(data)[start:stop]))
         self._continue(client, data[stop:])
 
     def _relay(self, client: "ClientConnection", data: bytes) -> None:
-        body = self._body
-        stop = body.take(data, 0)
-        if type(body) is Chunked and body.content is not None:
-            client.write(b"".join(body.content))
-            body.content.clear()
-        else:
-            client.write(data if stop == len(data) else data[:stop])
+        stop = self._take(data, 0)
+        client.write(_passed_on(self._body, data, 0, stop))
         self._continue(client, data[stop:])
+
+    def _relay_more(self) -> None:
+        """Go on with what has come: somebody else's turn was between."""
+        self._is_busy = False
+        if self.client is not None and self.is_open:
+            self.data_received(b"")
+        self._read_on()
+
+    def _take(self, data: bytes, start: int) -> int:
+        """Return how far the body's part of it was read by now: so far at once, but all of what was said last."""
+        stop = self._body.take(data, start)
+        while self._body.has_more and not self.is_open:
+            stop = self._body.take(data, stop)
+        return stop
 
     def _continue(self, client: "ClientConnection", rest: bytes) -> None:
         """End the exchange if the body has ended, or keep the line of it that is not all there."""
         if not self._body.done:
             self._buffer = rest
+            if self._body.has_more:
+                self._is_busy = True
+                self._read_on()
+                asyncio.get_running_loop().call_soon(self._relay_more)
             return
         self._buffer = b""
         self.client = None
@@ -316,6 +346,13 @@ class UpstreamConnection(asyncio.Protocol):
     def _forget(self) -> None:
         if self in self._idle:
             self._idle.remove(self)
+
+
+def _passed_on(body: Body, data: bytes, start: int, stop: int) -> bytes:
+    """Return what the client is given of the body's part that was just taken."""
+    if type(body) is Chunked:
+        return body.passed_on(data, start, stop)
+    return data if not start and stop == len(data) else data[start:stop]
 
 
 def _read_new(target: "Target", raw: bytes) -> ResponseHead:
