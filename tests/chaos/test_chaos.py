@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import UUID
 
-from tests.support.docker import BASE, DOCKER, LIGHT, Dockerd, alone, clear, make_images
+from tests.support.docker import BASE, DOCKER, LIGHT, Dockerd, alone, make_images
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import TestServer, running_server
 from tests.support.program import environment
@@ -233,8 +233,7 @@ async def opened(directory: Path) -> AsyncIterator[World]:
         stack.enter_context(alone())
         daemon = Dockerd()
         stack.callback(daemon.stop)
-        engine = await asyncio.to_thread(daemon.start)
-        await asyncio.to_thread(clear, engine)
+        engine = await asyncio.to_thread(daemon.start_clean)
         await asyncio.to_thread(make_images, engine)
         database = await stack.enter_async_context(postgres.migrated())
         bucket = await s3.new_bucket()

@@ -187,6 +187,20 @@ def test_three_retries_then_error() -> None:
     assert status.retry_at is None
 
 
+def test_what_is_the_engine_s_own_failure_is_tried_until_the_operation_s_time_is_up() -> None:
+    status = STARTING.status
+    for _ in range(2000):
+        status = after(Failed(ErrorReason.ACTION_FAILED, "its layer is busy", is_engines_own=True), status)
+    assert (status.phase, status.operation) == (Phase.STANDBY, Operation.STARTING)
+    assert status.retry_at is not None
+    late = NOW + timedelta(minutes=5, seconds=1)
+    row = replace(STARTING, status=replace(status, observed_at=late))
+    look = seen(None, OUR_VOLUME)
+    planned = plan(row.spec, judge(row, look, late), look, late, is_mine=True)
+    assert isinstance(planned, Fail)
+    assert planned.message == "STARTING took longer than 300 s. The last try said: its layer is busy"
+
+
 @pytest.mark.parametrize("reason", [reason for reason in ErrorReason if reason.is_terminal])
 def test_a_terminal_failure_ends_in_error_at_once(reason: ErrorReason) -> None:
     status = after(Failed(reason, "no", {"image": "x"}))

@@ -24,6 +24,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.leftovers import PREFIX, RUN, end_leftovers, note
 
 BASE, LIGHT, CODE_SERVER = "codehub-test/base", "codehub-test/light", "codehub-test/code-server"
 _IMAGES = Path(__file__).with_name("images")
@@ -192,8 +193,7 @@ async def lent_engine() -> AsyncIterator[TestEngine]:
     with alone():
         daemon = Dockerd()
         try:
-            engine = await asyncio.to_thread(daemon.start)
-            await asyncio.to_thread(clear, engine)
+            engine = await asyncio.to_thread(daemon.start_clean)
             await asyncio.to_thread(make_images, engine)
             yield engine
         finally:
@@ -205,12 +205,28 @@ class Dockerd:
 
     def __init__(self) -> None:
         # Short: a socket's address has room for 107 bytes.
-        self._run = Path(tempfile.mkdtemp(prefix="chd-", dir="/run"))
+        self._run = Path(tempfile.mkdtemp(prefix=PREFIX, dir=RUN))
         self.engine: TestEngine | None = None
 
+    def start_clean(self) -> TestEngine:
+        """Start with nothing but images, whatever an earlier run has left in the cache: what it can't be rid of goes with all of it."""
+        end_leftovers(_data())
+        engine = self.start()
+        try:
+            clear(engine)
+        except httpx.HTTPStatusError:
+            self.halt()
+            end_leftovers(_data())
+            subprocess.run(["chattr", "-R", "-i", _data()], stderr=subprocess.DEVNULL, check=False)
+            shutil.rmtree(_data(), ignore_errors=True)  # it may be a mount point itself
+            engine = self.start()
+        return engine
+
     def start(self) -> TestEngine:
-        data = cache() / "test-docker"
+        data = _data()
         data.mkdir(parents=True, exist_ok=True)
+        self._run.mkdir(exist_ok=True)
+        note(self._run, data)
         # Not --pdeathsig: it would be sent when the thread that started it ends.
         command = (
             *(
@@ -243,14 +259,24 @@ class Dockerd:
         self.engine.close()
 
     def stop(self) -> None:
-        if self.engine is not None and self.engine.process is not None and self.engine.process.poll() is None:
-            clear(self.engine)
-            self.halt()
-        for mounted in (self._run / "exec" / "netns").glob(
-            "*"
-        ):  # a container on the host's network leaves one
-            subprocess.run(["umount", mounted], stderr=subprocess.DEVNULL, check=False)
-        shutil.rmtree(self._run, ignore_errors=True)
+        """End it whatever happens, with all that it runs and has mounted."""
+        try:
+            if (
+                self.engine is not None
+                and self.engine.process is not None
+                and self.engine.process.poll() is None
+            ):
+                try:
+                    clear(self.engine)
+                finally:
+                    self.halt()
+        finally:
+            end_leftovers(_data())
+            shutil.rmtree(self._run, ignore_errors=True)
+
+
+def _data() -> Path:
+    return cache() / "test-docker"
 
 
 @contextmanager
@@ -326,6 +352,8 @@ async def _beside_an_engine(command: Sequence[str]) -> int:
     async with lent_engine() as engine:
         environment = {**os.environ, "CODEHUB_TEST_DOCKER": engine.url}
         process = await asyncio.create_subprocess_exec(*command, env=environment)
+        # Who is told to end ends the command, and then the engine: else that would be left behind.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, process.terminate)
         return await process.wait()
 
 

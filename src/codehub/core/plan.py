@@ -14,6 +14,7 @@ from codehub.core.wishes import is_purge_due
 from codehub.core.workspace import Spec, Status, is_as_restored, is_condemned
 
 TOOK_LONGER = "{operation} took longer than {seconds:g} s."
+LAST_TRY = "{outcome} The last try said: {message}"
 
 
 class Why(Enum):
@@ -211,6 +212,8 @@ def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rule
     limit = rules.time_limits[operation]
     if status.op_started_at is not None and now - status.op_started_at > limit:
         message = TOOK_LONGER.format(operation=operation, seconds=limit.total_seconds())
+        if status.error_info is not None and status.retry_at is not None:
+            message = LAST_TRY.format(outcome=message, message=status.error_info.message)
         return Fail(operation, ErrorReason.TIMEOUT, message)
     if not is_mine:
         return TakeOver(operation)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from codehub.core.operations import Operation
 
 _MINUTE = timedelta(minutes=1)
+_DOUBLED_MAX = 64
 
 
 def _default_limits() -> Mapping[Operation, timedelta]:
@@ -41,7 +42,7 @@ class Rules:
 
     def backoff(self, error_count: int, jitter: float) -> timedelta:
         """Return how long to wait after that many failures: it doubles, is spread by jitter in [0, 1), and is bounded."""
-        ceiling = min(self.backoff_s_max, self.backoff_s_min * 2**error_count)
+        ceiling = min(self.backoff_s_max, self.backoff_s_min * 2 ** min(error_count, _DOUBLED_MAX))
         return timedelta(seconds=self.backoff_s_min + jitter * (ceiling - self.backoff_s_min))
 
     def is_backing_off(self, retry_at: datetime, now: datetime) -> bool:

@@ -33,6 +33,8 @@ class Failed:
     reason: ErrorReason
     message: str
     context: Mapping[str, str] = field(default_factory=dict)
+    is_engines_own: bool = False
+    """Whether the engine itself failed. Then only the operation's time ends the retries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ def conclude(
             error_time(spec, now),
             outcome.context,
         )
-        return _count_failure(status, act, error, now, jitter, rules)
+        retries_max = None if outcome.is_engines_own else rules.retries_max
+        return _count_failure(status, act, error, now, jitter, rules, retries_max)
     return _wait_out(status, act, outcome, now, rules)
 
 
@@ -150,13 +153,19 @@ def _note(status: Status, done: Done, now: datetime) -> Status:
 
 
 def _count_failure(
-    status: Status, act: Act, error: ErrorInfo, now: datetime, jitter: float, rules: Rules
+    status: Status,
+    act: Act,
+    error: ErrorInfo,
+    now: datetime,
+    jitter: float,
+    rules: Rules,
+    retries_max: int | None,
 ) -> Status:
     count = error.error_count
     status = replace(status, error_count=count)
     if error.is_terminal:
         return enter_error(status, error, now)
-    if count > rules.retries_max:
+    if retries_max is not None and count > retries_max:
         message = FAILED_AGAIN.format(step=act.step, count=count, message=error.message)
         error = replace(error, reason=ErrorReason.RETRY_EXCEEDED, message=message)
         return enter_error(status, error, now)

@@ -56,7 +56,7 @@ class Executor:
         except (BackendUnreachable, StoreUnavailable) as error:
             return Unreached(str(error) or "The backend does not answer.", since)
         except ActionFailed as error:
-            return Failed(error.reason, str(error), error.context)
+            return Failed(error.reason, str(error), error.context, error.is_engines_own)
         except Exception as error:  # an adapter's mistake must not stop the loop: it is retried, then shown
             log.exception("step_failed_unexpectedly", workspace_id=str(workspace.id), step=act.step)
             return Failed(ErrorReason.ACTION_FAILED, f"{type(error).__name__}: {error}")

@@ -22,6 +22,9 @@ class MarkMissing(BackendUnreachable):
 class ActionFailed(Exception):
     """The backend was reached and refused or failed. The reason says whether trying again makes sense."""
 
+    is_engines_own = False
+    """Whether the engine itself failed, and not what was asked of it: it may be well again soon, however often it was asked."""
+
     def __init__(
         self,
         message: str,
@@ -32,3 +35,9 @@ class ActionFailed(Exception):
         super().__init__(message)
         self.reason = reason
         self.context = context or {}
+
+
+class EngineFailed(ActionFailed):
+    """The engine failed by itself, as its 5xx says. That is tried again until the operation's time is up."""
+
+    is_engines_own = True

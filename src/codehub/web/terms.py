@@ -16,7 +16,7 @@ from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.idle import UNUSED
 from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.operations import Operation
-from codehub.core.plan import TOOK_LONGER, Why
+from codehub.core.plan import LAST_TRY, TOOK_LONGER, Why
 from codehub.core.settle import FAILED_AGAIN
 
 WHY_EN: Mapping[Why, str] = {
@@ -153,6 +153,10 @@ _FILLED: Mapping[str, Mapping[str, str]] = {
     seen.MARK_MISSING: {
         "en": seen.MARK_MISSING,
         "ko": "홈이 있는 곳을 알려 주는 표식이 없습니다: {mark}.",
+    },
+    LAST_TRY.format(outcome=TOOK_LONGER, message="{message}"): {
+        "en": "It took longer than {seconds} s. The last try said: {message}",
+        "ko": "{seconds}초 안에 끝나지 않았습니다. 마지막 시도의 메시지: {message}",
     },
     TOOK_LONGER: {
         "en": "It took longer than {seconds} s.",

@@ -124,10 +124,11 @@ def record_the_outcome_of_another_operation() -> Any:
 
 @mutant
 def retry_for_ever() -> Any:
-    def count(status: Status, act: Any, failed: Any, now: datetime, jitter: float, rules: Any) -> Status:
-        return original(status, act, failed, now, jitter, replace(rules, retries_max=10_000))
+    def count(*given: Any) -> Any:
+        *rest, _retries_max = given
+        return original(*rest, None)
 
-    original = settle._count_failure
+    original: Any = settle._count_failure
     return patched(settle, "_count_failure", count)
 
 

@@ -13,7 +13,7 @@ import aiohttp
 from aiodocker import Docker, DockerError
 
 from codehub.adapters.docker.wire import DEFAULT_URL, Wire
-from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed
 
 NOT_FOUND, CONFLICT = 404, 409
 
@@ -128,8 +128,11 @@ class Engine:
 
 
 def refusal(error: DockerError) -> ActionFailed:
-    """Say that the engine has refused, in its own words."""
-    return ActionFailed(f"Docker refused ({error.status}): {error.message.strip()[:500]}")
+    """Say that the engine has refused, or failed itself, in its own words."""
+    said = f"({error.status}): {error.message.strip()[:500]}"
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return EngineFailed(f"Docker failed {said}")
+    return ActionFailed(f"Docker refused {said}")
 
 
 def _message(body: bytes) -> str:

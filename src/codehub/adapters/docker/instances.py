@@ -12,6 +12,7 @@ from uuid import UUID
 import structlog
 from aiodocker import DockerError
 
+from codehub.adapters.docker.aside import discard
 from codehub.adapters.docker.containers import (
     NETWORK,
     SPEC,
@@ -268,7 +269,7 @@ class DockerInstances:
 
     async def _discard(self, container_id: str) -> None:
         deadline = self._clock.monotonic() + _GONE_S_MAX
-        while await self._asked("DELETE", f"containers/{container_id}", force=True, v=True) != NOT_FOUND:
+        while await discard(self._engine, container_id) != NOT_FOUND:
             if self._clock.monotonic() > deadline:
                 raise ActionFailed(f"the container {container_id[:12]} can't be removed")
             if await self._engine.find(f"containers/{container_id}/json") is None:

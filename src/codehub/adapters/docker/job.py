@@ -12,6 +12,7 @@ from uuid import UUID
 import structlog
 from aiodocker import DockerError
 
+from codehub.adapters.docker.aside import discard
 from codehub.adapters.docker.attach import Attached
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, Engine, refusal
 from codehub.adapters.docker.images import pull
@@ -132,7 +133,7 @@ async def job(
                 streams.hang_up()
                 streams.close()
         finally:
-            await settled(asyncio.ensure_future(_remove(engine, container_id)))
+            await settled(asyncio.ensure_future(discard(engine, container_id)))
 
 
 @contextmanager
@@ -166,7 +167,7 @@ async def end_job(engine: Engine, workspace_id: UUID) -> None:
     if said is not None:
         if not engine.owns(said["Config"].get("Labels"), HELPER):
             raise ActionFailed(f"the container {name} is not this installation's: it is not touched")
-        await _remove(engine, said["Id"])
+        await discard(engine, said["Id"])
 
 
 def job_name(workspace_id: UUID) -> str:
@@ -228,11 +229,3 @@ def _config(engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pi
             "LogConfig": {"Type": "none"},  # its output is the home
         },
     }
-
-
-async def _remove(engine: Engine, container_id: str) -> None:
-    try:
-        await engine.ask("DELETE", f"containers/{container_id}", wait=True, force=True, v=True)
-    except DockerError as error:
-        if error.status not in (NOT_FOUND, CONFLICT):
-            raise refusal(error) from None

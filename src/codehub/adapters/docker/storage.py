@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 
 from codehub.adapters.archived import ArchivedHomes
+from codehub.adapters.docker.aside import list_aside, remove_aside
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.engine import ROLE, Engine
 from codehub.adapters.docker.job import HELPER, PLACE, Check, Task, end_job, job, run_job
@@ -143,7 +144,7 @@ class DockerStorage(ArchivedHomes):
             found = await self._volumes.look(home.workspace_id)
             if found.exists and found.volume_id != volume_id:
                 raise ActionFailed(f"the volume that is there is not {volume_id}")
-            await end_job(self._engine, home.workspace_id)
+            await self._clear(home.workspace_id)
             await self._volumes.remove(home.workspace_id, found)
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
@@ -174,6 +175,7 @@ class DockerStorage(ArchivedHomes):
         found = await self._volumes.list_all()
         return [
             *(f"helper {workspace_id}" for workspace_id, _ in await self._helpers()),
+            *(f"container {one.name}, which Docker can't remove" for one in await list_aside(self._engine)),
             *(name for workspace_id, each in found.items() for name, _ in each.leftovers(workspace_id)),
             *await self._archives.list_leftovers(),
         ]
@@ -184,6 +186,8 @@ class DockerStorage(ArchivedHomes):
             if made_at < older_than:
                 await end_job(self._engine, workspace_id)
                 removed += 1
+        for one in await list_aside(self._engine):
+            removed += await remove_aside(self._engine, one)
         for workspace_id in await self._volumes.list_all():
             async with self._turns.of(workspace_id):
                 found = await self._volumes.look(workspace_id)
@@ -195,9 +199,16 @@ class DockerStorage(ArchivedHomes):
 
     async def _make_anew(self, home: Home, found: Found) -> str:
         """Make a new volume in place of what was found there. Refuses if that is in use, or something else by now."""
-        await end_job(self._engine, home.workspace_id)
+        await self._clear(home.workspace_id)
         await self._volumes.remove(home.workspace_id, found)
         return await self._volumes.make(home.workspace_id)
+
+    async def _clear(self, workspace_id: UUID) -> None:
+        """Remove what would keep Docker from removing the volume: a helper, and what was set aside."""
+        await end_job(self._engine, workspace_id)
+        for one in await list_aside(self._engine):
+            if one.workspace_id == workspace_id:
+                await remove_aside(self._engine, one)
 
     async def _require(self, home: Home, volume_id: str) -> None:
         await self._volumes.require(home.workspace_id, volume_id)

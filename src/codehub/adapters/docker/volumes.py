@@ -16,12 +16,13 @@ from uuid import UUID
 
 from aiodocker import DockerError
 
+from codehub.adapters.docker.aside import list_aside
 from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
 from codehub.adapters.docker.wire import mark_of
 from codehub.adapters.threads import ended
 from codehub.core.seen import Volume
-from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
+from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed, MarkMissing
 from codehub.ports.system import Identity
 
 _HOME, _SEAL, _TRIAL, _MARK = "home", "helper", "helper", "mark"
@@ -165,6 +166,10 @@ class Volumes:
             await self._engine.ask("DELETE", f"volumes/{name}")
         except DockerError as error:
             if error.status == CONFLICT:
+                if any(one.id in error.message for one in await list_aside(self._engine)):
+                    raise EngineFailed(
+                        f"a container that Docker can't remove holds it: {error.message}"
+                    ) from None
                 raise ActionFailed(f"the home is in use, so it is not removed: {error.message}") from None
             if error.status != NOT_FOUND:
                 raise refusal(error) from None
