@@ -41,13 +41,15 @@ UPDATE workspaces w SET
     version = s.version + 1, conditions = s.conditions, observed_at = s.observed_at, phase = s.phase,
     phase_changed_at = s.phase_changed_at, operation = s.operation, op_started_at = s.op_started_at, op_id = s.op_id,
     retry_at = s.retry_at, archive_key = s.archive_key, home_ctx = s.home_ctx, error_info = s.error_info,
-    error_count = s.error_count, restarts = s.restarts::timestamptz[], previous_status = s.previous_status
+    error_count = s.error_count, restarts = s.restarts::timestamptz[], previous_status = s.previous_status,
+    held_up = s.held_up
 FROM unnest(
     $1::uuid[], $2::bigint[], $3::jsonb[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[], $8::timestamptz[],
-    $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[], $14::integer[], $15::text[], $16::text[]
+    $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[], $14::integer[], $15::text[], $16::text[],
+    $17::jsonb[]
 ) AS s (
     id, version, conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
-    op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status
+    op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status, held_up
 )
 WHERE w.id = s.id
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.site import API, Site
-from tests.support.workspaces import ABSENT, READY, conditions, error, home, workspace
+from tests.support.workspaces import ABSENT, READY, conditions, error, held_up, home, workspace
 
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Status
@@ -23,6 +23,8 @@ TABLE: dict[str, tuple[tuple[int, str], ...]] = {
     "STANDBY": (DONE, DONE, SAME, DONE, DELETES),
     "RUNNING": (DONE, DONE, DONE, SAME, DELETES),
     "operation": (BUSY, BUSY, BUSY, BUSY, BUSY),
+    "tried again": (BUSY, BUSY, BUSY, BUSY, BUSY),
+    "held up": (DONE, DONE, DONE, SAME, DELETES),
     "ERROR": (BROKEN, BROKEN, BROKEN, BROKEN, DELETES),
     "deletion": (LEAVING, LEAVING, LEAVING, LEAVING, DELETES),
 }
@@ -42,6 +44,9 @@ CELLS = [
 def status_of(now: str) -> tuple[Status, DesiredState]:
     if now == "operation":
         row = workspace(Phase.STANDBY, RUNNING, operation=Operation.STARTING, **SEEN["STANDBY"])
+    elif now in ("held up", "tried again"):
+        held = held_up(is_trying=now == "tried again")
+        row = workspace(Phase.STANDBY, RUNNING, operation=Operation.STARTING, held_up=held, **SEEN["STANDBY"])
     elif now == "ERROR":
         row = workspace(Phase.ERROR, RUNNING, error_info=error(), conditions=conditions(volume=READY))
     elif now == "deletion":
@@ -85,7 +90,7 @@ async def test_the_server_answers_every_cell_of_the_table(
 
 @pytest.mark.parametrize(("word", "wish"), [("start", RUNNING), ("stop", STANDBY), ("archive", ARCHIVED)])
 @pytest.mark.parametrize(
-    "now", ["PENDING", "ARCHIVED", "STANDBY", "RUNNING", "operation", "ERROR", "deletion"]
+    "now", ["PENDING", "ARCHIVED", "STANDBY", "RUNNING", "operation", "held up", "ERROR", "deletion"]
 )
 async def test_start_stop_and_archive_are_words_for_wishes(
     site: Site, now: str, word: str, wish: DesiredState

@@ -36,6 +36,7 @@ FIELDS = [
     "operation",
     "op_id",
     "op_started_at",
+    "held_up",
     "conditions",
     "archive_key",
     "error",

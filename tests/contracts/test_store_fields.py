@@ -13,6 +13,7 @@ from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.wishes import Accepted
 from codehub.core.workspace import (
+    HeldUp,
     HomeCtx,
     InstanceBackend,
     ObservedStatus,
@@ -60,6 +61,7 @@ def specs(draw: st.DrawFn) -> Spec:
         recover_at=draw(maybe_times),
         recover_accepts_loss=accepts_loss,
         recover_choice=None if accepts_loss else draw(st.none() | st.sampled_from(RecoverChoice)),
+        asked_again_at=draw(maybe_times),
         standby_ttl_seconds=draw(st.none() | st.integers(10, 2**31 - 1)),
         archive_ttl_seconds=draw(st.none() | counts),
         last_access_at=draw(maybe_times),
@@ -83,6 +85,9 @@ def statuses(draw: st.DrawFn, workspace_id: UUID) -> Status:
         op_started_at=draw(times) if under_way else None,
         op_id=draw(st.uuids()) if under_way else draw(st.none() | st.uuids()),
         retry_at=draw(maybe_times) if under_way else None,
+        held_up=draw(st.none() | st.builds(HeldUp, non_terminal, words, times, st.booleans()))
+        if under_way
+        else None,
         archive_key=draw(st.none() | st.builds(f"{workspace_id}/{{}}/home.tar.zst".format, st.uuids())),
         home_ctx=draw(st.builds(HomeCtx, st.none() | words, st.none() | words, st.booleans())),
         error_info=draw(errors(terminal) if is_error else st.none() | errors(non_terminal)),

@@ -67,23 +67,23 @@ def deleted(phase: Phase = Phase.STANDBY, spec: dict[str, Any] | None = None, **
 
 def test_a_wish_moves_the_revision_and_nothing_else() -> None:
     row = workspace(Phase.RUNNING, DesiredState.RUNNING)
-    assert accepted(rule_wish(row, DesiredState.STANDBY)) == replace(
+    assert accepted(rule_wish(row, DesiredState.STANDBY, NOW)) == replace(
         row.spec, desired_state=DesiredState.STANDBY, revision=2
     )
 
 
 def test_a_wish_that_is_satisfied_still_takes_back_the_one_before() -> None:
     row = workspace(Phase.PENDING, DesiredState.RUNNING)
-    assert accepted(rule_wish(row, DesiredState.PENDING)).desired_state is DesiredState.PENDING
+    assert accepted(rule_wish(row, DesiredState.PENDING, NOW)).desired_state is DesiredState.PENDING
 
 
 def test_a_home_in_the_object_store_never_rests() -> None:
     row = workspace(
         Phase.RUNNING, DesiredState.RUNNING, spec={"storage_backend": StorageBackend.OBJECT_STORE}
     )
-    assert accepted(rule_wish(row, DesiredState.STANDBY)).desired_state is DesiredState.ARCHIVED
+    assert accepted(rule_wish(row, DesiredState.STANDBY, NOW)).desired_state is DesiredState.ARCHIVED
     archived = replace(row, spec=replace(row.spec, desired_state=DesiredState.ARCHIVED))
-    assert isinstance(rule_wish(archived, DesiredState.STANDBY), Unchanged)
+    assert isinstance(rule_wish(archived, DesiredState.STANDBY, NOW), Unchanged)
 
 
 # Deletion and undo
@@ -361,7 +361,7 @@ def test_the_history_tells_what_was_asked_for() -> None:
 def test_a_wish_a_deletion_and_a_recovery_are_carried_out_and_nothing_else() -> None:
     row, lost = workspace(Phase.RUNNING), workspace(Phase.ERROR, error_info=error())
     for before, after in (
-        (row.spec, accepted(rule_wish(row, DesiredState.STANDBY))),
+        (row.spec, accepted(rule_wish(row, DesiredState.STANDBY, NOW))),
         (row.spec, accepted(rule_deletion(row, NOW, trash_s=700))),
         (lost.spec, accepted(rule_recovery(lost, NOW))),
     ):

@@ -21,7 +21,21 @@ from tests.support.workspaces import NOW
 from codehub.core.errors import ErrorReason
 from codehub.core.judge import judge
 from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase, Step
-from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, Plan, Rest, TakeOver, Wait, Why, plan
+from codehub.core.plan import (
+    Abandon,
+    Act,
+    Begin,
+    Complete,
+    Fail,
+    Hold,
+    Plan,
+    Rest,
+    Resume,
+    TakeOver,
+    Wait,
+    Why,
+    plan,
+)
 from codehub.core.settle import is_worth_writing
 from codehub.core.workspace import is_condemned
 
@@ -219,4 +233,4 @@ def trajectory(point: Point) -> tuple[Leg, ...]:
 
 
 def test_the_plan_is_one_sum_type() -> None:
-    assert set(Plan.__args__) == {Rest, Hold, Wait, Begin, TakeOver, Act, Complete, Abandon, Fail}
+    assert set(Plan.__args__) == {Rest, Hold, Wait, Begin, TakeOver, Resume, Act, Complete, Abandon, Fail}

@@ -1,5 +1,6 @@
 """Spec §2.4 and §2.5: what may be asked for when, and the operation that comes next."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.workspaces import (
     ago,
     conditions,
     error,
+    held_up,
     workspace,
 )
 
@@ -26,7 +28,7 @@ DELETED = {"deleted_at": ago(10), "purge_at": ago(-1000)}
 PURGED = {"deleted_at": ago(10), "purge_at": ago(10)}
 
 
-# §2.4 Wishes. = is accepted and begins nothing, ✓ is accepted
+# §2.4 Wishes. = is accepted and begins nothing, ✓ is accepted, again is a try at once
 
 WISHES = [
     # now, → PENDING, → ARCHIVED, → STANDBY, → RUNNING, delete
@@ -35,6 +37,9 @@ WISHES = [
     (P.STANDBY, "✓", "✓", "=", "✓", "✓"),
     (P.RUNNING, "✓", "✓", "✓", "=", "✓"),
     ("operation", *["OPERATION_IN_PROGRESS"] * 5),
+    ("tried again", *["OPERATION_IN_PROGRESS"] * 5),
+    ("held up", "✓", "✓", "✓", "again", "✓"),
+    ("held up, deletion", *["INVALID_STATE"] * 4, "✓"),
     (P.ERROR, *["RECOVERY_REQUIRED"] * 4, "✓"),
     ("deletion", *["INVALID_STATE"] * 4, "✓"),
     (P.DELETED, *["WORKSPACE_NOT_FOUND"] * 5),
@@ -46,6 +51,12 @@ def situation(now: str, wish: DesiredState) -> Workspace:
     match now:
         case "operation":
             return workspace(P.STANDBY, wish, operation=OP.STARTING)
+        case "held up":
+            return workspace(P.STANDBY, D.RUNNING, operation=OP.STARTING, held_up=held_up())
+        case "tried again":
+            return workspace(P.STANDBY, D.RUNNING, operation=OP.STARTING, held_up=held_up(is_trying=True))
+        case "held up, deletion":
+            return workspace(P.STANDBY, D.PENDING, operation=OP.ARCHIVING, held_up=held_up(), spec=DELETED)
         case "deletion":
             return workspace(P.STANDBY, wish, spec=DELETED)
         case P.DELETED:
@@ -63,10 +74,12 @@ def test_wishes(now: str, wanted: str, answer: str) -> None:
     if wanted == "delete":
         ruling = rule_deletion(row, NOW, trash_s=100)
     else:
-        ruling = rule_wish(row, DesiredState(wanted))
+        ruling = rule_wish(row, DesiredState(wanted), NOW)
     match answer:
         case "✓":
             assert isinstance(ruling, Accepted)
+        case "again":
+            assert ruling == Accepted(replace(row.spec, asked_again_at=NOW))
         case "=":
             # What is satisfied begins nothing; a wish that says the same in other words is still recorded.
             spec = ruling.spec if isinstance(ruling, Accepted) else row.spec

@@ -41,8 +41,11 @@ class _Backend:
         return seen
 
     async def _act(self, point: str, workspace_id: UUID, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        with self._machine.world.judges.acts(self._machine, point, workspace_id):
+            return await self._do(point, workspace_id, work)
+
+    async def _do(self, point: str, workspace_id: UUID, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         machine, world = self._machine, self._machine.world
-        world.judges.acts(machine, point, workspace_id)
         ASKED_AT.set(world.loop.time())
         point = f"{point} of {world.store._workspaces[workspace_id].spec.name}"
         await machine.enter(point)

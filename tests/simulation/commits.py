@@ -13,7 +13,7 @@ from codehub.core.history import Event, EventKind
 from codehub.core.operations import LEVEL, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Status, Workspace, counts_as_running, says_the_same
+from codehub.core.workspace import Status, Workspace, counts_as_running, holdup, says_the_same
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -28,8 +28,15 @@ SOURCES: Mapping[Operation, frozenset[Phase]] = {
     Operation.ARCHIVING: frozenset({Phase.STANDBY}),
     Operation.DELETING: frozenset(Phase),
 }
+# Which wishes these serve: for no other are they tried again once they are held up.
+_SERVES: Mapping[Operation, frozenset[DesiredState]] = {
+    Operation.PROVISIONING: frozenset({DesiredState.STANDBY, DesiredState.RUNNING}),
+    Operation.CREATE_EMPTY_ARCHIVE: frozenset({DesiredState.ARCHIVED}),
+    Operation.RESTORING: frozenset({DesiredState.STANDBY, DesiredState.RUNNING}),
+    Operation.STARTING: frozenset({DesiredState.RUNNING}),
+}
 _UP = frozenset({Operation.PROVISIONING, Operation.RESTORING, Operation.STARTING})
-_LET_GO = frozenset({Why.IMPOSSIBLE.value, Why.PURGE.value})
+_LET_GO = frozenset({Why.IMPOSSIBLE.value, Why.PURGE.value, Why.GIVEN_UP.value})
 _ERRORS_MAX = 4
 _LOSSES_MAX = 6
 # A use is known as exactly as the moments in which traffic is counted.
@@ -78,12 +85,13 @@ class Commits:
         if any(event.actor == "ttl" for event in events):
             self._check_idle(before)
         is_wish = before.spec.desired_state is not spec.desired_state and spec.deleted_at is None
-        if is_wish and before.spec.deleted_at is None and before.status.operation is not Operation.NONE:
-            self._break(
-                "4 non-preemptive",
-                after.id,
-                f"{spec.desired_state} was wished during {before.status.operation}",
-            )
+        is_new_deletion = spec.deleted_at is not None and before.spec.deleted_at is None
+        if (
+            before.spec.deleted_at is None
+            and (is_wish or is_new_deletion)
+            and before.status.operation is not Operation.NONE
+        ):
+            self._check_held_up(before, spec.desired_state)
         if is_wish and spec.desired_state is DesiredState.RUNNING and not counts_as_running(before):
             self._check_limits(after)
         error = before.status.error_info
@@ -94,6 +102,16 @@ class Commits:
             self._truth(after.id).expected = None
         if error is not None and (is_deletion or is_recovery):
             self._truth(after.id).losses.clear()  # whoever answers an error begins anew
+
+    def _check_held_up(self, before: Workspace, wish: DesiredState) -> None:
+        """What moves is not preempted: only what the row says is held up, and what no step is in flight for."""
+        operation, op_id = before.status.operation, before.status.op_id
+        if before.status.held_up is None or before.status.held_up.is_trying:
+            self._break("4 non-preemptive", before.id, f"{wish} was wished during {operation}")
+        if op_id in self._world.judges.in_flight:
+            self._break(
+                "4 non-preemptive", before.id, f"{wish} was wished while a step of {operation} was in flight"
+            )
 
     def _check_use(self, after: Workspace) -> None:
         """What is recorded as use was somebody's doing: an open tab is not."""
@@ -143,6 +161,7 @@ class Commits:
             self._break("10 bounded retries", after.id, f"{new.error_count} failures in one operation")
         if old.operation is not Operation.NONE and new.operation not in (Operation.NONE, old.operation):
             self._break("4 non-preemptive", after.id, f"{old.operation} became {new.operation}")
+        self._check_let_go(before, after)
         if old.operation is Operation.NONE and new.operation is not Operation.NONE:
             self._begun(before, after, truth)
         if old.operation is not Operation.NONE and new.operation is Operation.NONE:
@@ -150,6 +169,13 @@ class Commits:
         if new.phase is Phase.ERROR and old.phase is not Phase.ERROR:
             self._erred(after, truth)
         self._count_losses(before, after, truth)
+
+    def _check_let_go(self, before: Workspace, after: Workspace) -> None:
+        held_up, wish = after.status.held_up, after.spec.desired_state
+        is_tried_again = holdup(before.status) is not None and held_up is not None and held_up.is_trying
+        if is_tried_again and wish not in _SERVES.get(after.status.operation, frozenset(DesiredState)):
+            what = f"{after.status.operation} is tried again with the wish {wish}"
+            self._break("what is given up is let go", after.id, what)
 
     def _begun(self, before: Workspace, after: Workspace, truth: Truth) -> None:
         operation, phase = after.status.operation, after.status.phase

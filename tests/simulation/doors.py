@@ -8,7 +8,6 @@ from tests.simulation.numbers import EPOCH, FLUSH_S
 
 from codehub.adapters.memory.doors import MemoryDoorkeeper
 from codehub.core.activity import counts_as_use, profile_of
-from codehub.core.operations import DesiredState
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake, decide
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
@@ -51,7 +50,7 @@ class Door:
         decision: Decision = decide(visit, person, row)
         world.judges.visited(visit, person, row, decision)
         if isinstance(decision, Wake):
-            await self._service.set_wish(workspace_id, DesiredState.RUNNING, _BY)
+            await self._service.wake(workspace_id, _BY)
         if not isinstance(decision, Connect):
             return False
         assert row is not None

@@ -18,7 +18,7 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.seen import Instance, Volume
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Workspace
+from codehub.core.workspace import Workspace, holdup
 from codehub.ports.archives import archive_key
 from codehub.ports.store import Change
 
@@ -38,6 +38,8 @@ class Judges:
         self._excused: UUID | None = None
         self._issuers: dict[UUID, Machine] = {}
         self._listed_at: dict[str, float] = {}
+        self.in_flight: set[UUID] = set()
+        """Under which op_ids a process waits for a step that it has asked for."""
 
     # What they watch.
 
@@ -133,16 +135,30 @@ class Judges:
             elif seen.volume_id is not None:
                 truth.volume_at[seen.volume_id] = now
 
-    def acts(self, machine: "Machine", point: str, workspace_id: UUID) -> None:
+    @contextmanager
+    def acts(self, machine: "Machine", point: str, workspace_id: UUID) -> Iterator[None]:
         """Right before each actuator call the row is asked whether it still carries the operation. GC asks the rows instead."""
-        if point == "delete_archive":
-            return
         row = self._world.store._workspaces[workspace_id]
-        if row.status.phase is Phase.DELETED and is_purge_due(row.spec, self._world.now()):
+        is_collected = (
+            point == "delete_archive"
+            or (row.status.phase is Phase.DELETED and is_purge_due(row.spec, self._world.now()))
+            or (point == "delete_volume" and row.status.operation is Operation.NONE)
+        )
+        op_id = None if is_collected else self._claim(machine, point, row)
+        if op_id is None:
+            yield
             return
-        if point == "delete_volume" and row.status.operation is Operation.NONE:
-            return
-        op_id = machine.asked.pop(workspace_id, None)
+        self.in_flight.add(op_id)
+        try:
+            yield
+        finally:
+            self.in_flight.discard(op_id)
+
+    def _claim(self, machine: "Machine", point: str, row: Workspace) -> UUID | None:
+        workspace_id = row.id
+        op_id: UUID | None = machine.asked.pop(workspace_id, None)
+        if op_id == row.status.op_id and holdup(row.status) is not None:
+            self._break("claim, then act", workspace_id, f"{machine.name} called {point} for what is held up")
         if op_id is None:
             self._break(
                 "claim, then act", workspace_id, f"{machine.name} called {point} without asking the row"
@@ -151,6 +167,7 @@ class Judges:
             self._break(
                 "claim, then act", workspace_id, f"{machine.name} called {point} under another's op_id"
             )
+        return op_id
 
     def issued(self, machine: "Machine", changes: Iterable[Change]) -> None:
         """Who wrote an op_id first has claimed it: a process that died and came back is another."""

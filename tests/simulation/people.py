@@ -12,7 +12,7 @@ from tests.support.workspaces import SPEC
 from codehub.core.forgetting import is_held_up
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
-from codehub.core.workspace import Workspace
+from codehub.core.workspace import Workspace, holdup
 from codehub.ports.store import NameTaken, UnknownWorkspace
 from codehub.service.workspaces import By, WorkspaceService
 
@@ -89,6 +89,10 @@ class Person:
         if row.spec.deleted_at is not None:
             deeds.append((6, lambda service: service.undelete(row.id, _BY)))
             deeds.append((30 if is_held_up(row.status) else 1, lambda service: service.forget(row.id, _BY)))
+        if holdup(row.status) is not None and row.spec.deleted_at is None:
+            deeds.append((4, lambda service: service.set_wish(row.id, row.spec.desired_state, _BY)))
+            deeds.append((4, lambda service: service.set_wish(row.id, dice.choice(list(DesiredState)), _BY)))
+            deeds.append((0.5, lambda service: service.delete(row.id, _BY)))
         if self.nasty or dice.random() < 0.2:
             deeds.append((1.5, lambda service: service.delete(row.id, _BY)))
             deeds.append((0.4, lambda service: service.delete(row.id, _BY, purge=True)))

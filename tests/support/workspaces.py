@@ -10,6 +10,7 @@ from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.seen import Archive, Blind, Instance, Seen, Unmarked, Volume
 from codehub.core.workspace import (
+    HeldUp,
     HomeCtx,
     InstanceBackend,
     Spec,
@@ -72,6 +73,12 @@ def error(
     operation: Operation = Operation.STARTING,
 ) -> ErrorInfo:
     return ErrorInfo(reason, "as the test says", operation, 1, at or ago(50))
+
+
+def held_up(
+    reason: ErrorReason = ErrorReason.UNREACHABLE, *, since: datetime | None = None, is_trying: bool = False
+) -> HeldUp:
+    return HeldUp(reason, "as the test says", since or ago(30), is_trying)
 
 
 def workspace(

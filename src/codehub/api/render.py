@@ -8,7 +8,7 @@ from codehub.core.conditions import NAMES, Conditions
 from codehub.core.errors import ErrorInfo
 from codehub.core.idle import sleeps_at
 from codehub.core.progress import Progress
-from codehub.core.workspace import Workspace, display, health_status, observed_status
+from codehub.core.workspace import Status, Workspace, display, health_status, holdup, observed_status
 from codehub.ports.store import Recorded
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Renderer:
             "operation": status.operation,
             "op_id": None if status.op_id is None else str(status.op_id),
             "op_started_at": time(status.op_started_at),
+            "held_up": _held_up(status),
             "conditions": _conditions(status.conditions),
             "archive_key": status.archive_key,
             "error": error(status.error_info),
@@ -105,6 +106,18 @@ def error(info: ErrorInfo | None) -> dict[str, Any] | None:
         "error_count": info.error_count,
         "context": dict(info.context),
         "occurred_at": time(info.occurred_at),
+    }
+
+
+def _held_up(status: Status) -> dict[str, Any] | None:
+    found = holdup(status)
+    if found is None:
+        return None
+    return {
+        "reason": found.reason,
+        "message": found.message,
+        "since": time(found.since),
+        "next_try_at": time(status.retry_at),
     }
 
 

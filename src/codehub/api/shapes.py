@@ -100,6 +100,13 @@ class ErrorInfoShape(BaseModel):
     occurred_at: datetime
 
 
+class HeldUpShape(BaseModel):
+    reason: str
+    message: str
+    since: datetime
+    next_try_at: datetime | None
+
+
 class ProgressShape(BaseModel):
     stage: Literal["archive", "verify", "restore", "pull"]
     done_bytes: int
@@ -129,6 +136,7 @@ class WorkspaceShape(BaseModel):
     operation: Operation
     op_id: UUID | None
     op_started_at: datetime | None
+    held_up: HeldUpShape | None
     conditions: ConditionsShape
     archive_key: str | None
     error: ErrorInfoShape | None

@@ -32,14 +32,17 @@ def list_rows(items: Sequence[Shown], now: datetime | None, *, owned: bool, dele
 
 def details(shown: Shown, now: datetime | None) -> str:
     shown = harmless(shown)
-    resources, error = shown["resources"], shown["error"]
+    resources, error, held_up = shown["resources"], shown["error"], shown["held_up"]
     goal = destination(Phase(shown["phase"]), DesiredState(shown["desired_state"]))
     facts = {
         "name": shown["name"],
         "state": coloured(shown["display"], state(shown))
         + ("" if goal == shown["phase"] else f" (it should be {goal})"),
+        "held up": None
+        if held_up is None
+        else f"{ago(held_up['since'], now)}: {held_up['message']}\n→ codehub explain {shown['id']}",
         "error": None
-        if error is None
+        if error is None or held_up is not None
         else f"{error['reason']}: {error['message']}\n→ codehub explain {shown['id']}",
         "address": shown["url"],
         "description": shown["description"],

@@ -73,12 +73,12 @@ def carry_out(
     *,
     is_deletion: bool = False,
 ) -> Iterator[Shown]:
-    """Ask, once what is under way is done, and yield each state until what was asked for is there."""
+    """Ask, once what is under way is done or held up, and yield each state until what was asked for is there."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while (answer := _asked(ask)) is None:
         for state in _changes(client, _now(client, shown), deadline):
             yield state
-            if state["operation"] == Operation.NONE:
+            if state["operation"] == Operation.NONE or state["held_up"] is not None:
                 break
     goal = Goal.of(answer, is_deletion=is_deletion)
     for state in _changes(client, answer, deadline):
@@ -169,7 +169,13 @@ def _now(client: Client, shown: Shown) -> Shown:
 
 
 def _deleted(shown: Shown) -> Shown:
-    return {**shown, "phase": Phase.DELETED.value, "display": Phase.DELETED.value, "operation": "NONE"}
+    return {
+        **shown,
+        "phase": Phase.DELETED.value,
+        "display": Phase.DELETED.value,
+        "operation": "NONE",
+        "held_up": None,
+    }
 
 
 def _events(stream: Stream, deadline: float | None) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -52,6 +52,8 @@ def state(shown: Shown) -> str:
     progress = shown["progress"]
     if progress is not None and progress["total_bytes"]:
         doing = f"{STAGES[progress['stage']]} {100 * progress['done_bytes'] // progress['total_bytes']} %"
+    if shown["held_up"] is not None:
+        doing += ", held up"
     return f"{shown['display']}, {doing}" if doing else str(shown["display"])
 
 

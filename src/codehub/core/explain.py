@@ -14,13 +14,14 @@ from codehub.core.plan import Begin, Wait, Why, choose
 from codehub.core.wishes import (
     Accepted,
     Ruling,
+    recorded_wish,
     rule_deletion,
     rule_keep_awake,
     rule_recovery,
     rule_undeletion,
     rule_wish,
 )
-from codehub.core.workspace import Status, Workspace, counts_as_running
+from codehub.core.workspace import Status, Workspace, counts_as_running, holdup
 
 _ACCEPTS_LOSS = frozenset({ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED})
 
@@ -29,6 +30,7 @@ class Ask(StrEnum):
     """What a person can ask for, as buttons say it."""
 
     START = "Start"
+    TRY_NOW = "Try now"
     STOP = "Stop"
     ARCHIVE = "Archive"
     RECOVER = "Recover"
@@ -84,7 +86,10 @@ class Explanation:
 def explain(workspace: Workspace, now: datetime, *, is_admin: bool = False) -> Explanation:
     """Explain it from what is stored: the same functions that decide say what they will decide. `is_admin`: to somebody who may do more."""
     status = workspace.status
+    held = holdup(status)
     since = status.op_started_at or status.phase_changed_at or workspace.created_at
+    if held is not None:
+        since = held.since
     actions = tuple(_actions(workspace, now, is_admin=is_admin))
     unknown = unknown_conditions(status.conditions, status.operation)
     if unknown:
@@ -126,12 +131,12 @@ def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Act
     """Return what would be accepted now, and would change something."""
     error = workspace.status.error_info
     asks: list[tuple[Action, Ruling]] = [
-        (Action(Ask.START, "POST", ":start"), rule_wish(workspace, DesiredState.RUNNING)),
-        (Action(Ask.ARCHIVE, "POST", ":archive"), rule_wish(workspace, DesiredState.ARCHIVED)),
+        _wish(workspace, Ask.START, DesiredState.RUNNING, now),
+        _wish(workspace, Ask.ARCHIVE, DesiredState.ARCHIVED, now),
         (Action(Ask.RECOVER, "POST", ":recover"), rule_recovery(workspace, now)),
     ]
     if counts_as_running(workspace):  # from below, the same wish would lift it up
-        asks.insert(1, (Action(Ask.STOP, "POST", ":stop"), rule_wish(workspace, DesiredState.STANDBY)))
+        asks.insert(1, _wish(workspace, Ask.STOP, DesiredState.STANDBY, now))
     if error is not None and error.reason in _ACCEPTS_LOSS:
         lossy = Action(Ask.ACCEPT_LOSS, "POST", ":recover?accept_loss=true")
         asks.append((lossy, rule_recovery(workspace, now, accept_loss=True)))
@@ -148,3 +153,10 @@ def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Act
     if is_admin:
         asks.append((Action(Ask.FORGET, "POST", ":forget"), rule_forgetting(workspace, now)))
     return [action for action, ruling in asks if isinstance(ruling, Accepted)]
+
+
+def _wish(workspace: Workspace, ask: Ask, wanted: DesiredState, now: datetime) -> tuple[Action, Ruling]:
+    """Return a wish as a button. The same wish once more is a try at once of what is held up."""
+    is_same = recorded_wish(workspace.spec.storage_backend, wanted) is workspace.spec.desired_state
+    label = Ask.TRY_NOW if is_same else ask
+    return Action(label, "POST", f":{ask.lower()}"), rule_wish(workspace, wanted, now)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from codehub.core.operations import Phase
-from codehub.core.workspace import RecoverChoice, Spec, Status
+from codehub.core.workspace import RecoverChoice, Spec, Status, holdup
 
 
 class EventKind(StrEnum):
@@ -18,7 +18,7 @@ class EventKind(StrEnum):
 
 
 _CHOSEN: Mapping[RecoverChoice, str] = {RecoverChoice.NEWEST: "take_newest", RecoverChoice.ADOPT: "adopt"}
-_CARRIED_OUT = ("desired_state", "deleted_at", "purge_at", "forgotten_at", "recover_at")
+_CARRIED_OUT = ("desired_state", "deleted_at", "purge_at", "forgotten_at", "recover_at", "asked_again_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,9 @@ def observed(
     """Yield what a controller's pass changed. `request_id`: of the request that it carries out."""
     if before.operation is not after.operation or before.op_id != after.op_id:
         yield Event(EventKind.OPERATION, before.operation, after.operation, actor, reason, request_id)
+    held = holdup(after)
+    if held is not None and holdup(before) is None and before.error_info == after.error_info:
+        yield Event(EventKind.OPERATION, before.operation, after.operation, actor, held.message, request_id)
     if before.error_info != after.error_info:
         yield Event(
             EventKind.ERROR,
@@ -113,6 +116,7 @@ def _settings(spec: Spec) -> tuple[object, ...]:
         spec.standby_ttl_seconds,
         spec.archive_ttl_seconds,
         spec.awake_until,
+        spec.asked_again_at,
     )
 
 

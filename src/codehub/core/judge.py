@@ -133,6 +133,7 @@ def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
         operation=Operation.NONE,
         op_started_at=None,
         retry_at=None,
+        held_up=None,
         previous_status=previous,
     )
     return _at_phase(status, Phase.ERROR, now)
@@ -237,6 +238,7 @@ def _forget(status: Status, now: datetime) -> Status:
         operation=Operation.NONE,
         op_started_at=None,
         retry_at=None,
+        held_up=None,
         error_info=None,
         error_count=0,
     )

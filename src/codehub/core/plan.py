@@ -1,6 +1,6 @@
 """Plan: a judged workspace and the time in, one thing to do and why out. Does nothing itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
@@ -11,7 +11,7 @@ from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation,
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Seen
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Spec, Status, is_as_restored, is_condemned
+from codehub.core.workspace import Spec, Status, holdup, is_as_restored, is_condemned
 
 TOOK_LONGER = "{operation} took longer than {seconds:g} s."
 LAST_TRY = "{outcome} The last try said: {message}"
@@ -40,6 +40,8 @@ class Why(Enum):
     NOT_SEEN_YET = "It is under way: what it is to bring about was not seen yet."
     SEEN = "It is done: its effect was seen."
     TAKEN_OVER = "The operation was begun by a process that is gone: it is taken over under a new id."
+    GIVEN_UP = "It was held up, and something else was asked for: it is let go."
+    TRIED_AGAIN = "It was held up. It is tried again."
     IMPOSSIBLE = "What is seen has made the operation impossible. It is judged anew."
     TIME_IS_UP = "The operation did not reach its end in time."
 
@@ -53,9 +55,10 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Nothing can be decided while these conditions are unknown."""
+    """Nothing can be decided while these conditions are unknown. `is_held_up`: nor does any step of an operation move."""
 
     unknown: tuple[str, ...]
+    is_held_up: bool = False
     why: Why = Why.CANNOT_LOOK
 
 
@@ -84,6 +87,14 @@ class TakeOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """Record that what was held up is tried again, so that no wish preempts the step. Acting starts in the next pass."""
+
+    operation: Operation
+    why: Why = Why.TRIED_AGAIN
+
+
+@dataclass(frozen=True, slots=True)
 class Act:
     """Call the actuator of this step."""
 
@@ -105,7 +116,7 @@ class Abandon:
     """Let go of the operation; what is seen is judged anew."""
 
     operation: Operation
-    why: Why = Why.IMPOSSIBLE
+    why: Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +129,27 @@ class Fail:
     why: Why = Why.TIME_IS_UP
 
 
-Plan = Rest | Hold | Wait | Begin | TakeOver | Act | Complete | Abandon | Fail
+Plan = Rest | Hold | Wait | Begin | TakeOver | Resume | Act | Complete | Abandon | Fail
 
 
 def plan(
-    spec: Spec, verdict: Verdict, seen: Seen, now: datetime, *, is_mine: bool, rules: Rules = DEFAULT_RULES
+    spec: Spec,
+    verdict: Verdict,
+    seen: Seen,
+    now: datetime,
+    *,
+    is_mine: bool,
+    is_acting: bool = False,
+    rules: Rules = DEFAULT_RULES,
 ) -> Plan:
-    """Return the one thing to do next. `is_mine`: this process issued the op_id that the row carries."""
+    """Return the one thing to do next.
+
+    `is_mine`: this process issued the op_id that the row carries. `is_acting`: a step under it is in flight."""
+    operation = verdict.status.operation
+    if verdict.unknown and operation is not Operation.NONE and not is_mine:
+        return TakeOver(operation)  # so that nobody else's step can begin while it is held up
     if verdict.unknown:
-        return Hold(verdict.unknown)
+        return Hold(verdict.unknown, is_held_up=operation is not Operation.NONE and not is_acting)
     if verdict.status.operation is not Operation.NONE:
         return _carry_on(spec, verdict.status, seen, now, rules, is_mine=is_mine)
     chosen = choose(spec, verdict.status, now)
@@ -205,10 +228,8 @@ def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rule
     operation = status.operation
     if _is_complete(spec, status, seen, now):
         return Complete(operation)
-    if operation is not Operation.DELETING and is_purge_due(spec, now):
-        return Abandon(operation, Why.PURGE)
-    if not _is_possible(spec, status, now):
-        return Abandon(operation)
+    if (why := _why_let_go(spec, status, now)) is not None:
+        return Abandon(operation, why)
     limit = rules.time_limits[operation]
     if status.op_started_at is not None and now - status.op_started_at > limit:
         message = TOOK_LONGER.format(operation=operation, seconds=limit.total_seconds())
@@ -217,9 +238,39 @@ def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rule
         return Fail(operation, ErrorReason.TIMEOUT, message)
     if not is_mine:
         return TakeOver(operation)
-    if status.retry_at is not None and rules.is_backing_off(status.retry_at, now):
+    if (
+        status.retry_at is not None
+        and rules.is_backing_off(status.retry_at, now)
+        and not _is_asked_again(spec, status)
+    ):
         return Wait(status.retry_at, Why.BACKING_OFF)
+    if holdup(status) is not None:
+        return Resume(operation)
     return Act(operation, _first_unfinished_step(status))
+
+
+def _why_let_go(spec: Spec, status: Status, now: datetime) -> Why | None:
+    if status.operation is not Operation.DELETING and is_purge_due(spec, now):
+        return Why.PURGE
+    if not _is_possible(spec, status, now):
+        return Why.IMPOSSIBLE
+    if holdup(status) is not None and _is_given_up(spec, status, now):
+        return Why.GIVEN_UP
+    return None
+
+
+def _is_given_up(spec: Spec, status: Status, now: datetime) -> bool:
+    """Whether something else is wanted by now than what the operation leads to. A deletion that has come this far goes on."""
+    if status.operation is Operation.DELETING:
+        return False
+    chosen = choose(spec, replace(status, error_info=None), now)
+    return not isinstance(chosen, Begin) or chosen.operation is not status.operation
+
+
+def _is_asked_again(spec: Spec, status: Status) -> bool:
+    """Whether a person has asked for another try since the last one."""
+    error = status.error_info
+    return spec.asked_again_at is not None and error is not None and spec.asked_again_at > error.occurred_at
 
 
 def _is_complete(spec: Spec, status: Status, seen: Seen, now: datetime) -> bool:

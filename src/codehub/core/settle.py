@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
-from codehub.core.conditions import Condition, Reason, Truth
+from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.judge import enter, enter_error, error_time, resource_phase
 from codehub.core.operations import Operation, Phase
-from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Plan, TakeOver
+from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, Plan, Resume, TakeOver, Why
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import HomeCtx, Spec, Status, says_the_same
+from codehub.core.workspace import HeldUp, HomeCtx, Spec, Status, holdup, says_the_same
 
 FAILED_AGAIN = "{step} failed {count} times, the last time so: {message}"
 
@@ -55,10 +55,15 @@ def settle(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: U
             return _begin(status, operation, now, op_id)
         case TakeOver():
             return replace(status, op_id=op_id)
+        case Hold(is_held_up=True) if holdup(status) is None:
+            return _hold_up(status, ErrorReason.UNREACHABLE, _blindness(status.conditions), now)
+        case Resume():
+            assert status.held_up is not None
+            return replace(status, held_up=replace(status.held_up, is_trying=True), retry_at=None)
         case Complete(operation=operation):
             return _complete(spec, status, operation, now)
-        case Abandon():
-            return _end(status)
+        case Abandon(why=why):
+            return replace(_end(status), error_count=0 if why is Why.GIVEN_UP else status.error_count)
         case Fail(operation=operation, reason=reason, message=message):
             error = ErrorInfo(reason, message, operation, status.error_count, error_time(spec, now))
             return enter_error(status, error, now)
@@ -81,7 +86,7 @@ def conclude(
     if status.operation is not act.operation or status.op_id != op_id:
         return status
     if isinstance(outcome, Done):
-        return _note(replace(status, retry_at=None), outcome, now)
+        return _note(replace(status, retry_at=None, held_up=None), outcome, now)
     if isinstance(outcome, Failed):
         error = ErrorInfo(
             outcome.reason,
@@ -115,7 +120,15 @@ def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> 
         home = HomeCtx(dirty=home.dirty)
     elif operation is Operation.STARTING:
         home = replace(home, dirty=True)
-    return replace(status, operation=operation, op_id=op_id, op_started_at=now, retry_at=None, home_ctx=home)
+    return replace(
+        status,
+        operation=operation,
+        op_id=op_id,
+        op_started_at=now,
+        retry_at=None,
+        held_up=None,
+        home_ctx=home,
+    )
 
 
 def _complete(spec: Spec, status: Status, operation: Operation, now: datetime) -> Status:
@@ -133,7 +146,21 @@ def _complete(spec: Spec, status: Status, operation: Operation, now: datetime) -
 
 
 def _end(status: Status) -> Status:
-    return replace(status, operation=Operation.NONE, op_started_at=None, retry_at=None, error_info=None)
+    return replace(
+        status, operation=Operation.NONE, op_started_at=None, retry_at=None, held_up=None, error_info=None
+    )
+
+
+def _hold_up(status: Status, reason: ErrorReason, message: str, now: datetime) -> Status:
+    """Note what holds the operation up. It has been so since the first time, though it was tried again meanwhile."""
+    since = now if status.held_up is None else status.held_up.since
+    return replace(status, held_up=HeldUp(reason, message, since))
+
+
+def _blindness(conditions: Conditions) -> str:
+    """Say what could not be looked at."""
+    found = (getattr(conditions, name) for name in NAMES)
+    return " ".join(condition.message for condition in found if condition.is_unknown)
 
 
 def _note(status: Status, done: Done, now: datetime) -> Status:
@@ -169,12 +196,14 @@ def _count_failure(
         message = FAILED_AGAIN.format(step=act.step, count=count, message=error.message)
         error = replace(error, reason=ErrorReason.RETRY_EXCEEDED, message=message)
         return enter_error(status, error, now)
+    status = _hold_up(status, error.reason, error.message, now)
     return replace(status, error_info=error, retry_at=now + rules.backoff(count, jitter))
 
 
 def _wait_out(status: Status, act: Act, outage: Unreached, now: datetime, rules: Rules) -> Status:
-    """Try again soon. Neither the outage nor the pause counts towards the operation's time (contract 12)."""
-    retry_at = now + timedelta(seconds=rules.unreachable_retry_s)
+    """Try again later. Neither the outage nor the pause counts towards the operation's time (contract 12)."""
+    status = _hold_up(status, ErrorReason.UNREACHABLE, outage.message, now)
+    retry_at = now + rules.pause(now - outage.since)
     error = ErrorInfo(ErrorReason.UNREACHABLE, outage.message, act.operation, status.error_count, now)
     started = None if status.op_started_at is None else status.op_started_at + (retry_at - outage.since)
     return replace(status, error_info=error, retry_at=retry_at, op_started_at=started)

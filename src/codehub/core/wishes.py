@@ -7,7 +7,15 @@ from enum import StrEnum
 from typing import Any
 
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.workspace import RecoverChoice, Spec, Status, StorageBackend, Workspace, is_condemned
+from codehub.core.workspace import (
+    RecoverChoice,
+    Spec,
+    Status,
+    StorageBackend,
+    Workspace,
+    holdup,
+    is_condemned,
+)
 
 
 class Refusal(StrEnum):
@@ -51,12 +59,18 @@ class Refused:
 Ruling = Accepted | Unchanged | Refused
 
 
-def rule_wish(workspace: Workspace, wanted: DesiredState) -> Ruling:
-    """Rule on a wish (spec §2.4). One that is already recorded changes nothing; any other is recorded, even if it is satisfied."""
+def rule_wish(
+    workspace: Workspace, wanted: DesiredState, now: datetime, *, is_automatic: bool = False
+) -> Ruling:
+    """Rule on a wish (spec §2.4). One that is already recorded changes nothing; any other is recorded, even if it is satisfied.
+
+    What is held up can be given up by another wish, and is tried at once for the same; but only by a person's. `is_automatic`: it is
+    nobody's, but follows from a visit or from time."""
     spec, status = workspace.spec, workspace.status
     if spec.deleted_at is not None:
         return _deleted(workspace)
-    if status.operation is not Operation.NONE:
+    is_held_up = holdup(status) is not None and not is_automatic
+    if status.operation is not Operation.NONE and not is_held_up:
         return Refused(
             Refusal.OPERATION_IN_PROGRESS,
             f"{status.operation} is under way. Ask again when it is done.",
@@ -67,9 +81,9 @@ def rule_wish(workspace: Workspace, wanted: DesiredState) -> Ruling:
             "The workspace is in ERROR. Recover it first; `explain` says what went wrong.",
         )
     recorded = recorded_wish(spec.storage_backend, wanted)
-    if recorded is spec.desired_state:
-        return Unchanged()
-    return Accepted(replace(spec, desired_state=recorded, revision=spec.revision + 1))
+    if recorded is not spec.desired_state:
+        return Accepted(replace(spec, desired_state=recorded, revision=spec.revision + 1))
+    return Accepted(replace(spec, asked_again_at=_answering(status, now))) if is_held_up else Unchanged()
 
 
 def rule_change(
@@ -96,13 +110,15 @@ def rule_change(
         )
     wished = spec
     if wanted is not None:
-        ruling = rule_wish(workspace, wanted)
+        ruling = rule_wish(workspace, wanted, now)
         if isinstance(ruling, Refused):
             return ruling
         wished = ruling.spec if isinstance(ruling, Accepted) else spec
     changed = replace(wished, **changes)
     if changed == spec:
         return Unchanged()
+    if changed == replace(spec, asked_again_at=changed.asked_again_at):
+        return Accepted(changed)
     if changed.standby_ttl_seconds != spec.standby_ttl_seconds:
         changed = replace(changed, awake_until=max(now, spec.awake_until or now))
     return Accepted(replace(changed, revision=spec.revision + 1))
@@ -121,7 +137,7 @@ def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int, purge: b
     if spec.deleted_at is not None:
         if status.phase is Phase.DELETED and (not purge or not in_trash(workspace, now)):
             return _deleted(workspace)
-    elif status.operation is not Operation.NONE:
+    elif status.operation is not Operation.NONE and holdup(status) is None:
         return Refused(
             Refusal.OPERATION_IN_PROGRESS,
             f"{status.operation} is under way. Delete it when that is done.",

@@ -8,7 +8,7 @@ from operator import attrgetter
 from uuid import UUID
 
 from codehub.core.conditions import INITIAL, Conditions
-from codehub.core.errors import ErrorInfo
+from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 
 IMAGE_REF = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$"
@@ -91,6 +91,8 @@ class Spec:
     recover_at: datetime | None = None
     recover_accepts_loss: bool = False
     recover_choice: RecoverChoice | None = None
+    asked_again_at: datetime | None = None
+    """When a person last wished again for what is held up: a try at once."""
     forgotten_at: datetime | None = None
     """When an admin gave up on its deletion, which a dead backend held up."""
     standby_ttl_seconds: int | None = 300
@@ -100,6 +102,17 @@ class Spec:
     revision: int = 1
     request_id: str | None = None
     """Of the last request that changed any of this: what the controller does about it carries it on."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """Why an operation can't go on, and since when."""
+
+    reason: ErrorReason
+    message: str
+    since: datetime
+    is_trying: bool = False
+    """It is tried once more: until the outcome is recorded a step may be in flight, and so it moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +127,7 @@ class Status:
     op_started_at: datetime | None = None
     op_id: UUID | None = None
     retry_at: datetime | None = None
+    held_up: HeldUp | None = None
     version: int = 0
     archive_key: str | None = None
     home_ctx: HomeCtx = field(default_factory=HomeCtx)
@@ -187,6 +201,12 @@ def display(workspace: Workspace) -> str:
     return workspace.status.phase
 
 
+def holdup(status: Status) -> HeldUp | None:
+    """Return what holds its operation up while no step is in flight (spec §2.4); None if it moves, or there is none."""
+    found = status.held_up
+    return None if found is None or found.is_trying else found
+
+
 def is_condemned(status: Status) -> bool:
     """Whether the volume's deletion may have been asked for: the call may come late, and must not meet new files.
 
@@ -211,7 +231,10 @@ def counts_as_running(workspace: Workspace) -> bool:
     status = workspace.status
     container = status.conditions.container_ready
     if container.is_unknown:
-        may_run = status.phase in (Phase.RUNNING, Phase.ERROR) or status.operation is Operation.STOPPING
+        may_run = status.phase in (Phase.RUNNING, Phase.ERROR) or status.operation in (
+            Operation.STARTING,
+            Operation.STOPPING,
+        )
     else:
         may_run = container.is_present
     return may_run or (

@@ -13,7 +13,7 @@ from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.wishes import Accepted, rule_keep_awake
-from codehub.core.workspace import Workspace, display
+from codehub.core.workspace import Workspace, display, holdup
 from codehub.dashboard.words import Say
 from codehub.web.measures import percent, progress_words
 from codehub.web.terms import TROUBLE, UNDER_WAY, why_words
@@ -68,7 +68,7 @@ class Shown:
     @property
     def aside(self) -> str | None:
         """What stands beside the badge: how far it is, if that is known."""
-        if self.doing is None:
+        if self.doing is None or self.is_held_up:
             return self.note
         return self.moved
 
@@ -95,6 +95,18 @@ class Shown:
     def entry(self) -> str:
         return f"/w/{self.row.id}/"
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether its operation can't go on for now: it can be given up, or tried at once."""
+        return holdup(self.row.status) is not None
+
+    @property
+    def retry(self) -> str | None:
+        """Where to ask for a try at once."""
+        places = (action.place for action in self.told.actions if action.label is Ask.TRY_NOW)
+        place = next(places, None)
+        return None if place is None else f"{self.place}/{place.removeprefix(':')}"
+
     def can(self, ask: str) -> bool:
         return Ask[ask] in (action.label for action in self.told.actions)
 
@@ -105,6 +117,8 @@ class Shown:
             return "undo" if self.can("UNDELETE") else None
         if self.state == "ERROR":
             return "look"
+        if self.retry is not None:
+            return "try"
         if not self.is_mine:
             return None
         if self.is_moving:
@@ -127,11 +141,7 @@ def shown(
 ) -> Shown:
     told = explain(row, now, is_admin=person.is_admin)
     state = display(row)
-    note, tone, is_moving = _note(row, told, language), TONES[state], told.operation is not Operation.NONE
-    if told.why is Why.CANNOT_LOOK:
-        tone, is_moving = "warn", False
-    elif is_moving and state != "DELETING":
-        tone = "moving"
+    note, (tone, is_moving, doing) = _note(row, told, language), _movement(row, told, state, say)
     return Shown(
         row=row,
         told=told,
@@ -142,9 +152,7 @@ def shown(
         label=say(f"phase.{state}"),
         note=note,
         is_moving=is_moving,
-        doing=say(f"doing.{row.status.operation}")
-        if is_moving and tone == "moving" and row.status.operation != "NONE"
-        else None,
+        doing=doing,
         progress=progress if is_moving else None,
         moved=None
         if progress is None or not is_moving
@@ -154,6 +162,19 @@ def shown(
         could_sleep_at=_could_sleep_at(row, now),
         is_sleepy=sleeps_soon(row, now, warning_s=warning_s) is not None,
     )
+
+
+def _movement(row: Workspace, told: Explanation, state: str, say: Say) -> tuple[str, bool, str | None]:
+    """Return how it looks, whether it moves, and the word for what is being done about it, if there is one."""
+    is_moving = told.operation is not Operation.NONE
+    if holdup(row.status) is not None and state != "DELETING":
+        return "warn", False, say("held_up")
+    if told.why is Why.CANNOT_LOOK:
+        return "warn", False, None
+    if not is_moving or state == "DELETING":
+        return TONES[state], is_moving, None
+    operation = row.status.operation
+    return "moving", True, None if operation is Operation.NONE else say(f"doing.{operation}")
 
 
 def _could_sleep_at(row: Workspace, now: datetime) -> datetime | None:

@@ -11,7 +11,20 @@ from codehub.core.history import observed
 from codehub.core.judge import judge
 from codehub.core.membership import Member
 from codehub.core.operations import Operation, Phase
-from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, TakeOver, Wait, Why, choose, plan
+from codehub.core.plan import (
+    Abandon,
+    Act,
+    Begin,
+    Complete,
+    Plan,
+    Rest,
+    Resume,
+    TakeOver,
+    Wait,
+    Why,
+    choose,
+    plan,
+)
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Archive, Seen
 from codehub.core.settle import conclude, is_worth_writing, settle
@@ -49,6 +62,7 @@ class Decision:
             or before.operation is not after.operation
             or before.home_ctx != after.home_ctx
             or before.archive_key != after.archive_key
+            or isinstance(self.plan, Resume)
         )
 
     def has_arrived(self, now: datetime) -> bool:
@@ -264,7 +278,15 @@ class Controller:
             rules=self._rules,
         )
         is_mine = self._issued.get(row.id) == row.status.op_id
-        planned = plan(row.spec, verdict, seen, now, is_mine=is_mine, rules=self._rules)
+        planned = plan(
+            row.spec,
+            verdict,
+            seen,
+            now,
+            is_mine=is_mine,
+            is_acting=self._crew.is_acting(row.id),
+            rules=self._rules,
+        )
         if isinstance(planned, Act) and (flight := self._crew.landed(row, planned)) is not None:
             assert flight.outcome is not None
             jitter = self._system.randomness.fraction()
@@ -325,10 +347,10 @@ class Controller:
 
 
 def _hangs_on_the_request(found: Decision) -> bool:
-    """Whether the write must be lost if the request has changed since it was read: what begins can't be stopped half way, and what
-    is let go of as forgotten is nobody's any more."""
+    """Whether the write must be lost if the request has changed since it was read: what begins, or is tried again, can't be stopped
+    half way, and what is let go of as forgotten is nobody's any more."""
     is_let_go = found.status.phase is Phase.DELETED and found.row.status.phase is not Phase.DELETED
-    return isinstance(found.plan, Begin) or is_let_go
+    return isinstance(found.plan, Begin | Resume) or is_let_go
 
 
 def _outcome(found: Decision) -> str:

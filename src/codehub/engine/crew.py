@@ -78,6 +78,11 @@ class Crew:
         flight = self._flights.get(row.id)
         return flight is not None and flight.is_queued and flight.op_id == row.status.op_id
 
+    def is_acting(self, workspace_id: UUID) -> bool:
+        """Whether a step is in flight: begun, or waiting for its turn, and without an outcome."""
+        flight = self._flights.get(workspace_id)
+        return flight is not None and flight.outcome is None
+
     def send(self, row: Workspace, act: Act, seen: Seen, now: datetime) -> None:
         """Begin the step, unless it is under way, or was done so lately that its effect may not be seen yet."""
         op_id = row.status.op_id

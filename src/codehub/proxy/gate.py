@@ -232,7 +232,7 @@ class WorkspaceGate:
 
     async def _wish(self, workspace_id: UUID, by: By, waking: asyncio.Future[Ruled]) -> None:
         try:
-            ruled = await self._service.set_wish(workspace_id, DesiredState.RUNNING, by)
+            ruled = await self._service.wake(workspace_id, by)
         except Exception as failed:  # noqa: BLE001  # whoever waits for it is told
             waking.set_exception(failed)
             waking.exception()

@@ -85,10 +85,18 @@ class WorkspaceService:
         return await self._amend(workspace_id, by, rule)
 
     async def set_wish(self, workspace_id: UUID, wanted: DesiredState, by: By) -> Ruled:
-        """Record a wish, within the limits."""
+        """Record a person's wish, within the limits."""
         if wanted is not DesiredState.RUNNING:
-            return await self._amend(workspace_id, by, lambda row, _now: rule_wish(row, wanted))
-        return await self._amend_counted(workspace_id, by, lambda row, _now: rule_wish(row, wanted))
+            return await self._amend(workspace_id, by, lambda row, now: rule_wish(row, wanted, now))
+        return await self._amend_counted(workspace_id, by, lambda row, now: rule_wish(row, wanted, now))
+
+    async def wake(self, workspace_id: UUID, by: By) -> Ruled:
+        """Wish that it runs because somebody visits it, within the limits. Nothing that is under way is given up or hurried by that."""
+        return await self._amend_counted(
+            workspace_id,
+            by,
+            lambda row, now: rule_wish(row, DesiredState.RUNNING, now, is_automatic=True),
+        )
 
     async def recover(
         self,
@@ -135,7 +143,7 @@ class WorkspaceService:
 
         def rule(row: Workspace, now: datetime) -> Ruling:
             wish = idle_wish(row, now)
-            return Unchanged() if wish is None else rule_wish(row, wish)
+            return Unchanged() if wish is None else rule_wish(row, wish, now, is_automatic=True)
 
         return await self._amend(workspace_id, by, rule)
 

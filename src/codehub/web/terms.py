@@ -44,6 +44,8 @@ WHY_KO: Mapping[Why, str] = {
     Why.NOT_SEEN_YET: "진행 중입니다. 작업의 결과를 아직 확인하지 못했습니다.",
     Why.SEEN: "작업의 결과를 확인했습니다.",
     Why.TAKEN_OVER: "작업을 시작한 프로세스가 종료되어 새 번호로 이어받습니다.",
+    Why.GIVEN_UP: "지연된 작업 대신 다른 요청이 들어와 작업을 그만둡니다.",
+    Why.TRIED_AGAIN: "지연된 작업을 다시 시도합니다.",
     Why.IMPOSSIBLE: "지금 상태에서는 작업을 이어 갈 수 없어 다시 판단합니다.",
     Why.TIME_IS_UP: "작업이 제한 시간 안에 끝나지 않았습니다.",
 }

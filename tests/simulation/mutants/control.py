@@ -179,6 +179,28 @@ def forget_what_changed_when_a_pass_fails() -> Any:
 
 
 @mutant
+def take_a_step_in_flight_for_held_up() -> Any:
+    return patched(crew.Crew, "is_acting", lambda _self, _workspace_id: False)
+
+
+@mutant
+def try_what_is_held_up_without_saying_so() -> Any:
+    def carry_on(spec: Any, status: Status, look: Any, now: datetime, rules: Any, *, is_mine: bool) -> Any:
+        planned = original(spec, status, look, now, rules, is_mine=is_mine)
+        if not isinstance(planned, plan.Resume):
+            return planned
+        return plan.Act(status.operation, plan._first_unfinished_step(status))
+
+    original = plan._carry_on
+    return patched(plan, "_carry_on", carry_on)
+
+
+@mutant
+def never_let_go_of_what_is_held_up() -> Any:
+    return patched(plan, "_is_given_up", lambda _spec, _status, _now: False)
+
+
+@mutant
 def let_hints_put_off_the_look_at_everybody() -> Any:
     def until_next_look(self: Any) -> float:
         return float(self._cadence.active_s if self._is_active else self._cadence.idle_s)

@@ -23,9 +23,9 @@ def begin_under_an_old_wish() -> Any:
 
 @mutant
 def accept_wishes_during_an_operation() -> Any:
-    def rule(workspace: Any, wanted: Any) -> Any:
+    def rule(workspace: Any, wanted: Any, now: Any, **rest: Any) -> Any:
         at_rest = replace(workspace, status=replace(workspace.status, operation=Operation.NONE))
-        return original(at_rest, wanted)
+        return original(at_rest, wanted, now, **rest)
 
     original = wishes.rule_wish
     return patched(workspaces, "rule_wish", rule)

@@ -119,11 +119,11 @@ def clear_dirty_when_archiving_begins() -> Any:
 def use_a_condemned_volume() -> Any:
     """That nothing can be wished in ERROR covers for it, so that rule goes too: a recovery that was asked for is enough here."""
 
-    def rule(workspace: Any, wanted: Any) -> Any:
+    def rule(workspace: Any, wanted: Any, now: Any, **rest: Any) -> Any:
         error = workspace.status.error_info
         if error is not None and judge.is_recovered(workspace.spec, error):
             workspace = replace(workspace, status=replace(workspace.status, phase=Phase.STANDBY))
-        return original(workspace, wanted)
+        return original(workspace, wanted, now, **rest)
 
     original = wishes.rule_wish
     unseen = [patched(each, "is_condemned", lambda _status: False) for each in (plan, visit, wishes)]

@@ -75,5 +75,6 @@ def _of_status(status: Status) -> Iterator[tuple[str, bool]]:
     yield "workspaces_error_count", status.error_count >= 0
     yield "workspaces_operation_is_claimed", is_none or (status.op_id is not None and has_clock)
     yield "workspaces_no_operation_no_clock", not is_none or (not has_clock and status.retry_at is None)
+    yield "workspaces_only_operations_are_held_up", not is_none or status.held_up is None
     yield "workspaces_error_has_no_operation", not is_error or is_none
     yield "workspaces_error_is_terminal", is_error == has_terminal

@@ -77,21 +77,23 @@ WITH stored AS (
         error_info = s.error_info,
         error_count = s.error_count,
         restarts = s.restarts::timestamptz[],
-        previous_status = s.previous_status
+        previous_status = s.previous_status,
+        held_up = s.held_up
     FROM unnest(
         $1::uuid[], $2::bigint[], $3::jsonb[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[], $8::timestamptz[],
         $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[], $14::integer[], $15::text[], $16::text[],
-        $17::integer[]
+        $17::jsonb[], $18::integer[]
     ) AS s (
         id, version, conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
-        op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status, revision
+        op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status, held_up,
+        revision
     )
     WHERE w.id = s.id AND w.version = s.version AND (s.revision IS NULL OR w.revision = s.revision)
     RETURNING w.id, w.owner_user_id
 ), recorded AS (
     INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason, request_id)
     SELECT stored.id, stored.owner_user_id, e.kind, e.before, e.after, e.actor, e.reason, e.request_id
-    FROM unnest($18::uuid[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[])
+    FROM unnest($19::uuid[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[])
         WITH ORDINALITY AS e (workspace_id, kind, before, after, actor, reason, request_id, place)
     JOIN stored ON stored.id = e.workspace_id
     ORDER BY e.place
@@ -116,9 +118,9 @@ INSERT INTO users (id, username, password_hash, role) VALUES ($1, $2, $3, $4);
 INSERT INTO workspaces (
     id, owner_user_id, name, image_ref, ide, instance_backend, storage_backend, home_store_key, description, memo, resources,
     desired_state, deleted_at, purge_at, recover_at, recover_accepts_loss, forgotten_at, standby_ttl_seconds, archive_ttl_seconds,
-    last_access_at, awake_until, revision, request_id, recover_choice
+    last_access_at, awake_until, revision, request_id, recover_choice, asked_again_at
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
 RETURNING *;
 
 -- name: acquaint
@@ -185,7 +187,8 @@ UPDATE workspaces SET
     awake_until = $21,
     revision = $22,
     request_id = $23,
-    recover_choice = $24
+    recover_choice = $24,
+    asked_again_at = $25
 WHERE id = $1
 RETURNING *;
 

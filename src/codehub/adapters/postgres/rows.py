@@ -14,6 +14,7 @@ from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import Event, EventKind
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import (
+    HeldUp,
     HomeCtx,
     InstanceBackend,
     ObservedStatus,
@@ -59,6 +60,7 @@ def to_spec(row: Row) -> Spec:
         recover_at=row["recover_at"],
         recover_accepts_loss=row["recover_accepts_loss"],
         recover_choice=None if choice is None else RecoverChoice(choice),
+        asked_again_at=row["asked_again_at"],
         forgotten_at=row["forgotten_at"],
         standby_ttl_seconds=row["standby_ttl_seconds"],
         archive_ttl_seconds=row["archive_ttl_seconds"],
@@ -71,6 +73,7 @@ def to_spec(row: Row) -> Spec:
 
 def to_status(row: Row) -> Status:
     conditions, error, previous = json.loads(row["conditions"]), row["error_info"], row["previous_status"]
+    held_up = row["held_up"]
     return Status(
         conditions=Conditions(
             _to_condition(conditions[_VOLUME]),
@@ -85,6 +88,7 @@ def to_status(row: Row) -> Status:
         op_started_at=row["op_started_at"],
         op_id=row["op_id"],
         retry_at=row["retry_at"],
+        held_up=None if held_up is None else _to_held_up(json.loads(held_up)),
         version=row["version"],
         archive_key=row["archive_key"],
         home_ctx=HomeCtx(**json.loads(row["home_ctx"])),
@@ -129,6 +133,7 @@ def from_spec(spec: Spec) -> tuple[Any, ...]:
         spec.revision,
         spec.request_id,
         spec.recover_choice,
+        spec.asked_again_at,
     )
 
 
@@ -152,6 +157,7 @@ def from_changes(changes: Sequence[Change]) -> tuple[list[Any], ...]:
         [status.error_count for status in statuses],
         [_from_times(status.restarts) for status in statuses],
         [status.previous_status for status in statuses],
+        [None if status.held_up is None else _from_held_up(status.held_up) for status in statuses],
         [change.revision for change in changes],
     )
 
@@ -202,6 +208,12 @@ def _to_error(stored: Row) -> ErrorInfo:
     )
 
 
+def _to_held_up(stored: Row) -> HeldUp:
+    return HeldUp(
+        ErrorReason(stored["reason"]), stored["message"], _to_time(stored["since"]), stored["is_trying"]
+    )
+
+
 def _to_time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
@@ -245,6 +257,13 @@ def _from_error(error: ErrorInfo) -> str:
         f'{{"reason":"{error.reason}","message":{quoted(storable(error.message))},"is_terminal":{"true" if error.is_terminal else "false"},'
         f'"operation":"{error.operation}","error_count":{error.error_count},"context":{json.dumps(dict(error.context))},'
         f'"occurred_at":{_from_time(error.occurred_at)}}}'
+    )
+
+
+def _from_held_up(held_up: HeldUp) -> str:
+    return (
+        f'{{"reason":"{held_up.reason}","message":{quoted(storable(held_up.message))},'
+        f'"since":{_from_time(held_up.since)},"is_trying":{"true" if held_up.is_trying else "false"}}}'
     )
 
 

@@ -1,0 +1,119 @@
+"""A registry that can't be reached locks nobody out: what is held up is shown, can be given up or tried at once; what moves can't."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+from tests.support.patience import PATIENCE_S
+from tests.support.site import API, Site, create
+
+from codehub.ports.backends import BackendUnreachable
+
+AWAY = "The registry does not answer."
+
+
+@pytest.fixture
+def no_registry(living_site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """No start gets its image, until this is called."""
+
+    async def start(*_: Any) -> None:
+        raise BackendUnreachable(AWAY)
+
+    monkeypatch.setattr(living_site.instances, "start", start)
+    return monkeypatch.undo
+
+
+async def until_held_up(client: httpx.AsyncClient, workspace_id: str) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            shown: dict[str, Any] = (await client.get(f"{API}/workspaces/{workspace_id}")).json()
+            if shown["held_up"] is not None:
+                return shown
+            await asyncio.sleep(0.01)
+
+
+async def asked(ask: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+    """Ask, and again while a try is just being made: that one moves."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (answer := await ask()).status_code == 409:
+            assert answer.json()["error"]["code"] == "OPERATION_IN_PROGRESS"
+            await asyncio.sleep(0.01)
+    return answer
+
+
+@pytest.mark.usefixtures("no_registry")
+async def test_what_holds_it_up_is_shown(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    made = await create(ann)
+    shown = await until_held_up(ann, made["id"])
+    assert (shown["operation"], shown["phase"]) == ("STARTING", "STANDBY")
+    held_up = shown["held_up"]
+    assert (held_up["reason"], held_up["message"]) == ("Unreachable", AWAY)
+    assert made["created_at"] < held_up["since"] < held_up["next_try_at"]
+    told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
+    assert {action["label"] for action in told["actions"]} >= {"Try now", "Stop", "Archive", "Delete"}
+    page = (await ann.get(f"/workspaces/{made['id']}")).text
+    assert all(word in page for word in ("Held up", "Try now", "Put to sleep"))
+
+
+@pytest.mark.usefixtures("no_registry")
+@pytest.mark.parametrize(("word", "phase"), [("stop", "STANDBY"), ("archive", "ARCHIVED")])
+async def test_a_start_that_is_held_up_can_be_given_up_and_frees_its_place(
+    living_site: Site, word: str, phase: str
+) -> None:
+    ann = await living_site.browser("ann")
+    made = await create(ann)
+    await until_held_up(ann, made["id"])
+    answer = await asked(lambda: ann.post(f"{API}/workspaces/{made['id']}:{word}"))
+    assert answer.status_code == 200, answer.text
+    shown = await living_site.arrives(ann, made["id"], phase)
+    assert (shown["held_up"], shown["error"]) == (None, None)
+    assert (await ann.get(f"{API}/session")).json()["limits"]["running"]["used"] == 0
+
+
+@pytest.mark.usefixtures("no_registry")
+async def test_a_start_that_is_held_up_can_be_deleted(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    made = await create(ann)
+    await until_held_up(ann, made["id"])
+    answer = await asked(lambda: ann.delete(f"{API}/workspaces/{made['id']}"))
+    assert answer.status_code == 202, answer.text
+    await living_site.arrives(ann, made["id"], "DELETED")
+
+
+async def test_the_same_wish_again_is_a_try_at_once(
+    living_site: Site, no_registry: Callable[[], None]
+) -> None:
+    ann = await living_site.browser("ann")
+    made = await create(ann)
+    await until_held_up(ann, made["id"])
+    no_registry()
+    answer = await asked(lambda: ann.post(f"{API}/workspaces/{made['id']}:start"))
+    assert answer.status_code == 200, answer.text
+    shown = await living_site.arrives(ann, made["id"], "RUNNING")
+    assert shown["held_up"] is None
+
+
+async def test_a_step_in_flight_is_not_preempted(living_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = await living_site.browser("ann")
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+    start = living_site.instances.start
+
+    async def slow(*given: Any) -> None:
+        begun.set()
+        await may_go_on.wait()
+        await start(*given)
+
+    monkeypatch.setattr(living_site.instances, "start", slow)
+    made = await create(ann)
+    async with asyncio.timeout(PATIENCE_S):
+        await begun.wait()
+    answers = [
+        await ann.post(f"{API}/workspaces/{made['id']}:stop"),
+        await ann.delete(f"{API}/workspaces/{made['id']}"),
+    ]
+    may_go_on.set()
+    assert [answer.status_code for answer in answers] == [409, 409]
+    await living_site.arrives(ann, made["id"], "RUNNING")

@@ -1,0 +1,90 @@
+"""A registry that can't be reached, with a real engine: the start is held up, and its owner can stop, archive or delete it all the same."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.support.docker import BASE, DOCKER, LIGHT, Docker, TestEngine
+from tests.support.installation import BY, Installation, installed
+from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
+from tests.support.s3 import told
+from tests.support.stores import PASSWORD_HASH
+from tests.support.workspaces import OWNER_ID, in_backends
+
+from codehub.adapters.system.machine import SystemIdentity
+from codehub.core.operations import DesiredState, Phase
+from codehub.core.wishes import Refused
+from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace, holdup
+from codehub.ports.store import Ruled
+
+pytestmark = [*DOCKER]
+
+
+@pytest.fixture
+async def engine(docker: Docker) -> TestEngine:
+    return await docker()
+
+
+@pytest.fixture
+async def installation(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Installation]:
+    with told({"DOCKER_HOST": engine.url}):
+        async with installed(tmp_path, instance_backend="local-docker", helper_image=BASE) as made:
+            await made.stored.api.create_user(
+                OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
+            )
+            yield made
+    engine.remove_labelled(made.stored.installation)
+
+
+async def create_unreachable(installation: Installation) -> UUID:
+    """Make a workspace whose image is in a registry that nobody serves, and wait until that holds it up."""
+    workspace_id = SystemIdentity().new_id()
+    spec = in_backends(InstanceBackend.LOCAL_DOCKER, StorageBackend.DOCKER_VOLUME, workspace_id)
+    image = f"127.0.0.1:{free_port()}/team/light:1"
+    made = await installation.service.create(workspace_id, replace(spec, ide="http", image_ref=image), BY)
+    assert isinstance(made, Workspace)
+
+    async def is_held_up() -> bool:
+        return holdup((await installation.stored.api.get(workspace_id)).status) is not None
+
+    await until(is_held_up)
+    return workspace_id
+
+
+async def until_accepted(ask: Callable[[], Awaitable[Ruled]]) -> None:
+    """Ask, and again while a try is just being made."""
+
+    async def is_accepted() -> bool:
+        return not isinstance((await ask()).ruling, Refused)
+
+    await until(is_accepted)
+
+
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await is_so():  # noqa: ASYNC110  # what is waited for is seen from outside only
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("wanted", [DesiredState.STANDBY, DesiredState.ARCHIVED])
+async def test_its_owner_is_not_locked_out(installation: Installation, wanted: DesiredState) -> None:
+    workspace_id = await create_unreachable(installation)
+    await until_accepted(lambda: installation.service.set_wish(workspace_id, wanted, BY))
+    await installation.arrives(workspace_id, Phase(wanted.value))
+
+
+async def test_another_image_is_taken_at_the_next_try(installation: Installation) -> None:
+    workspace_id = await create_unreachable(installation)
+    await installation.service.change(workspace_id, lambda _spec: {"image_ref": LIGHT}, None, BY)
+    await until_accepted(lambda: installation.service.set_wish(workspace_id, DesiredState.RUNNING, BY))
+    await installation.arrives(workspace_id, Phase.RUNNING)
+
+
+async def test_it_can_be_deleted(installation: Installation) -> None:
+    workspace_id = await create_unreachable(installation)
+    await until_accepted(lambda: installation.service.delete(workspace_id, BY))
+    await installation.arrives(workspace_id, Phase.DELETED)
