@@ -31,6 +31,7 @@ SHOWN: dict[str, Any] = {
     "deleted_at": None,
     "error": None,
     "progress": None,
+    "held_up": None,
 }
 ERROR = {"occurred_at": "t1", "operation": "STARTING", "reason": "Timeout", "message": "…"}
 
@@ -121,6 +122,8 @@ def test_sizes_have_units() -> None:
 def test_a_state_says_what_is_done_and_how_far_it_is() -> None:
     assert state(SHOWN) == "STANDBY"
     assert state({**SHOWN, "operation": "STARTING"}) == "STANDBY, starting"
+    held_up = {"since": "2026-11-16T11:58:00Z", "message": "no registry"}
+    assert state({**SHOWN, "operation": "STARTING", "held_up": held_up}) == "STANDBY, starting, held up"
     moving = {"stage": "archive", "done_bytes": 42, "total_bytes": 100}
     assert (
         state({**SHOWN, "operation": "ARCHIVING", "progress": moving}) == "STANDBY, archiving its files 42 %"

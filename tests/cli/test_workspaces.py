@@ -111,6 +111,18 @@ async def test_who_waits_waits_for_what_is_under_way_first(living_site: Site, co
     assert (await living_site.arrives(ann, made["id"], "ARCHIVED"))["desired_state"] == "ARCHIVED"
 
 
+async def test_who_waits_gives_up_what_is_held_up(
+    living_site: Site, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(*_: object) -> None:
+        raise BackendUnreachable("The registry does not answer.")
+
+    monkeypatch.setattr(living_site.instances, "start", start)
+    await command("ws", "create", "stuck")
+    told = await command("ws", "archive", "stuck", "--wait")
+    assert (told.code, told.out) == (0, "stuck is ARCHIVED.\n"), told.err
+
+
 async def test_an_error_is_waited_into_explained_and_recovered_from(
     living_site: Site, command: Command
 ) -> None:

@@ -79,7 +79,8 @@ class _Live:
         progress = shown["progress"]
         if progress is None:
             doing = OPERATIONS.get(self._operation, _WAITING)[0]
-            self._bars.update(self._task, description=doing, total=None, moves_bytes=False, told="")
+            told = "" if shown["held_up"] is None else "held up"
+            self._bars.update(self._task, description=doing, total=None, moves_bytes=False, told=told)
             return
         done, total = progress["done_bytes"], progress["total_bytes"]
         self._bytes = total or done  # what is done in the end is all of it
