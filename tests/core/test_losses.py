@@ -11,6 +11,7 @@ from tests.support.workspaces import (
     HALF_VOLUME,
     HEALTHY_INSTANCE,
     KEY,
+    NEW_OP_ID,
     NOW,
     OP_ID,
     OUR_VOLUME,
@@ -27,8 +28,8 @@ from tests.support.workspaces import (
 from codehub.core.errors import ErrorReason
 from codehub.core.judge import judge
 from codehub.core.operations import DesiredState, Operation, Phase, Step
-from codehub.core.plan import Act, Begin, Why, plan
-from codehub.core.seen import Seen, Volume
+from codehub.core.plan import Act, Begin, Fail, Why, choose, plan
+from codehub.core.seen import Instance, Seen, Volume
 from codehub.core.settle import settle
 from codehub.core.workspace import Status
 
@@ -196,3 +197,60 @@ def test_losses_found_at_start_up_are_no_crashes() -> None:
         Phase.RUNNING, home_ctx=home("v1", dirty=True), conditions=conditions(READY, ABSENT, READY)
     )
     assert judge(row, seen(None, OUR_VOLUME), NOW, starting_up=True).status.restarts == ()
+
+
+# Counting
+
+
+def test_every_entry_into_error_counts_once() -> None:
+    row = workspace(Phase.STANDBY, DesiredState.STANDBY, home_ctx=home(dirty=True), error_count=2)
+    entered = judge(row, seen(), NOW).status
+    assert entered.error_info is not None
+    assert (entered.phase, entered.error_count, entered.error_info.error_count) == (Phase.ERROR, 3, 3)
+    later = judge(replace(row, status=entered), seen(), NOW).status
+    assert later.error_count == 3
+
+
+def test_another_error_in_error_is_no_second_entry() -> None:
+    row = workspace(Phase.ERROR, error_info=error(), error_count=1, home_ctx=home(dirty=True))
+    lost = judge(row, seen(), NOW).status
+    assert lost.error_info is not None
+    assert (lost.error_info.reason, lost.error_count) == (ErrorReason.DATA_LOST, 1)
+
+
+def test_an_entry_after_an_answer_is_the_first() -> None:
+    row = workspace(
+        Phase.ERROR, error_info=error(), error_count=4, home_ctx=home(dirty=True), spec={"recover_at": ago(1)}
+    )
+    assert judge(row, seen(), NOW).status.error_count == 1
+
+
+def test_a_crash_loop_and_a_time_out_count_too() -> None:
+    died = workspace(
+        Phase.RUNNING,
+        DesiredState.RUNNING,
+        home_ctx=home(dirty=True),
+        restarts=tuple(ago(n) for n in range(5)),
+    )
+    assert judge(died, seen(None, OUR_VOLUME), NOW).status.error_count == 1
+    late = workspace(Phase.STANDBY, operation=Operation.STARTING, home_ctx=home(), error_count=2)
+    failed = Fail(Operation.STARTING, ErrorReason.TIMEOUT, "too long")
+    assert settle(late.spec, late.status, failed, NOW, op_id=NEW_OP_ID).error_count == 3
+
+
+# Start-up (spec §5)
+
+
+@pytest.mark.parametrize(("starting_up", "phase"), [(True, Phase.STANDBY), (False, Phase.RUNNING)])
+def test_one_failed_check_is_enough_at_start_up(starting_up: bool, phase: Phase) -> None:
+    row = workspace(
+        Phase.RUNNING,
+        DesiredState.RUNNING,
+        conditions=conditions(READY, ABSENT, READY),
+        home_ctx=home(dirty=True),
+    )
+    look = seen(Instance(running=True, healthy=False, failed_checks=1), OUR_VOLUME)
+    judged = judge(row, look, NOW, starting_up=starting_up).status
+    assert (judged.phase, judged.restarts) == (phase, ())
+    if starting_up:
+        assert choose(row.spec, judged, NOW) == Begin(Operation.STARTING, Why.MOVES_UP)

@@ -167,7 +167,7 @@ class Commits:
         if old.operation is not Operation.NONE and new.operation is Operation.NONE:
             self._ended(before, after, truth, events)
         if new.phase is Phase.ERROR and old.phase is not Phase.ERROR:
-            self._erred(after, truth)
+            self._erred(before, after, truth)
         self._count_losses(before, after, truth)
 
     def _check_let_go(self, before: Workspace, after: Workspace) -> None:
@@ -228,10 +228,13 @@ class Commits:
                 "1 reality over database", after.id, f"{operation} was completed without a committed archive"
             )
 
-    def _erred(self, after: Workspace, truth: Truth) -> None:
-        """An outage is not a failure (contract 12): time without a backend does not count."""
+    def _erred(self, before: Workspace, after: Workspace, truth: Truth) -> None:
+        """Every entry into ERROR counts. An outage is not a failure (contract 12): time without a backend does not count."""
         error = after.status.error_info
         assert error is not None
+        if after.status.error_count != before.status.error_count + 1:
+            counts = f"{before.status.error_count} became {after.status.error_count}"
+            self._break("10 bounded retries", after.id, f"ERROR was entered, and error_count {counts}")
         if error.reason is not ErrorReason.TIMEOUT:
             return
         now = self._world.loop.time()

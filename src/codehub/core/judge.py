@@ -48,7 +48,7 @@ def judge(
     `is_queued`: its step has no place to be done in yet, so that its operation's clock stands still.
     """
     spec, stored = workspace.spec, workspace.status
-    conditions = conditions_seen(stored, seen, now, rules)
+    conditions = conditions_seen(stored, seen, now, rules, starting_up=starting_up)
     if spec.forgotten_at is not None and stored.phase is not Phase.DELETED:
         return Verdict(_forget(_mark_dirty(replace(stored, conditions=conditions)), now), is_let_go=True)
     if unknown := unknown_conditions(conditions, stored.operation):
@@ -123,13 +123,14 @@ def enter(status: Status, phase: Phase, now: datetime) -> Status:
 
 
 def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
-    """Entering ERROR and operation NONE are one write. It keeps op_id, the container and the volume."""
+    """Entering ERROR and operation NONE are one write. It keeps op_id, the container and the volume, and counts with the error."""
     unhealthy = Condition(Truth.FALSE, error.reason, error.message).following(status.conditions.healthy, now)
     previous = status.previous_status if status.phase is Phase.ERROR else observed_status(status)
     status = replace(
         status,
         conditions=replace(status.conditions, healthy=unhealthy),
         error_info=error,
+        error_count=error.error_count,
         operation=Operation.NONE,
         op_started_at=None,
         retry_at=None,
@@ -210,7 +211,9 @@ def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime)
         return None
     if error is not None and error.reason is reason and not is_recovered(spec, error):
         return error
-    return ErrorInfo(reason, message, status.operation, status.error_count, error_time(spec, now))
+    # What was in ERROR already, and was not answered, enters it no second time.
+    count = status.error_count + (status.phase is not Phase.ERROR or status.error_info is None)
+    return ErrorInfo(reason, message, status.operation, count, error_time(spec, now))
 
 
 def _was_lost(spec: Spec, stored: Status, status: Status) -> bool:
@@ -227,7 +230,7 @@ def _crash_loop(spec: Spec, stored: Status, now: datetime, rules: Rules) -> Erro
     minutes = rules.restart_window.total_seconds() / 60
     message = DIED_AGAIN.format(restarts=rules.restarts_max, minutes=minutes)
     return ErrorInfo(
-        ErrorReason.CRASH_LOOP, message, Operation.NONE, stored.error_count, error_time(spec, now)
+        ErrorReason.CRASH_LOOP, message, Operation.NONE, stored.error_count + 1, error_time(spec, now)
     )
 
 

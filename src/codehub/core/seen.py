@@ -79,12 +79,17 @@ INSTANCE_SICK = Condition(Truth.FALSE, Reason.NOT_READY, "The instance runs but 
 INSTANCE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The instances could not be listed.")
 
 
-def conditions_seen(stored: Status, seen: Seen, now: datetime, rules: Rules) -> Conditions:
-    """Return the conditions that follow from a look. What was not looked at stays; what could not be looked at is Unknown."""
+def conditions_seen(
+    stored: Status, seen: Seen, now: datetime, rules: Rules, *, starting_up: bool = False
+) -> Conditions:
+    """Return the conditions that follow from a look. What was not looked at stays; what could not be looked at is Unknown.
+
+    `starting_up`: nobody knows how long an instance that fails its check has been ill (spec §5): one failed check is enough."""
     earlier = stored.conditions
     volume = _volume_ready(earlier.volume_ready, seen.volume, stored.home_ctx.volume_id)
     archive = _archive_ready(earlier.archive_ready, seen, stored.archive_key)
-    container = _container_ready(earlier.container_ready, seen.instance, rules)
+    checks_max = 1 if starting_up else rules.failed_checks_max
+    container = _container_ready(earlier.container_ready, seen.instance, checks_max)
     return Conditions(
         volume_ready=volume.following(earlier.volume_ready, now),
         archive_ready=archive.following(earlier.archive_ready, now),
@@ -131,7 +136,7 @@ def _archive_ready(earlier: Condition, seen: Seen, archive_key: str | None) -> C
             return ARCHIVE_HALF
 
 
-def _container_ready(earlier: Condition, look: Instance | Blind | None, rules: Rules) -> Condition:
+def _container_ready(earlier: Condition, look: Instance | Blind | None, checks_max: int) -> Condition:
     match look:
         case Blind.NOT_LOOKED:
             return earlier
@@ -143,7 +148,7 @@ def _container_ready(earlier: Condition, look: Instance | Blind | None, rules: R
             return INSTANCE_STOPPED
         case Instance(healthy=True):
             return INSTANCE_READY
-        case Instance(failed_checks=failed) if earlier.is_true and failed < rules.failed_checks_max:
+        case Instance(failed_checks=failed) if earlier.is_true and failed < checks_max:
             return earlier
         case _:
             return INSTANCE_SICK

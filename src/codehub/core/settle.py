@@ -65,7 +65,7 @@ def settle(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: U
         case Abandon(why=why):
             return replace(_end(status), error_count=0 if why is Why.GIVEN_UP else status.error_count)
         case Fail(operation=operation, reason=reason, message=message):
-            error = ErrorInfo(reason, message, operation, status.error_count, error_time(spec, now))
+            error = ErrorInfo(reason, message, operation, status.error_count + 1, error_time(spec, now))
             return enter_error(status, error, now)
         case _:
             return status
