@@ -61,6 +61,13 @@ class S3Server:
         answer.raise_for_status()
         return re.findall("<UploadId>(.*?)</UploadId>", answer.text)
 
+    async def begin_upload(self, bucket: str, key: str) -> str:
+        """Begin one as a process does that dies then, and return its id."""
+        answer = await self.ask("POST", f"/{bucket}/{key}", uploads="")
+        answer.raise_for_status()
+        (upload_id,) = re.findall("<UploadId>(.*?)</UploadId>", answer.text)
+        return str(upload_id)
+
     async def ask(self, method: str, path: str, **query: str) -> httpx.Response:
         """Ask with a signature of version 4."""
         now = datetime.now(UTC)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from tests.support.edge import until
 from tests.support.instances import LocalWorld, become_healthy, command_of, new_spec
 
 from codehub.adapters.local import launch
+from codehub.adapters.local.directories import remove_whole
 from codehub.adapters.local.launch import Launcher
 from codehub.adapters.local.processes import marked
 from codehub.adapters.local.records import NOTHING_READABLE, Paths
@@ -61,7 +61,7 @@ async def test_a_start_after_a_cancelled_delete_is_listed_and_is_the_only_one(
     spec = new_spec()
     one = await world.run(spec)
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "rmtree", halt.before(shutil.rmtree))
+        patched.setattr("codehub.adapters.local.records.remove_whole", halt.before(remove_whole))
         deleting = asyncio.create_task(world.instances.delete(one))
         await cancelled_at(halt, deleting)
         assert await world.instances.status(one) is None, "by which others take it for deleted"

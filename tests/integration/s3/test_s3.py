@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from tests.support.trees import picture
 
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects, WrongStore, _part_bytes
+from codehub.adapters.objectstore.uploads import Uploads
 from codehub.core.seen import Archive
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home, Report
@@ -298,3 +300,38 @@ async def test_a_bucket_of_another_installation_is_not_touched(at: At, bucket: s
 
 def flaky(server: S3Server, mood: Mood) -> AbstractAsyncContextManager[str]:
     return flaky_proxy(server.endpoint, mood)
+
+
+async def test_unfinished_uploads_of_ours_are_aborted_when_nothing_came_for_long_enough_and_no_others(
+    at: At, server: S3Server, bucket: str
+) -> None:
+    async with at() as machine:
+        ours = f"{uuid4()}/{uuid4()}/home.tar.zst"
+        begun = {
+            name: await server.begin_upload(bucket, name)
+            for name in (f"some/prefix/{ours}", f"other/prefix/{ours}", "some/prefix/of-somebody-else", ours)
+        }
+        now = datetime.now(UTC)
+        assert await machine.provider.list_leftovers() == [
+            f"some/prefix/{ours} (unfinished upload {begun[f'some/prefix/{ours}']})"
+        ]
+        assert await machine.provider.remove_leftovers(now - timedelta(hours=2)) == 0
+        assert len(await server.unfinished_uploads(bucket)) == 4
+        assert await machine.provider.remove_leftovers(now + timedelta(hours=2)) == 1
+        assert await machine.provider.list_leftovers() == []
+        del begun[f"some/prefix/{ours}"]
+        assert sorted(await server.unfinished_uploads(bucket)) == sorted(begun.values())
+
+
+async def test_a_purge_aborts_the_uploads_of_its_workspace(at: At, server: S3Server, bucket: str) -> None:
+    async with at() as machine:
+        home, other = new_home(), new_home()
+        for each in (home, other):
+            await server.begin_upload(bucket, f"some/prefix/{each.workspace_id}/{uuid4()}/home.tar.zst")
+        await machine.provider.purge(home)
+        (left,) = await machine.provider.list_leftovers()
+        assert str(other.workspace_id) in left
+
+
+async def test_without_credentials_to_ask_with_unfinished_uploads_are_left_to_the_bucket() -> None:
+    assert Uploads.of("bucket", {"AWS_REGION": "eu-central-1"}) is None

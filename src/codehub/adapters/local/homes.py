@@ -161,11 +161,14 @@ class Homes:
         with self._usable(parent), locked(self._root, parent):
             return [self._to_trash(each) for each in _unfinished(parent)]
 
-    def forget_empty(self, home: Home) -> None:
-        """Remove the workspace's directory if nothing is left in it."""
-        parent = self.path(home).parent
-        with suppress(OSError), locked(self._root, parent):
-            parent.rmdir()
+    def forget_empty(self, place: Path) -> None:
+        """Remove a workspace's directory if nothing is left in it."""
+        with suppress(OSError), locked(self._root, place, create=False):
+            place.rmdir()
+
+    def directory(self, home: Home) -> Path:
+        """Return what is a workspace's own: its home, and what lies beside."""
+        return self.path(home).parent
 
     def list_all(self) -> Mapping[UUID, Volume]:
         """Return every volume. Raises BackendUnreachable rather than leave one out."""

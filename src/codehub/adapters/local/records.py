@@ -11,7 +11,6 @@ locks, uids           see locks.py and accounts.py
 
 import json
 import os
-import shutil
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -20,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
 
-from codehub.adapters.local.directories import locked, write_whole
+from codehub.adapters.local.directories import locked, remove_whole, write_whole
 from codehub.adapters.local.locks import is_held
 from codehub.adapters.local.processes import boot_id, children, has_open, pid_inside
 from codehub.adapters.local.profiles import SOCKET
@@ -157,7 +156,7 @@ class Paths:
     def _empty(self, kept: Collection[Path] = ()) -> None:
         for path in list(self.directory.iterdir()):
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, onerror=_make_removable)
+                remove_whole(path)
             elif path not in kept:
                 path.unlink(missing_ok=True)
 
@@ -203,15 +202,3 @@ class RunDirectory:
                 paths = self.of(workspace_id)
                 if (record := paths.read()) is not None:
                     yield workspace_id, paths, record
-
-
-def _make_removable(_function: object, path: str, _error: object) -> None:
-    """Remove what its owner has made unremovable. Without root, a directory without permissions is one."""
-    parent = Path(path).parent
-    with suppress(OSError):
-        parent.chmod(0o700)
-        if Path(path).is_dir() and not Path(path).is_symlink():
-            Path(path).chmod(0o700)
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            Path(path).unlink(missing_ok=True)

@@ -12,7 +12,8 @@ import structlog
 from codehub.adapters.archived import ArchivedHomes
 from codehub.adapters.local.homes import Homes, OwnerOf
 from codehub.adapters.local.survey import is_changed_since
-from codehub.adapters.local.tar import Tar, remove_tree, write_out
+from codehub.adapters.local.tar import Tar, write_out
+from codehub.adapters.local.trash import Trash
 from codehub.adapters.threads import Looking, in_thread
 from codehub.core.seen import Volume
 from codehub.ports.archives import Archives, Attribute
@@ -42,6 +43,7 @@ class LocalStorage(ArchivedHomes):
         self._homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
         self._is_in_use = is_in_use
         self._tar = Tar()
+        self._trash = Trash(after=lambda removed: self._homes.forget_empty(removed.parent))
         self._looking = Looking(str(root))
 
     async def prepare(self) -> None:
@@ -80,6 +82,11 @@ class LocalStorage(ArchivedHomes):
             await write_out(staging)
             await self._refuse_in_use(home, "replaced")
             return await in_thread(self._homes.put_in_place, home, staging, replaces)
+        except ActionFailed:
+            # The next try may need the room that this one took.
+            await self._tidy(home)
+            await self.emptied()
+            raise
         finally:
             await self._tidy(home)
 
@@ -91,8 +98,12 @@ class LocalStorage(ArchivedHomes):
             home = found
         await self._refuse_in_use(home, "deleted")
         await in_thread(self._homes.remove, home, volume_id)
-        await self._clean(home)
-        await in_thread(self._homes.forget_empty, home)
+        await self._tidy(home)
+        await in_thread(self._homes.forget_empty, self._homes.directory(home))
+
+    async def emptied(self) -> None:
+        """Return when what was put away is removed, as far as it can be."""
+        await self._trash.emptied()
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         await self._require(home, volume_id)
@@ -107,22 +118,24 @@ class LocalStorage(ArchivedHomes):
 
     async def list_leftovers(self) -> Sequence[str]:
         """Return what work that died has left, homes' and archives'. It counts for nobody."""
-        homes = [str(path) for path, _ in await in_thread(self._homes.leftovers)]
-        return [*homes, *await self._archives.list_leftovers()]
+        homes = [path for path, _ in await in_thread(self._homes.leftovers)]
+        stuck = [str(path) for path in homes if path not in self._trash.known]
+        return [*stuck, *await self._archives.list_leftovers()]
 
     async def remove_leftovers(self, older_than: datetime) -> int:
         """Remove such left-overs, and return how many there were. What still grows is younger than any grace time."""
-        removed = await self._archives.remove_leftovers(older_than)
+        trash = []
         for path, modified_at in await in_thread(self._homes.leftovers):
             if modified_at < older_than:
                 try:
-                    trash = await in_thread(self._homes.discard_leftover, path)
-                    if trash is not None:
-                        await remove_tree(trash)
-                        removed += 1
-                except (ActionFailed, OSError) as error:
+                    trash.append(await in_thread(self._homes.discard_leftover, path))
+                except OSError as error:
                     log.warning("leftover_not_removed", path=str(path), reason=str(error))
-        return removed
+        put_away = [path for path in trash if path is not None]
+        self._trash.put(put_away)
+        await self._trash.emptied()
+        removed = len(put_away) - len(await in_thread(_existing, put_away))
+        return removed + await self._archives.remove_leftovers(older_than)
 
     async def _require(self, home: Home, volume_id: str) -> None:
         await in_thread(self._homes.require, home, volume_id)
@@ -138,16 +151,15 @@ class LocalStorage(ArchivedHomes):
             raise ActionFailed(f"the home is in use, so it is not {done}")
 
     async def _tidy(self, home: Home) -> None:
-        """Clean as well as it goes: what an earlier process is still writing to counts for nobody, and can wait."""
+        """Put away what an earlier call has left beside the home. It counts for nobody: nobody waits until it is removed."""
         try:
-            await self._clean(home)
+            self._trash.put(await in_thread(self._homes.unfinished, home))
         except ActionFailed as error:
             log.warning("leftovers_not_removed", workspace_id=str(home.workspace_id), reason=str(error))
 
-    async def _clean(self, home: Home) -> None:
-        """Remove what an earlier call has left beside the home."""
-        for path in await in_thread(self._homes.unfinished, home):
-            await remove_tree(path)
+
+def _existing(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if path.exists()]
 
 
 async def _touching(

@@ -167,8 +167,9 @@ def _refuse_unrestorable(home: Path, read_only: Iterable[bytes]) -> None:
 
 
 async def remove_tree(path: Path) -> None:
-    """Remove a directory with everything in it, however deep. A user's own read-only directories are made writable first."""
-    remove = partial(run, "rm", "-rf", "--one-file-system", "--", str(path))
+    """Remove a directory with everything in it, however deep, when nobody else wants the processor. A user's own read-only directories are
+    made writable first."""
+    remove = partial(run, "nice", "-n", "19", "rm", "-rf", "--one-file-system", "--", str(path))
     code, complaint = await remove()
     if code and os.geteuid() != 0:
         await run("chmod", "-R", "u+rwx", "--", str(path))

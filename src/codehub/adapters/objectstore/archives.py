@@ -1,16 +1,16 @@
 """A tar stream goes in, a committed archive comes out, and back. Refuses to count what was not read back whole, its `.meta` included."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
 from codehub.adapters.objectstore.codec import Download, Packer, Unpacker
+from codehub.adapters.objectstore.leftovers import Leftovers
 from codehub.adapters.objectstore.meta import LaterMeta, Meta, UnknownMeta, decode
 from codehub.adapters.objectstore.scan import Refused, TarScan, Unkept
-from codehub.adapters.objectstore.store import MARK, Objects, remove_empty
+from codehub.adapters.objectstore.store import MARK, Objects
 from codehub.adapters.threads import begin, ended, in_thread, settled
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive
@@ -19,8 +19,6 @@ from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report, StoredArchive
 
 _META = ".meta"
-# LocalStore writes beside the object and renames; this is what a process that died leaves.
-_LEFTOVER = re.compile(r".+#\d+")
 
 
 class _AlreadyCommitted(Exception):
@@ -36,6 +34,7 @@ class ObjectArchives:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
+        self._leftovers = Leftovers(objects)
 
     async def write(
         self,
@@ -139,15 +138,15 @@ class ObjectArchives:
         found = await self._objects.list_under(str(workspace_id))
         for path in sorted((each["path"] for each in found), key=lambda path: not path.endswith(_META)):
             await self._objects.delete(path)
-        await in_thread(self._remove, f"{workspace_id}/", datetime.max.replace(tzinfo=UTC))
+        await in_thread(self._leftovers.remove, None, str(workspace_id))
 
     async def list_leftovers(self) -> Sequence[str]:
         await self._objects.check()
-        return [path for path, _ in await in_thread(self._leftovers, "")]
+        return await in_thread(self._leftovers.names)
 
     async def remove_leftovers(self, older_than: datetime) -> int:
         await self._objects.check()
-        return await in_thread(self._remove, "", older_than)
+        return await in_thread(self._leftovers.remove, older_than)
 
     async def _packed(
         self, key: str, tar: AsyncIterator[bytes], packer: Packer
@@ -232,29 +231,6 @@ class ObjectArchives:
     async def _delete(self, key: str) -> None:
         await self._objects.delete(key + _META)
         await self._objects.delete(key)
-
-    def _leftovers(self, prefix: str) -> Sequence[tuple[str, datetime]]:
-        root = self._objects.directory
-        if root is None:
-            return []  # an S3 store removes unfinished uploads by a rule of its own (docs/adr/0009)
-        found = []
-        for path in (root / prefix).rglob("*#*"):
-            if _LEFTOVER.fullmatch(path.name) and ARCHIVE_KEY.match(str(path.relative_to(root))):
-                try:
-                    modified_at = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
-                except FileNotFoundError:
-                    continue
-                found.append((str(path.relative_to(root)), modified_at))
-        return found
-
-    def _remove(self, prefix: str, older_than: datetime) -> int:
-        root = self._objects.directory
-        stale = [path for path, modified_at in self._leftovers(prefix) if modified_at < older_than]
-        for path in stale:
-            assert root is not None
-            (root / path).unlink(missing_ok=True)
-            remove_empty((root / path).parent, root)
-        return len(stale)
 
 
 def _valid(key: str) -> str:

@@ -83,7 +83,7 @@ class Objects:
     """The store is opened when it is first needed, so that an outage at start-up is an outage like any other."""
 
     def __init__(self, url: str, *, installation: str) -> None:
-        self._url = url
+        self.url = url
         self._installation = installation.encode()
         parts = urlsplit(url)
         self.directory = Path(unquote(parts.path)) if parts.scheme == "file" else None
@@ -109,9 +109,9 @@ class Objects:
         """Raise BackendUnreachable unless this is the store of this installation: an empty mount point must not count."""
         found = await self.get(MARK)
         if found is None:
-            raise BackendUnreachable(f"{self._url} does not have the file {MARK}: is it mounted?")
+            raise BackendUnreachable(f"{self.url} does not have the file {MARK}: is it mounted?")
         if found.strip() != self._installation:
-            raise BackendUnreachable(f"{self._url} belongs to another installation: {found[:100]!r}")
+            raise BackendUnreachable(f"{self.url} belongs to another installation: {found[:100]!r}")
 
     async def head(self, path: str) -> "ObjectMeta | None":
         with self._explaining():
@@ -130,7 +130,7 @@ class Objects:
                 # A missing bucket looks like a missing object; only the answer to a GET tells.
                 if "NoSuchBucket" in str(error):
                     raise WrongStore(
-                        f"there is no bucket for {self._url}: make it, or correct CODEHUB_ARCHIVE_URL"
+                        f"there is no bucket for {self.url}: make it, or correct CODEHUB_ARCHIVE_URL"
                     ) from None
                 return None
 
@@ -240,7 +240,7 @@ class Objects:
     def _store(self) -> "ObjectStore":
         if self._opened is None:
             if self.directory is None:
-                self._opened = from_url(self._url, client_options=_client_options(), retry_config=_RETRIES)
+                self._opened = from_url(self.url, client_options=_client_options(), retry_config=_RETRIES)
             else:
                 self._opened = LocalStore(self.directory, automatic_cleanup=True)
         return self._opened
@@ -253,14 +253,14 @@ class Objects:
             told = " ".join(str(error).partition("\n\nDebug source")[0].split())[:_WORDS_MAX]
             if any(sign in str(error) for sign in _REFUSED):
                 raise WrongStore(
-                    f"the archive store {self._url} refuses these credentials: check AWS_ACCESS_KEY_ID,"
+                    f"the archive store {self.url} refuses these credentials: check AWS_ACCESS_KEY_ID,"
                     f" AWS_SECRET_ACCESS_KEY, and what they may do ({told})"
                 ) from None
             if any(sign in str(error) for sign in _FULL):
-                raise ActionFailed(f"no space left in the archive store {self._url} ({told})") from None
+                raise ActionFailed(f"no space left in the archive store {self.url} ({told})") from None
             if _is_for_good(str(error)):
-                raise ActionFailed(f"the archive store {self._url} refuses this: {told}") from None
-            raise BackendUnreachable(f"the archive store {self._url} can't be used: {told}") from None
+                raise ActionFailed(f"the archive store {self.url} refuses this: {told}") from None
+            raise BackendUnreachable(f"the archive store {self.url} can't be used: {told}") from None
 
 
 class _Source:
