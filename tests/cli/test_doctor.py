@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 from tests.support.program import codehub, running
 
-from codehub.doctor.examine import examine_archives, examine_backend, examine_data_dir
+from codehub.doctor.examine import (
+    examine_archives,
+    examine_backend,
+    examine_data_dir,
+    examine_sandbox,
+)
 from codehub.doctor.findings import Verdict
 from codehub.doctor.services import examine_docker, examine_s3
 from codehub.settings import load_settings
@@ -74,3 +79,14 @@ def test_the_doctor_says_of_a_backend_that_it_is_not_there_yet() -> None:
     assert examine_backend(load_settings()).verdict is Verdict.OK
     missing = examine_backend(load_settings(instance_backend="k8s"))
     assert (missing.verdict, missing.found) == (Verdict.BROKEN, "k8s is not there yet")
+
+
+def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("codehub.doctor.examine.find_gateway", lambda: None)
+    monkeypatch.setattr("codehub.doctor.examine._run", lambda _command: None)
+    monkeypatch.setattr("shutil.which", lambda name, **_: f"/usr/bin/{name}")
+    found = examine_sandbox(load_settings())
+    assert "this machine's network is shared: neither pasta" in found.found
+    assert "apt-get install passt" in str(found.do)

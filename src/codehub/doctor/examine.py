@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from codehub.adapters.local.network import find_gateway, why_unusable
 from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.postgres.embedded import owner_of
 from codehub.core.workspace import InstanceBackend
@@ -20,6 +21,7 @@ from codehub.settings import Settings
 
 _ANSWER_S_MAX = 3.0
 _FREE_MB_MIN = 500
+_NOBODY = 65_534
 _PYTHON_MIN = (3, 11)
 
 
@@ -130,7 +132,7 @@ def examine_backend(settings: Settings) -> Finding:
 
 def examine_sandbox(settings: Settings) -> Finding:
     need = Verdict.OPTIONAL
-    do = "apt-get install bubblewrap: without it a local workspace is a plain process that sees this user's files"
+    do = "apt-get install bubblewrap passt: without it a local workspace is a plain process that sees this user's files"
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
         do = "nothing: only local-process workspaces use it"
     program = shutil.which("bwrap")
@@ -146,7 +148,16 @@ def examine_sandbox(settings: Settings) -> Finding:
             f"bubblewrap can't make a sandbox here: {tried}",
             "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or run as root",
         )
-    return Finding("sandbox", Verdict.OK, f"bubblewrap ({program})")
+    gateway = find_gateway()
+    if (why_shared := why_unusable(gateway, _NOBODY if os.geteuid() == 0 else None)) is not None:
+        return Finding(
+            "sandbox",
+            need,
+            f"bubblewrap ({program}), but this machine's network is shared: {why_shared}",
+            "apt-get install passt: without it every workspace reaches what listens on this machine's loopback",
+        )
+    assert gateway is not None
+    return Finding("sandbox", Verdict.OK, f"bubblewrap ({program}), networks by {gateway.command[0]}")
 
 
 def examine_ide(settings: Settings) -> Finding:

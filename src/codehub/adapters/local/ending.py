@@ -30,7 +30,10 @@ async def end(
     last = init if record.sandboxed else main
     if last is not None:
         last.send(signal.SIGKILL)
-    known = [process for process in (init, main, starter) if process is not None]
+    gateway = paths.leading_out(record)
+    if gateway is not None:
+        gateway.send(signal.SIGKILL)
+    known = [process for process in (init, main, starter, gateway) if process is not None]
     await all_ended(known, clock=clock, within_s=_EXIT_S)
 
     deadline = clock.monotonic() + _KILL_S

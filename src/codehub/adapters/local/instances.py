@@ -12,11 +12,13 @@ import structlog
 
 from codehub.adapters.cache import cache_directory
 from codehub.adapters.health import answer_status
+from codehub.adapters.local import network
 from codehub.adapters.local.accounts import Accounts
 from codehub.adapters.local.ending import end
 from codehub.adapters.local.launch import Launcher
 from codehub.adapters.local.limits import find_limits
 from codehub.adapters.local.locks import exclusive
+from codehub.adapters.local.network import find_gateway
 from codehub.adapters.local.output import lines, shorten
 from codehub.adapters.local.profiles import Profile
 from codehub.adapters.local.records import Paths, Record, RunDirectory, fingerprint
@@ -100,9 +102,15 @@ class LocalInstances:
             warnings.append(
                 f"no limit on {', '.join(unlimited)} of workspaces: no control groups to be had here"
             )
+        gateway = find_gateway() if why_not is None else None
+        if why_not is None:
+            why_shared = await asyncio.to_thread(network.why_unusable, gateway, uid)
+            if why_shared is not None:
+                gateway = None
+                warnings.append(f"WORKSPACES SHARE THIS MACHINE'S NETWORK, its loopback too: {why_shared}")
         self.warnings = tuple(warnings)
         self._launcher = Launcher(
-            self._install_id, self._accounts, limits, None if why_not else bwrap, self._hidden
+            self._install_id, self._accounts, limits, None if why_not else bwrap, gateway, self._hidden
         )
 
     async def try_out(self) -> None:

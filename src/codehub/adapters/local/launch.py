@@ -11,6 +11,7 @@ from uuid import UUID
 from codehub.adapters.local.accounts import USER, Accounts, own_home, write_names
 from codehub.adapters.local.limits import Limits
 from codehub.adapters.local.locks import taken
+from codehub.adapters.local.network import Gateway, in_network, name_servers
 from codehub.adapters.local.output import shorten
 from codehub.adapters.local.processes import boot_id
 from codehub.adapters.local.profiles import SOCKET, Place, Profile
@@ -31,6 +32,7 @@ from codehub.adapters.threads import in_thread
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec
 
+_RESOLV_CONF = Path("/etc/resolv.conf")
 _PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
@@ -43,6 +45,8 @@ class Launcher:
     limits: Limits
     bwrap: Path | None
     """None: without a sandbox."""
+    gateway: Gateway | None
+    """What leads out of a sandbox's own network. None: it has this machine's."""
     hidden: Path
 
     async def launch(
@@ -105,11 +109,26 @@ class Launcher:
             hidden=(self.hidden, *profile.hidden),
             tmp_mb=spec.resources.memory_mb,
             pids=spec.resources.pids,
+            resolver=self._write_resolver(paths),
             environment=self._environment(place, profile),
         )
         command = sandboxed(bwrap, box, profile.argv(place))
+        if self.gateway is not None:
+            command = in_network(self.gateway, uid, paths.gateway, command)
         words = launcher(paths.launcher, groups, command, info=paths.info)
         return _spawn(words, {**self.marks(spec.workspace_id), "PATH": ":".join(_PATH)}, paths)
+
+    def _write_resolver(self, paths: Paths) -> Path | None:
+        try:
+            told = _RESOLV_CONF.read_text()
+        except OSError:
+            told = ""
+        if self.gateway is None or (servers := name_servers(self.gateway, told)) is None:
+            return None
+        resolver = paths.directory / "resolv.conf"
+        resolver.write_text(servers)
+        resolver.chmod(0o644)
+        return resolver
 
     def _plain(
         self,

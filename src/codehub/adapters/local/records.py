@@ -58,6 +58,7 @@ class Paths:
         self.alive = directory / "alive"
         self.launcher = directory / "launcher"
         self.info = directory / "info"
+        self.gateway = directory / "gateway"
         self.log = directory / "log"
         self.was_healthy = directory / "was-healthy"
         self.runtime = directory / "runtime"
@@ -79,9 +80,11 @@ class Paths:
 
     def starter(self, record: Record) -> Process | None:
         """Return who started it, if that was in this boot and has come to say so. Without a sandbox that is the IDE itself."""
-        with suppress(OSError):
-            return Process.from_stat(self.launcher.read_text()) if record.boot == boot_id() else None
-        return None
+        return _in_this_boot(record, self.launcher)
+
+    def leading_out(self, record: Record) -> Process | None:
+        """Return what leads out of its network, if it has one of its own. It does not end with the rest."""
+        return _in_this_boot(record, self.gateway)
 
     def init(self) -> Process | None:
         """Return the sandbox's first process: it has the lock's file open, and its end is the end of all in there."""
@@ -159,6 +162,12 @@ class Paths:
                 remove_whole(path)
             elif path not in kept:
                 path.unlink(missing_ok=True)
+
+
+def _in_this_boot(record: Record, said: Path) -> Process | None:
+    with suppress(OSError):
+        return Process.from_stat(said.read_text()) if record.boot == boot_id() else None
+    return None
 
 
 class RunDirectory:

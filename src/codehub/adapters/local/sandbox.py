@@ -61,6 +61,8 @@ class Confinement:
     """What must not be seen even if something visible holds it, as codehub's own data."""
     tmp_mb: int
     pids: int
+    resolver: Path | None = None
+    """Its resolv.conf, where this machine's would be wrong in there."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -70,7 +72,7 @@ def sandboxed(bwrap: Path, box: Confinement, argv: Sequence[str]) -> list[str]:
         *(str(bwrap), "--sync-fd", str(LOCK_FD), "--info-fd", str(INFO_FD)),
         *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *_identity(box.uid),
-        *_system(),
+        *_system(box.resolver),
         *("--proc", "/proc", "--dev", "/dev"),
         *_scratch("/tmp", box.tmp_mb),  # noqa: S108  # the sandbox's own
         *_scratch("/dev/shm", box.tmp_mb),  # noqa: S108
@@ -167,7 +169,7 @@ def _identity(uid: int | None) -> Sequence[str]:
     return ("--cap-drop", "ALL", *(word for name in kept for word in ("--cap-add", name)))
 
 
-def _system() -> list[str]:
+def _system(resolver: Path | None = None) -> list[str]:
     """Return the read-only system: /usr, what leads to it, and the few files of /etc."""
     words = ["--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
@@ -179,7 +181,8 @@ def _system() -> list[str]:
     for directory in ("/etc", "/etc/ssl", "/var"):
         words += ["--perms", "0755", "--dir", directory]
     for name in _ETC:
-        words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+        source = f"/etc/{name}" if resolver is None or name != "resolv.conf" else str(resolver)
+        words += ["--ro-bind-try", source, f"/etc/{name}"]
     return words
 
 
