@@ -143,7 +143,7 @@ def adopt_engine(
 
 
 user = Commands(
-    help="People: add, list, disable, set passwords. On the server, beside a running codehub.",
+    help="People: add, list, disable, set passwords, end sessions and tokens. On the server, beside a running codehub.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -178,7 +178,7 @@ def add_user(
 def set_password(
     username: str = _USERNAME_ARGUMENT, password_stdin: bool = _FROM_STDIN, json: bool = _USER_JSON
 ) -> None:
-    """Set a user's password, which ends their sessions."""
+    """Set a user's password, which ends their sessions and tokens."""
     from codehub.app import access
     from codehub.cli.people import told_one
 
@@ -196,7 +196,7 @@ def disable_user(
     undo: bool = typer.Option(False, "--undo", help="Enable them again."),
     json: bool = _USER_JSON,
 ) -> None:
-    """Disable a user: their sessions end and their tokens open nothing."""
+    """Disable a user: their sessions and tokens end."""
     from codehub.app import access
     from codehub.cli.people import told_one
 
@@ -205,6 +205,21 @@ def disable_user(
             lambda settings, system: access.amend_user(settings, system, username, disabled=not undo)
         )
     typer.echo(told_one(changed, f"{'enabled' if undo else 'disabled'} {username}", as_json=json))
+
+
+@user.command("keys")
+def user_keys(
+    username: str = _USERNAME_ARGUMENT,
+    end: bool = typer.Option(False, "--end", help="End them all: whatever is open by them ends too."),
+    json: bool = typer.Option(False, "--json", help="Print the keys as JSON."),
+) -> None:
+    """List what lets a user in, sessions and tokens, or end it."""
+    from codehub.app import access
+    from codehub.cli.people import told_keys
+
+    with speaking(json):
+        found = _beside(lambda settings, system: access.keys(settings, system, username, end=end))
+    typer.echo(told_keys(found, username, ended=end, as_json=json))
 
 
 @user.command("list")

@@ -33,6 +33,7 @@ CALLS = [
     *("POST /login", "POST /logout", "GET /session", "PUT /session/password"),
     *("POST /tokens", "GET /tokens", "DELETE /tokens/{token_id}"),
     *("GET /users", "POST /users", "PATCH /users/{user_id}"),
+    *("GET /users/{user_id}/keys", "DELETE /users/{user_id}/keys"),
     *("POST /workspaces", "GET /workspaces", "GET /workspaces/{workspace_id}"),
     *("PATCH /workspaces/{workspace_id}", "DELETE /workspaces/{workspace_id}"),
     *(

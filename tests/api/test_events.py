@@ -229,6 +229,24 @@ async def test_a_new_password_ends_streams(site: Site, caplog: pytest.LogCapture
     assert "without completing" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "DELETE FROM sessions WHERE user_id = $1",
+        "UPDATE users SET disabled = true WHERE id = $1",
+        "UPDATE users SET role = 'member' WHERE id = $1",
+    ],
+)
+async def test_a_stream_ends_with_its_key_should_the_hint_of_it_be_lost(site: Site, deed: str) -> None:
+    """As when whoever ended it dies between the write and the hint."""
+    admin = await site.browser("root", Role.ADMIN)
+    assert isinstance(site.world, PostgresWorld)
+    async with reading(admin, owner="all") as reader:
+        await site.world.admin.execute(deed, (await site.user("root")).id)
+        with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError, StopAsyncIteration)):
+            await reader.next()
+
+
 # Logs that are followed
 
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from tests.support.patience import PATIENCE_S
 from tests.support.site import API, RESTS, Site, create, nobody_listens
+from tests.support.stores import PostgresWorld
 from tests.support.streams import reading
 
 from codehub.api import feed as feed_module
@@ -55,6 +56,16 @@ async def test_a_log_ends_with_its_token(site: Site, monkeypatch: pytest.MonkeyP
     (token,) = (await ann.get(f"{API}/tokens")).json()["items"]
     async with following(site, program, monkeypatch) as parts:
         await ann.delete(f"{API}/tokens/{token['id']}")
+        await ended(parts)
+
+
+async def test_a_log_ends_with_its_token_should_the_hint_of_it_be_lost(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = await site.program("ann")
+    assert isinstance(site.world, PostgresWorld)
+    async with following(site, program, monkeypatch) as parts:
+        await site.world.admin.execute("DELETE FROM api_tokens")
         await ended(parts)
 
 

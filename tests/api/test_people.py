@@ -304,6 +304,62 @@ async def test_a_disabled_user_is_out_at_once_and_can_be_let_in_again(site: Site
         assert (await login(client, "ann", "another password")).status_code == 200
 
 
+@pytest.mark.parametrize("change", [{"password": "another password"}, {"disabled": True}], ids=str)
+async def test_what_somebody_came_in_by_ends_with_a_reset_and_a_disable(
+    site: Site, change: dict[str, Any]
+) -> None:
+    admin, ann, program = (
+        await site.browser("root", Role.ADMIN),
+        await site.browser("ann"),
+        await site.program("ann"),
+    )
+    path = f"{API}/users/{(await site.user('ann')).id}"
+    listed = (await admin.get(f"{path}/keys")).json()["items"]
+    assert [(key["kind"], key["name"], key["scope"]) for key in listed] == [
+        ("session", None, "write"),
+        ("session", None, "write"),
+        ("token", "test", "write"),
+    ]
+    assert (await admin.patch(path, json=change)).status_code == 200
+    await admin.patch(path, json={"disabled": False})
+    for client in (ann, program):
+        assert (await client.get(f"{API}/session")).status_code == 401
+    assert (await admin.get(f"{path}/keys")).json()["items"] == []
+
+
+async def test_an_admin_ends_anybody_s_keys_and_nobody_else_does(site: Site) -> None:
+    admin, ann, program, bob = (
+        await site.browser("root", Role.ADMIN),
+        await site.browser("ann"),
+        await site.program("ann"),
+        await site.browser("bob"),
+    )
+    path = f"{API}/users/{(await site.user('ann')).id}/keys"
+    for method in ("GET", "DELETE"):
+        for client in (ann, bob):
+            assert (await client.request(method, path)).status_code == 403
+        unknown = f"{API}/users/00000000-0000-0000-0000-000000000000/keys"
+        assert (await admin.request(method, unknown)).status_code == 404
+    foreign = {"Origin": "https://evil.example"}
+    assert (await admin.delete(path, headers=foreign)).status_code == 403
+    assert (await admin.delete(path)).status_code == 204
+    assert [(await one.get(f"{API}/session")).status_code for one in (ann, program, bob)] == [401, 401, 200]
+    async with site.anybody() as client:
+        assert (await login(client, "ann")).status_code == 200, "the password is still good"
+
+
+async def test_one_s_own_new_password_ends_one_s_tokens_but_the_one_it_was_changed_by(site: Site) -> None:
+    here, program = await site.browser("ann"), await site.program("ann")
+    path, new = f"{API}/session/password", "a new password"
+    assert (await here.put(path, json={"old": PASSWORD, "new": new})).status_code == 204
+    assert (await program.get(f"{API}/session")).status_code == 401
+    made = (await here.post(f"{API}/tokens", json={"name": "ci", "scope": "write"})).json()
+    async with site.anybody(headers={"Authorization": f"Bearer {made['token']}"}) as kept:
+        assert (await kept.put(path, json={"old": new, "new": PASSWORD})).status_code == 204
+        assert (await kept.get(f"{API}/session")).status_code == 200
+    assert (await here.get(f"{API}/session")).status_code == 401
+
+
 async def test_the_last_admin_can_not_be_taken_away(site: Site) -> None:
     admin = await site.browser("root", Role.ADMIN)
     path = f"{API}/users/{(await site.user('root')).id}"

@@ -65,11 +65,37 @@ def test_users_are_added_listed_disabled_and_given_passwords(server: Running, da
     assert login(server, "bob", "another password") == 200
     assert user(data_dir, "disable", "bob").returncode == 0
     assert login(server, "bob", "another password") == 401
-    listed = json.loads(user(data_dir, "list", "--json").stdout)
+    listed = [
+        one
+        for one in json.loads(user(data_dir, "list", "--json").stdout)
+        if one["username"] in ("admin", "bob")
+    ]
     assert [(one["username"], one["role"], one["disabled"]) for one in listed] == [
         ("admin", "admin", False),
         ("bob", "member", True),
     ]
+
+
+def test_keys_are_listed_and_ended(server: Running, data_dir: Path) -> None:
+    user(data_dir, "add", "carol", "--password-stdin", password="a long password\n")
+    assert user(data_dir, "keys", "carol").stdout == "carol is signed in nowhere and has no tokens.\n"
+    with httpx.Client(base_url=server.address, timeout=PATIENCE_S) as browser:
+        browser.post(f"{API}/login", json={"username": "carol", "password": "a long password"})
+        browser.post(f"{API}/tokens", json={"name": "ci", "scope": "read"})
+        (session, token) = json.loads(user(data_dir, "keys", "CAROL", "--json").stdout)
+        assert (session["kind"], token["kind"], token["name"], token["scope"]) == (
+            "session",
+            "token",
+            "ci",
+            "read",
+        )
+        told = user(data_dir, "keys", "carol", "--end").stdout
+        assert told.splitlines()[0].split() == ["KEY", "NAME", "SCOPE", "LAST", "USED", "EXPIRES"]
+        assert told.endswith("\nAll of them have ended.\n")
+        assert browser.get(f"{API}/session").status_code == 401
+    assert json.loads(user(data_dir, "keys", "carol", "--json").stdout) == []
+    user(data_dir, "disable", "carol")
+    assert user(data_dir, "keys", "nobody").returncode == 4
 
 
 def test_people_are_listed_in_words() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
@@ -13,7 +14,15 @@ from tests.support.throttles import Timeless
 
 from codehub.adapters.memory.access import MemoryAccess
 from codehub.core.access import Person, Role, Scope, Throttle
-from codehub.ports.access import AccessStore, Amendment, LastAdmin, UnknownToken, UnknownUser, UsernameTaken
+from codehub.ports.access import (
+    AccessStore,
+    Amendment,
+    KeyEnded,
+    LastAdmin,
+    UnknownToken,
+    UnknownUser,
+    UsernameTaken,
+)
 
 LASTS = timedelta(days=1)
 Aged = Callable[[timedelta], Awaitable[None]]
@@ -35,7 +44,7 @@ async def add(access: AccessStore, name: str = "ann", role: Role = Role.MEMBER) 
 
 async def open_session(access: AccessStore, user_id: UUID, lasts: timedelta = LASTS) -> bytes:
     key = word()
-    await access.open_session(key, user_id, lasts=lasts)
+    assert await access.open_session(key, user_id, password_hash=PASSWORD_HASH, lasts=lasts)
     return key
 
 
@@ -132,15 +141,136 @@ async def test_use_prolongs_a_session(world: World, aged: Aged) -> None:
 
 
 @pytest.mark.parametrize("change", [Amendment(password_hash=OTHER_HASH), Amendment(disabled=True)])
-async def test_a_new_password_and_disabling_end_sessions_but_the_one_to_keep(
+async def test_a_new_password_and_disabling_end_sessions_and_tokens_but_the_key_to_keep(
     access: AccessStore, change: Amendment
 ) -> None:
     user_id, other = await add(access), await add(access, "bob")
     kept, ended, others = [await open_session(access, one) for one in (user_id, user_id, other)]
-    await access.amend_user(user_id, change, keep_session=kept)
+    tokens = [(await make_token(access, one))[1] for one in (user_id, other)]
+    await access.amend_user(user_id, change, keep_key=kept)
     assert await who(access, ended) is None
     assert (await who(access, kept) is None) is bool(change.disabled)
     assert await who(access, others) is not None
+    assert [await access.token(key) is None for key in tokens] == [True, False]
+    if change.disabled:
+        await access.amend_user(user_id, Amendment(disabled=False))
+    assert await access.token(tokens[0]) is None, "what has ended comes back by nothing"
+    kept_token = (await make_token(access, other))[1]
+    await access.amend_user(other, Amendment(password_hash=OTHER_HASH), keep_key=kept_token)
+    assert (await access.token(kept_token) is None, await who(access, others)) == (False, None)
+
+
+async def test_no_session_is_opened_by_a_password_that_was_changed_while_it_was_looked_at(
+    access: AccessStore,
+) -> None:
+    user_id = await add(access)
+    await access.amend_user(user_id, Amendment(password_hash=OTHER_HASH))
+    key = word()
+    assert not await access.open_session(key, user_id, password_hash=PASSWORD_HASH, lasts=LASTS)
+    assert await who(access, key) is None
+    await access.amend_user(user_id, Amendment(disabled=True))
+    assert not await access.open_session(key, user_id, password_hash=OTHER_HASH, lasts=LASTS)
+
+
+async def test_a_password_is_changed_by_who_knows_the_one_that_is_stored_now(access: AccessStore) -> None:
+    user_id = await add(access)
+    await access.amend_user(user_id, Amendment(password_hash=OTHER_HASH))
+    with pytest.raises(KeyEnded):
+        await access.amend_user(user_id, Amendment(password_hash=PASSWORD_HASH), known_hash=PASSWORD_HASH)
+    found = await access.credentials("ann")
+    assert found is not None
+    assert found.password_hash == OTHER_HASH
+
+
+async def test_a_key_that_has_ended_makes_no_token(access: AccessStore) -> None:
+    user_id, other = await add(access), await add(access, "bob")
+    ended, others = await open_session(access, user_id), await open_session(access, other)
+    await access.end_keys(user_id)
+    for asked_by in (ended, others, word()):
+        with pytest.raises(KeyEnded):
+            await access.add_token(
+                uuid4(),
+                user_id,
+                name="ci",
+                token_sha256=word(),
+                scope=Scope.READ,
+                lasts=None,
+                most=100,
+                asked_by=asked_by,
+            )
+    assert await access.keys(user_id) == []
+
+
+async def test_a_token_that_is_made_while_the_keys_end_ends_with_them(access: AccessStore) -> None:
+    """Whichever comes first: nothing is left that lets them in."""
+    user_id = await add(access)
+    for _ in range(20):
+        session = await open_session(access, user_id)
+
+        async def make(asked_by: bytes = session) -> None:
+            with suppress(KeyEnded):
+                await access.add_token(
+                    uuid4(),
+                    user_id,
+                    name="ci",
+                    token_sha256=word(),
+                    scope=Scope.READ,
+                    lasts=None,
+                    most=100,
+                    asked_by=asked_by,
+                )
+
+        await asyncio.gather(make(), access.end_keys(user_id), make())
+        assert await access.keys(user_id) == []
+
+
+async def test_keys_are_what_lets_somebody_in_now(access: AccessStore) -> None:
+    user_id, other = await add(access), await add(access, "bob")
+    session = await open_session(access, user_id)
+    token_id, token = await make_token(access, user_id, LASTS, asked_by=session)
+    await make_token(access, user_id, timedelta(0), asked_by=session)
+    others = await open_session(access, other)
+    first, second = await access.keys(user_id)
+    assert (first.kind, first.name, first.scope, second.kind) == ("session", None, Scope.WRITE, "token")
+    assert (second.id, second.name, second.scope, second.last_used_at) == (token_id, "ci", Scope.READ, None)
+    assert first.expires_at is not None
+    assert session.hex() not in first.id.hex
+    users = await access.let_in([session, token, others, word()])
+    assert {key: user.id for key, user in users.items()} == {
+        session: user_id,
+        token: user_id,
+        others: other,
+    }
+    await access.end_keys(user_id)
+    assert await access.keys(user_id) == []
+    assert set(await access.let_in([session, token, others])) == {others}
+    for asked in (access.keys, access.end_keys):
+        with pytest.raises(UnknownUser):
+            await asked(uuid4())
+
+
+async def test_the_last_use_of_a_key_is_true_to_a_minute_and_no_write_per_use(
+    world: World, aged: Aged
+) -> None:
+    access = world.access
+    user_id = await add(access)
+    session = await open_session(access, user_id)
+    token = (await make_token(access, user_id, asked_by=session))[1]
+
+    async def used() -> dict[str, datetime | None]:
+        assert await access.token(token) is not None
+        assert await who(access, session) is not None
+        return {key.kind: key.last_used_at for key in await access.keys(user_id)}
+
+    first = await used()
+    await aged(timedelta(minutes=1))
+    noted = await used()
+    for kind in ("session", "token"):
+        at, before = noted[kind], first[kind]
+        assert at is not None
+        assert before is not None
+        assert at > before, kind
+    assert await used() == noted, "what was noted just now is not written again"
 
 
 async def test_a_change_of_role_is_seen_at_once_and_ends_no_session(access: AccessStore) -> None:
@@ -156,11 +286,15 @@ async def test_a_change_of_role_is_seen_at_once_and_ends_no_session(access: Acce
 
 
 async def make_token(
-    access: AccessStore, user_id: UUID, lasts: timedelta | None = None, scope: Scope = Scope.READ
+    access: AccessStore,
+    user_id: UUID,
+    lasts: timedelta | None = None,
+    scope: Scope = Scope.READ,
+    asked_by: bytes | None = None,
 ) -> tuple[UUID, bytes]:
-    key = word()
+    key, by = word(), asked_by or await open_session(access, user_id)
     made = await access.add_token(
-        uuid4(), user_id, name="ci", token_sha256=key, scope=scope, lasts=lasts, most=100
+        uuid4(), user_id, name="ci", token_sha256=key, scope=scope, lasts=lasts, most=100, asked_by=by
     )
     assert (made.expires_at is None) is (lasts is None)
     return made.id, key
@@ -191,8 +325,6 @@ async def test_a_token_that_has_expired_or_whose_user_is_disabled_opens_nothing(
     assert len(await access.tokens(user_id)) == 2
     await access.amend_user(user_id, Amendment(disabled=True))
     assert await access.token(live) is None
-    await access.amend_user(user_id, Amendment(disabled=False))
-    assert await access.token(live) is not None
 
 
 async def test_only_one_s_own_token_can_be_deleted(access: AccessStore) -> None:
@@ -281,6 +413,7 @@ def aged(world: World, monkeypatch: pytest.MonkeyPatch) -> Aged:
         assert isinstance(world, PostgresWorld)
         for table, columns in {
             "sessions": ("last_seen_at", "expires_at"),
+            "api_tokens": ("last_used_at",),
             "login_failures": ("last_at",),
         }.items():
             older = ", ".join(f"{column} = {column} - $1::interval" for column in columns)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.support.forms import answered_yes, post
 from tests.support.patience import PATIENCE_S
-from tests.support.site import PASSWORD, Site, create
+from tests.support.site import API, PASSWORD, Site, create
 
 from codehub.core.access import Role
 from codehub.ports.backends import BackendUnreachable
@@ -63,6 +63,31 @@ async def test_nobody_is_locked_out_by_one_slip(site: Site) -> None:
     assert shown.count('name="disabled"') == 1, "there is no button for oneself"
     resigned = await post(root, site, me, role="member", sure="yes")
     assert (resigned.status_code, resigned.headers["location"]) == (303, "/")
+
+
+async def test_an_admin_sees_and_ends_what_lets_somebody_in(site: Site) -> None:
+    admin, ann = await site.browser("root", Role.ADMIN), await site.browser("ann")
+    made = await ann.post(f"{API}/tokens", json={"name": "<b>ci</b>", "scope": "read"})
+    user_id = (await site.user("ann")).id
+    place = f"/admin/users/{user_id}/keys"
+    assert place in (await admin.get("/admin/users")).text
+    shown = (await admin.get(place)).text
+    assert "&lt;b&gt;ci&lt;/b&gt;" in shown
+    assert "Signed in, in a browser" in shown
+    assert made.json()["token"] not in shown
+    assert (await ann.get(place)).status_code == 403
+    asked = await post(admin, site, place)
+    assert "End every session and token of ann?" in asked.text
+    assert (await ann.get(f"{API}/session")).status_code == 200
+    done = await post(admin, site, place, sure="yes")
+    assert (done.status_code, done.headers["location"]) == (303, place)
+    assert (await ann.get(f"{API}/session")).status_code == 401
+    assert "ann is signed in nowhere and has no tokens." in (await admin.get(place)).text
+    for unknown in ("x", "00000000-0000-0000-0000-000000000000"):
+        assert (await admin.get(f"/admin/users/{unknown}/keys")).status_code == 404
+    own = f"/admin/users/{(await site.user('root')).id}/keys"
+    assert (await post(admin, site, own, sure="yes")).headers["location"] == "/login"
+    assert (await admin.get("/admin/users")).status_code == 303
 
 
 async def test_health_says_what_does_not_answer(site: Site) -> None:

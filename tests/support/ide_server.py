@@ -17,6 +17,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return "someone"
 
     def do_GET(self) -> None:
+        if self.headers.get("Upgrade") == "websocket":
+            self.connection.sendall(
+                b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+            )
+            while self.connection.recv(4096):
+                pass
+            self.close_connection = True
+            return
         self._answer(503 if Handler.ill else 200, b"hello")
 
     def do_POST(self) -> None:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from codehub.core.wishes import Refusal, Refused
+from codehub.ports.access import KeyEnded
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import NameTaken, StoreUnavailable
 from codehub.problems import in_words
@@ -120,6 +121,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(NameTaken, _name_taken)
     app.add_exception_handler(SeveralSessions, _several_sessions)
+    app.add_exception_handler(KeyEnded, _key_ended)
     app.add_exception_handler(StoreUnavailable, _unavailable)
     app.add_exception_handler(BackendUnreachable, _unavailable)
     app.add_exception_handler(HTTPException, _http_error)
@@ -170,6 +172,10 @@ async def _name_taken(_request: Request, _error: Exception) -> JSONResponse:
 
 async def _several_sessions(_request: Request, error: Exception) -> JSONResponse:
     return _answer(400, Code.INVALID_REQUEST, str(error))
+
+
+async def _key_ended(_request: Request, _error: Exception) -> JSONResponse:
+    return _answer(401, Code.UNAUTHORIZED, "What you came in by has just been ended. Sign in again.")
 
 
 async def _unavailable(_request: Request, error: Exception) -> JSONResponse:

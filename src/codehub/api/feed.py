@@ -40,7 +40,7 @@ NO_EVENT = 0  # the history counts from 1: who comes back with this gets everyth
 class Held:
     """An answer that goes on: whose key it hangs on, and for how long it may."""
 
-    reader_id: UUID
+    reader: Person
     seconds: float
     is_ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -93,7 +93,7 @@ class LiveFeed:
 
     async def hold(self, person: Person) -> Held:
         """Begin an answer that ends with this person's key, and is nobody's stream."""
-        held = Held(reader_id=person.id, seconds=await self._seconds(person))
+        held = Held(reader=person, seconds=await self._seconds(person))
         self._refuse_one_more(person)
         self._held.add(held)
         return held
@@ -106,7 +106,7 @@ class LiveFeed:
             self._begin(end)
         assert self._position is not None
         self._refuse_one_more(person)
-        stream = Stream(owner_id=owner_id, reader_id=person.id, seconds=seconds, begins_after=self._position)
+        stream = Stream(owner_id=owner_id, reader=person, seconds=seconds, begins_after=self._position)
         self._held.add(stream)
         self._streams.add(stream)
         self._parts.meters.listening(len(self._streams))
@@ -115,7 +115,7 @@ class LiveFeed:
     def _refuse_one_more(self, person: Person) -> None:
         """Nothing is awaited between this and the answer's beginning: the count is exact."""
         most = self._parts.ceilings.streams
-        if sum(held.reader_id == person.id for held in self._held) >= most:
+        if sum(held.reader.id == person.id for held in self._held) >= most:
             raise invalid(
                 "events", f"nobody may have more than {most} streams open here: close one first", max=most
             )
@@ -208,7 +208,7 @@ class LiveFeed:
             except asyncio.QueueFull:
                 if not may_be_lost and not stream.is_ended.is_set():
                     self._parts.meters.cut_off()
-                    log.info("slow_reader_cut_off", user_id=str(stream.reader_id))
+                    log.info("slow_reader_cut_off", user_id=str(stream.reader.id))
                     stream.is_ended.set()
 
     async def _wake(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
@@ -220,21 +220,31 @@ class LiveFeed:
         """End the answers to people whose keys have changed: they come back if theirs is still good."""
         async for people in hints:
             for held in self._held:
-                if not people or held.reader_id in people:
+                if not people or held.reader.id in people:
                     held.is_ended.set()
 
     async def _tick(self) -> None:
         while True:
             await self._parts.clock.sleep(_TICK_S)
             self._woken.set()
-            if self._streams:
-                try:
+            try:
+                if self._held:
+                    await self._end_lost_keys()
+                if self._streams:
                     await self._tell_what_moves()
                     await self._tell_who_sleeps_soon()
-                except StoreUnavailable as error:
-                    log.warning("feed_waits", reason=str(error))
-                except Exception:  # the tick stands in for every hint that is lost: it must go on
-                    log.exception("tick_failed")
+            except StoreUnavailable as error:
+                log.warning("feed_waits", reason=str(error))
+            except Exception:  # the tick stands in for every hint that is lost: it must go on
+                log.exception("tick_failed")
+
+    async def _end_lost_keys(self) -> None:
+        """End the answers to keys that have ended, or of people who may less than they did, should the hint of it be lost."""
+        held = list(self._held)
+        users = await self._parts.access.let_in({one.reader.key_sha256 for one in held})
+        for one in held:
+            if users.get(one.reader.key_sha256) != one.reader.user:
+                one.is_ended.set()
 
     async def _tell_what_moves(self) -> None:
         moving = await self._store.moving()

@@ -12,6 +12,7 @@ from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code, invalid
 from codehub.api.render import time
 from codehub.api.shapes import (
+    KeyList,
     LoggedIn,
     SessionShape,
     TokenList,
@@ -20,7 +21,15 @@ from codehub.api.shapes import (
     UserShape,
 )
 from codehub.core.access import User
-from codehub.ports.access import LastAdmin, Token, TooManyTokens, UnknownToken, UnknownUser, UsernameTaken
+from codehub.ports.access import (
+    Key,
+    LastAdmin,
+    Token,
+    TooManyTokens,
+    UnknownToken,
+    UnknownUser,
+    UsernameTaken,
+)
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
 from codehub.web.asks import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
@@ -88,7 +97,7 @@ async def session(request: Request, person: Asking) -> Response:
 @router.put(
     "/session/password",
     tags=["signing in"],
-    summary="Change your password, which ends your other sessions",
+    summary="Change your password, which ends your other sessions and tokens",
     status_code=204,
     responses=answers(*OF_PEOPLE, Code.TOO_MANY_REQUESTS, body=True),
     openapi_extra=SIGNED_IN,
@@ -198,7 +207,7 @@ async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
 @router.patch(
     "/users/{user_id}",
     tags=["users"],
-    summary="Change a user's password or role, disable or enable them (admins)",
+    summary="Change a user's role, enable them; disable them or set their password, which ends their sessions and tokens (admins)",
     response_model=UserShape,
     responses=answers(*OF_PEOPLE, Code.NOT_FOUND, Code.INVALID_STATE, body=True),
     openapi_extra=SIGNED_IN,
@@ -217,6 +226,44 @@ async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPat
         message = "This is the last admin. Make somebody else an admin first."
         raise ApiError(Code.INVALID_STATE, message) from None
     return JSONResponse(_user(amended))
+
+
+@router.get(
+    "/users/{user_id}/keys",
+    tags=["users"],
+    summary="What lets a user in now: their sessions and tokens (admins)",
+    response_model=KeyList,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    openapi_extra=SIGNED_IN,
+)
+async def keys(request: Request, _admin: Admin, user_id: Id) -> Response:
+    found = to_id(user_id)
+    if found is None:
+        raise _NO_USER
+    try:
+        items = [_key(key) for key in await desk(request).parts.access.keys(found)]
+    except UnknownUser:
+        raise _NO_USER from None
+    return JSONResponse({"items": items, "next_cursor": None}, headers=_PRIVATE)
+
+
+@router.delete(
+    "/users/{user_id}/keys",
+    tags=["users"],
+    summary="End every session and token of a user, and what is open by them (admins)",
+    status_code=204,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    openapi_extra=SIGNED_IN,
+)
+async def end_keys(request: Request, _admin: Admin, user_id: Id) -> Response:
+    found = to_id(user_id)
+    if found is None:
+        raise _NO_USER
+    try:
+        await desk(request).parts.access.end_keys(found)
+    except UnknownUser:
+        raise _NO_USER from None
+    return Response(status_code=204)
 
 
 def _too_many(throttled: Throttled) -> ApiError:
@@ -247,4 +294,16 @@ def _token(token: Token) -> dict[str, Any]:
         "expires_at": time(token.expires_at),
         "created_at": time(token.created_at),
         "last_used_at": time(token.last_used_at),
+    }
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {
+        "id": str(key.id),
+        "kind": key.kind,
+        "name": key.name,
+        "scope": key.scope,
+        "created_at": time(key.created_at),
+        "expires_at": time(key.expires_at),
+        "last_used_at": time(key.last_used_at),
     }

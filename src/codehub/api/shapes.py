@@ -59,6 +59,21 @@ class TokenList(BaseModel):
     next_cursor: None
 
 
+class KeyShape(BaseModel):
+    id: UUID
+    kind: Literal["session", "token"]
+    name: str | None
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+class KeyList(BaseModel):
+    items: list[KeyShape]
+    next_cursor: None
+
+
 class UserList(BaseModel):
     items: list[UserShape]
     next_cursor: None

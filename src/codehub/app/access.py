@@ -1,11 +1,13 @@
 """Access wired: the service that guards doors, the first admin, and what `codehub user` does beside a codehub that may run."""
 
+from collections.abc import Sequence
+
 from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.app.database import Stores, database_beside, stores
 from codehub.core.access import Role, User, is_username
 from codehub.core.ceilings import Ceilings
 from codehub.engine.system import System
-from codehub.ports.access import UnknownUser, UsernameTaken
+from codehub.ports.access import Key, UnknownUser, UsernameTaken
 from codehub.service.access import AccessService
 from codehub.settings import Settings
 
@@ -61,7 +63,23 @@ async def amend_user(
 ) -> User:
     async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
         access = make_access(stored, system)
-        user = await access.user_named(username) if is_username(username) else None
-        if user is None:
-            raise UnknownUser(username)
+        user = await _named(access, username)
         return await access.amend_user(user.id, password=password, disabled=disabled)
+
+
+async def keys(settings: Settings, system: System, username: str, *, end: bool) -> Sequence[Key]:
+    """Return what lets a user in, and end it if that is asked for."""
+    async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
+        access = make_access(stored, system)
+        user = await _named(access, username)
+        found = await access.keys(user.id)
+        if end:
+            await access.end_keys(user.id)
+        return found
+
+
+async def _named(access: AccessService, username: str) -> User:
+    user = await access.user_named(username) if is_username(username) else None
+    if user is None:
+        raise UnknownUser(username)
+    return user

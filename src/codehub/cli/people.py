@@ -2,8 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
+from codehub.cli.tables import plain
+from codehub.cli.words import harmless
 from codehub.core.access import User
+from codehub.ports.access import Key
 
 
 def told(users: Sequence[User], *, as_json: bool) -> str:
@@ -20,12 +24,50 @@ def told_one(user: User, words: str, *, as_json: bool) -> str:
     return json.dumps(_item(user), indent=2) if as_json else words
 
 
+def told_keys(keys: Sequence[Key], username: str, *, ended: bool, as_json: bool) -> str:
+    if as_json:
+        return json.dumps([_key(key) for key in keys], indent=2)
+    if not keys:
+        return f"{username} is signed in nowhere and has no tokens."
+    rows = [
+        (
+            key.kind,
+            key.name or "-",
+            key.scope,
+            _minute(key.last_used_at) or "never",
+            _minute(key.expires_at) or "never",
+        )
+        for key in keys
+    ]
+    listed = plain([("KEY", "NAME", "SCOPE", "LAST USED", "EXPIRES"), *harmless(rows)])
+    return f"{listed}\nAll of them have ended." if ended else listed
+
+
+def _key(key: Key) -> dict[str, object]:
+    return {
+        "id": str(key.id),
+        "kind": key.kind,
+        "name": key.name,
+        "scope": key.scope,
+        "created_at": _time(key.created_at),
+        "expires_at": _time(key.expires_at),
+        "last_used_at": _time(key.last_used_at),
+    }
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat().replace("+00:00", "Z")
+
+
+def _minute(at: datetime | None) -> str | None:
+    return None if at is None else f"{at:%Y-%m-%d %H:%M}Z"
+
+
 def _item(user: User) -> dict[str, object]:
-    created_at = user.created_at.isoformat().replace("+00:00", "Z")
     return {
         "id": str(user.id),
         "username": user.username,
         "role": user.role,
         "disabled": user.disabled,
-        "created_at": created_at,
+        "created_at": _time(user.created_at),
     }

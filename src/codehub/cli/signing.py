@@ -81,7 +81,7 @@ def password(
     ),
     json: bool = JSON,
 ) -> None:
-    """Change your password, which ends your sessions elsewhere. Tokens stay."""
+    """Change your password, which ends your other sessions and tokens. The one of this machine stays."""
     with client_for(json) as (client, speech):
         if stdin:
             old, new = heard(), heard()

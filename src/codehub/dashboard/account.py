@@ -12,7 +12,7 @@ from codehub.core.access import PASSWORD_LENGTH_MIN
 from codehub.dashboard.face import Caller, Ended, Face, local_path, see_other
 from codehub.dashboard.forms import WrongFields, checked, is_sure, posted, token_fields
 from codehub.dashboard.home import usage
-from codehub.ports.access import TooManyTokens, UnknownToken
+from codehub.ports.access import KeyEnded, TooManyTokens, UnknownToken
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
 from codehub.web.asks import LoginBody, PasswordBody, TokenBody
@@ -124,6 +124,8 @@ async def make_token(face: Face, caller: Caller) -> Response:
     except TooManyTokens:
         said = caller.say("above.tokens", max=access.tokens_max)
         return await _account(face, caller, status=422, tokens_problem=said)
+    except KeyEnded:
+        return see_other("/login")
     return await _account(face, caller, status=201, word=word, made=made.id)
 
 

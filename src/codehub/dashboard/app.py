@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from codehub.dashboard import account, actions, admin, assets, detail, editing, home
+from codehub.dashboard import account, actions, admin, assets, detail, editing, home, keys
 from codehub.dashboard.face import Door, Face, Handler
 from codehub.web.parts import Parts
 
@@ -47,6 +47,8 @@ TABLE: tuple[tuple[str, str, Door, Handler], ...] = (
     ("POST", "/admin/users", Door.ADMIN, admin.add_user),
     ("GET", "/admin/users/{user_id}", Door.ADMIN, admin.reloaded),
     ("POST", "/admin/users/{user_id}", Door.ADMIN, admin.change_user),
+    ("GET", "/admin/users/{user_id}/keys", Door.ADMIN, keys.page),
+    ("POST", "/admin/users/{user_id}/keys", Door.ADMIN, keys.end),
     ("GET", "/admin/health", Door.ADMIN, admin.health),
 )
 

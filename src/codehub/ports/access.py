@@ -1,9 +1,9 @@
 """Access: people, sessions, tokens and failed sign-ins, as whoever guards a door needs them. Secrets come in as hashes only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 from uuid import UUID
 
 from codehub.core.access import Person, Role, Scope, Throttle, User
@@ -23,6 +23,19 @@ class Token:
 
     id: UUID
     name: str
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What lets somebody in: a session, or a token, which has a name. Never the word itself."""
+
+    id: UUID
+    kind: Literal["session", "token"]
+    name: str | None
     scope: Scope
     created_at: datetime
     expires_at: datetime | None
@@ -54,6 +67,10 @@ class TooManyTokens(Exception):
     """This user has as many live tokens as anybody may have."""
 
 
+class KeyEnded(Exception):
+    """What they came in by ended while they asked."""
+
+
 class LastAdmin(Exception):
     """Without this one nobody could administer the installation any more."""
 
@@ -69,21 +86,28 @@ class AccessStore(Protocol):
         """Find a user by name, whatever its case."""
 
     async def amend_user(
-        self, user_id: UUID, change: Amendment, *, keep_session: bytes | None = None
+        self,
+        user_id: UUID,
+        change: Amendment,
+        *,
+        keep_key: bytes | None = None,
+        known_hash: str | None = None,
     ) -> User:
-        """Change a user or raise UnknownUser or LastAdmin. A new password, or disabling, ends every session but the one to keep.
+        """Change a user or raise UnknownUser or LastAdmin. A new password, or disabling, ends every session and token but the one to keep.
 
-        Disabling ends the tokens' use as well: a disabled user's key opens nothing.
+        `known_hash`: raise KeyEnded if the password is another one by now.
         """
 
-    async def open_session(self, id_sha256: bytes, user_id: UUID, *, lasts: timedelta) -> None:
-        """Store a session."""
+    async def open_session(
+        self, id_sha256: bytes, user_id: UUID, *, password_hash: str, lasts: timedelta
+    ) -> bool:
+        """Store a session and return True; False, and nothing, if this is not the user's password by now, or they are disabled."""
 
     async def close_session(self, id_sha256: bytes) -> None:
         """End a session, if it is there."""
 
     async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
-        """Return whose session this is, if it is live and its user not disabled. Use prolongs it, with a write an hour at most."""
+        """Return whose session this is, if it is live and its user not disabled. Use is noted, true to a minute, and prolongs it."""
 
     async def add_token(
         self,
@@ -95,8 +119,12 @@ class AccessStore(Protocol):
         scope: Scope,
         lasts: timedelta | None,
         most: int,
+        asked_by: bytes,
     ) -> Token:
-        """Store a token, or raise TooManyTokens if its user has so many that have not expired, however many ask at once."""
+        """Store a token, or raise TooManyTokens if its user has so many that have not expired, however many ask at once.
+
+        Raises KeyEnded if the user's key that asks for it has ended meanwhile: it would outlive what ended that.
+        """
 
     async def tokens(self, user_id: UUID) -> Sequence[Token]:
         """Return a user's tokens, oldest first, those that have expired too."""
@@ -105,7 +133,16 @@ class AccessStore(Protocol):
         """Delete a user's own token or raise UnknownToken."""
 
     async def token(self, token_sha256: bytes) -> Person | None:
-        """Return whose token this is, if it has not expired and its user is not disabled."""
+        """Return whose token this is, if it has not expired and its user is not disabled. Use is noted, true to a minute."""
+
+    async def keys(self, user_id: UUID) -> Sequence[Key]:
+        """Return what lets this user in now, oldest first. Raises UnknownUser."""
+
+    async def end_keys(self, user_id: UUID) -> None:
+        """End every session and token of this user. Raises UnknownUser."""
+
+    async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
+        """Return whom these sessions and tokens let in, those of them that still do."""
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         """Count a try at a password against each key and return 0; or, if any of them has to wait, count nothing and return how long.

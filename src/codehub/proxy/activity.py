@@ -31,7 +31,7 @@ from codehub.proxy.visits import visit_of
 
 log = structlog.get_logger()
 _TICK_S = 1.0
-_KEYS_S = 60.0
+_KEYS_S = 30.0
 _TINY = 106
 # A tab of code-server: one socket for the window, one for its extensions. Each forgotten tab chats a little for itself.
 _SOCKETS_PER_TAB = 2
@@ -74,6 +74,11 @@ class WorkspaceWatch:
         """What went over its sockets since it was last judged."""
 
     def requested(self, head: RequestHead) -> None:
+        credential = head.block.credential
+        if credential is not None and credential.kind == "token":
+            self._used_by.add(
+                credential
+            )  # whatever it asks for: a program keeps nothing awake by it, but it was used
         if self._clock.monotonic() - self.used_at < _TICK_S:
             return
         if counts_as_use(self._profile, visit_of(head), _path(head)):

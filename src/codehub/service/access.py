@@ -5,14 +5,14 @@ theirs ends, their role changes or they are disabled.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from codehub.core.access import SESSION_LASTS, Person, Role, Scope, Throttle, User, login_throttles
 from codehub.core.ceilings import Ceilings
-from codehub.ports.access import AccessStore, Amendment, Token
+from codehub.ports.access import AccessStore, Amendment, Key, KeyEnded, Token
 from codehub.ports.hints import Hints
 from codehub.ports.passwords import Passwords
 from codehub.ports.system import Identity, Randomness
@@ -86,7 +86,10 @@ class AccessService:
         if found is None or not is_right or found.user.disabled:
             return WrongPassword()
         word = self._randomness.token()
-        await self._store.open_session(sha256(word), found.user.id, lasts=SESSION_LASTS)
+        if not await self._store.open_session(
+            sha256(word), found.user.id, password_hash=found.password_hash, lasts=SESSION_LASTS
+        ):
+            return WrongPassword()  # it was changed, or they were disabled, while it was looked at
         await self._forgive(throttles)
         return SignedIn(word, found.user)
 
@@ -99,7 +102,9 @@ class AccessService:
     async def change_password(
         self, person: Person, old: str, new: str, *, address: str
     ) -> Throttled | WrongPassword | None:
-        """Change one's own password and end one's other sessions; None says that it is done.
+        """Change one's own password and end one's other sessions and tokens; None says that it is done.
+
+        Tokens too: whoever changes a password may do so because somebody else was in, who could have made one to come back by.
 
         Whoever has found a session must not find the password by it: a try counts as one to sign in does.
         """
@@ -108,10 +113,16 @@ class AccessService:
         if wait_s > 0:
             return Throttled(wait_s)
         found = await self._store.credentials(person.user.username)
-        if not await self._passwords.verified(old, None if found is None else found.password_hash):
+        is_right = await self._passwords.verified(old, None if found is None else found.password_hash)
+        if found is None or not is_right:
             return WrongPassword()
         change = Amendment(password_hash=await self._passwords.hashed(new))
-        await self._store.amend_user(person.id, change, keep_session=person.key_sha256)
+        try:
+            await self._store.amend_user(
+                person.id, change, keep_key=person.key_sha256, known_hash=found.password_hash
+            )
+        except KeyEnded:
+            return WrongPassword()  # somebody else has changed it meanwhile, and meant it to stay so
         await self._forgive(throttles)
         await self._hints.send({person.id})
         return None
@@ -128,7 +139,7 @@ class AccessService:
     async def make_token(
         self, person: Person, *, name: str, scope: Scope, lasts: timedelta | None
     ) -> tuple[Token, str]:
-        """Return a new token and its word, which nobody can be shown again. Raises TooManyTokens."""
+        """Return a new token and its word, which nobody can be shown again. Raises TooManyTokens, or KeyEnded."""
         word = TOKEN_PREFIX + self._randomness.token()
         made = await self._store.add_token(
             self._identity.new_id(),
@@ -138,6 +149,7 @@ class AccessService:
             scope=scope,
             lasts=lasts,
             most=self.tokens_max,
+            asked_by=person.key_sha256,
         )
         return made, word
 
@@ -176,6 +188,19 @@ class AccessService:
         amended = await self._store.amend_user(user_id, Amendment(password_hash, role, disabled))
         await self._hints.send({user_id})
         return amended
+
+    async def keys(self, user_id: UUID) -> Sequence[Key]:
+        """Return what lets somebody in now. Raises UnknownUser."""
+        return await self._store.keys(user_id)
+
+    async def end_keys(self, user_id: UUID) -> None:
+        """End every session and token of somebody's. Raises UnknownUser."""
+        await self._store.end_keys(user_id)
+        await self._hints.send({user_id})
+
+    async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
+        """Return whom these keys still let in, by their hashes."""
+        return await self._store.let_in(keys)
 
     async def user_named(self, username: str) -> User | None:
         found = await self._store.credentials(username)

@@ -1,6 +1,7 @@
 """People and keys in memory, at a clock that is given. Refuses what the schema refuses."""
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -9,6 +10,8 @@ from codehub.core.access import Person, Role, Scope, Throttle, User
 from codehub.ports.access import (
     Amendment,
     Credentials,
+    Key,
+    KeyEnded,
     LastAdmin,
     Token,
     TooManyTokens,
@@ -18,12 +21,13 @@ from codehub.ports.access import (
 )
 from codehub.ports.store import Contradiction
 
-_NOTED_EVERY = timedelta(hours=1)
+_NOTED_EVERY = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
     user_id: UUID
+    created_at: datetime
     last_seen_at: datetime
     expires_at: datetime
 
@@ -60,11 +64,18 @@ class MemoryAccess:
         return next((found for found in self._users.values() if found.user.username.lower() == wanted), None)
 
     async def amend_user(
-        self, user_id: UUID, change: Amendment, *, keep_session: bytes | None = None
+        self,
+        user_id: UUID,
+        change: Amendment,
+        *,
+        keep_key: bytes | None = None,
+        known_hash: str | None = None,
     ) -> User:
         found = self._users.get(user_id)
         if found is None:
             raise UnknownUser(str(user_id))
+        if known_hash not in (None, found.password_hash):
+            raise KeyEnded
         if (change.role is Role.MEMBER or change.disabled) and self._admins() == [user_id]:
             raise LastAdmin
         user = replace(
@@ -74,16 +85,25 @@ class MemoryAccess:
         )
         self._users[user_id] = Credentials(user, change.password_hash or found.password_hash)
         if change.password_hash is not None or change.disabled:
-            self._sessions = {
-                key: session
-                for key, session in self._sessions.items()
-                if session.user_id != user_id or key == keep_session
-            }
+            self._end_keys(user_id, keep_key)
         return user
 
-    async def open_session(self, id_sha256: bytes, user_id: UUID, *, lasts: timedelta) -> None:
-        now = self._now()
-        self._sessions[id_sha256] = _Session(user_id, now, now + lasts)
+    def _end_keys(self, user_id: UUID, keep_key: bytes | None = None) -> None:
+        for key, session in list(self._sessions.items()):
+            if session.user_id == user_id and key != keep_key:
+                del self._sessions[key]
+        for key, (owner, _token) in list(self._tokens.items()):
+            if owner == user_id and key != keep_key:
+                del self._tokens[key]
+
+    async def open_session(
+        self, id_sha256: bytes, user_id: UUID, *, password_hash: str, lasts: timedelta
+    ) -> bool:
+        found, now = self._users[user_id], self._now()
+        if found.user.disabled or found.password_hash != password_hash:
+            return False
+        self._sessions[id_sha256] = _Session(user_id, now, now, now + lasts)
+        return True
 
     async def close_session(self, id_sha256: bytes) -> None:
         self._sessions.pop(id_sha256, None)
@@ -96,7 +116,7 @@ class MemoryAccess:
         if user.disabled:
             return None
         if now - found.last_seen_at > _NOTED_EVERY:
-            found = self._sessions[id_sha256] = _Session(found.user_id, now, now + lasts)
+            found = self._sessions[id_sha256] = replace(found, last_seen_at=now, expires_at=now + lasts)
         return Person(user, Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=found.expires_at)
 
     async def add_token(
@@ -109,8 +129,11 @@ class MemoryAccess:
         scope: Scope,
         lasts: timedelta | None,
         most: int,
+        asked_by: bytes,
     ) -> Token:
         now = self._now()
+        if (await self.let_in([asked_by])).get(asked_by) != self._users[user_id].user:
+            raise KeyEnded
         live = [
             each for each in await self.tokens(user_id) if each.expires_at is None or each.expires_at > now
         ]
@@ -143,6 +166,61 @@ class MemoryAccess:
         if token.last_used_at is None or now - token.last_used_at > _NOTED_EVERY:
             self._tokens[token_sha256] = (owner, replace(token, last_used_at=now))
         return Person(user, token.scope, is_token=True, key_sha256=token_sha256, expires_at=token.expires_at)
+
+    async def keys(self, user_id: UUID) -> Sequence[Key]:
+        if user_id not in self._users:
+            raise UnknownUser(str(user_id))
+        now = self._now()
+        found = [
+            Key(
+                UUID(bytes=hashlib.sha256(key).digest()[:16]),
+                "session",
+                None,
+                Scope.WRITE,
+                session.created_at,
+                session.expires_at,
+                session.last_seen_at,
+            )
+            for key, session in self._sessions.items()
+            if session.user_id == user_id and session.expires_at > now
+        ]
+        found += [
+            Key(
+                token.id,
+                "token",
+                token.name,
+                token.scope,
+                token.created_at,
+                token.expires_at,
+                token.last_used_at,
+            )
+            for owner, token in self._tokens.values()
+            if owner == user_id and (token.expires_at is None or token.expires_at > now)
+        ]
+        return sorted(found, key=lambda key: (key.created_at, key.id))
+
+    async def end_keys(self, user_id: UUID) -> None:
+        if user_id not in self._users:
+            raise UnknownUser(str(user_id))
+        self._end_keys(user_id)
+
+    async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
+        now = self._now()
+        owners = {
+            key: session.user_id
+            for key in keys
+            if (session := self._sessions.get(key)) is not None and session.expires_at > now
+        }
+        for key in keys:
+            owner, token = self._tokens.get(key, (None, None))
+            if (
+                owner is not None
+                and token is not None
+                and (token.expires_at is None or token.expires_at > now)
+            ):
+                owners[key] = owner
+        users = {key: self._users[owner].user for key, owner in owners.items()}
+        return {key: user for key, user in users.items() if not user.disabled}
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         now = self._now()

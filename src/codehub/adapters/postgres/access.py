@@ -1,7 +1,7 @@
 """People and keys on PostgreSQL. Hashes go in, persons come out. All time is the database's."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -15,6 +15,8 @@ from codehub.core.access import Person, Role, Scope, Throttle, User
 from codehub.ports.access import (
     Amendment,
     Credentials,
+    Key,
+    KeyEnded,
     LastAdmin,
     Token,
     TooManyTokens,
@@ -53,7 +55,12 @@ class PostgresAccess:
         return None if row is None else Credentials(_to_user(row), row["password_hash"])
 
     async def amend_user(
-        self, user_id: UUID, change: Amendment, *, keep_session: bytes | None = None
+        self,
+        user_id: UUID,
+        change: Amendment,
+        *,
+        keep_key: bytes | None = None,
+        known_hash: str | None = None,
     ) -> User:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
             if change.role is Role.MEMBER or change.disabled:
@@ -61,17 +68,27 @@ class PostgresAccess:
                 if admins == [user_id]:
                     raise LastAdmin
             row = await connection.fetchrow(
-                self._sql["amend_user"], user_id, change.password_hash, change.role, change.disabled
+                self._sql["amend_user"],
+                user_id,
+                change.password_hash,
+                change.role,
+                change.disabled,
+                known_hash,
             )
             if row is None:
-                raise UnknownUser(str(user_id))
+                raise UnknownUser(str(user_id)) if known_hash is None else KeyEnded
             if change.password_hash is not None or change.disabled:
-                await connection.execute(self._sql["close_sessions_of"], user_id, keep_session)
+                await connection.execute(self._sql["end_keys"], user_id, keep_key)
         return _to_user(row)
 
-    async def open_session(self, id_sha256: bytes, user_id: UUID, *, lasts: timedelta) -> None:
-        async with translated():
-            await self._pool.execute(self._sql["open_session"], id_sha256, user_id, lasts)
+    async def open_session(
+        self, id_sha256: bytes, user_id: UUID, *, password_hash: str, lasts: timedelta
+    ) -> bool:
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            if await connection.fetchval(self._sql["hold_user"], user_id) != password_hash:
+                return False
+            await connection.execute(self._sql["open_session"], id_sha256, user_id, lasts)
+        return True
 
     async def close_session(self, id_sha256: bytes) -> None:
         async with translated():
@@ -83,8 +100,8 @@ class PostgresAccess:
             if row is None:
                 return None
             expires_at = row["expires_at"]
-            if row["is_to_be_prolonged"]:
-                prolonged = await self._pool.fetchval(self._sql["prolong_session"], id_sha256, lasts)
+            if row["is_to_be_noted"]:
+                prolonged = await self._pool.fetchval(self._sql["note_session_use"], id_sha256, lasts)
                 expires_at = prolonged or expires_at
         return Person(_to_user(row), Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=expires_at)
 
@@ -98,9 +115,12 @@ class PostgresAccess:
         scope: Scope,
         lasts: timedelta | None,
         most: int,
+        asked_by: bytes,
     ) -> Token:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
             await connection.execute(self._sql["lock_owner"], user_id)
+            if not await connection.fetchval(self._sql["is_key_of"], asked_by, user_id):
+                raise KeyEnded
             if await connection.fetchval(self._sql["live_tokens"], user_id) >= most:
                 raise TooManyTokens(str(user_id))
             row = await connection.fetchrow(
@@ -132,6 +152,23 @@ class PostgresAccess:
             key_sha256=token_sha256,
             expires_at=row["expires_at"],
         )
+
+    async def keys(self, user_id: UUID) -> Sequence[Key]:
+        async with translated():
+            if not await self._pool.fetchval(self._sql["is_user"], user_id):
+                raise UnknownUser(str(user_id))
+            return [_to_key(row) for row in await self._pool.fetch(self._sql["keys"], user_id)]
+
+    async def end_keys(self, user_id: UUID) -> None:
+        async with translated(), self._pool.acquire() as connection, connection.transaction():
+            if await connection.fetchval(self._sql["lock_owner"], user_id) is None:
+                raise UnknownUser(str(user_id))
+            await connection.execute(self._sql["end_keys"], user_id, None)
+
+    async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["let_in"], list(keys))
+        return {bytes(row["sha256"]): _to_user(row) for row in rows}
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         by_key = {_hashed(key): throttle for key, throttle in throttles.items()}
@@ -180,6 +217,18 @@ def _hashed(key: str) -> bytes:
 
 def _to_user(row: Row) -> User:
     return User(row["id"], row["username"], Role(row["role"]), row["disabled"], row["created_at"])
+
+
+def _to_key(row: Row) -> Key:
+    return Key(
+        row["id"],
+        row["kind"],
+        row["name"],
+        Scope(row["scope"]),
+        row["created_at"],
+        row["expires_at"],
+        row["last_used_at"],
+    )
 
 
 def _to_token(row: Row) -> Token:

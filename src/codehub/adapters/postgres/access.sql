@@ -17,12 +17,17 @@ SELECT id FROM users WHERE role = 'admin' AND NOT disabled ORDER BY id FOR NO KE
 -- name: amend_user
 UPDATE users SET
     password_hash = coalesce($2, password_hash), role = coalesce($3, role), disabled = coalesce($4, disabled)
-WHERE id = $1
+WHERE id = $1 AND password_hash = coalesce($5, password_hash)
 RETURNING id, username, role, disabled, created_at;
 
--- name: close_sessions_of
--- Every session of a user but one.
-DELETE FROM sessions WHERE user_id = $1 AND id_sha256 IS DISTINCT FROM $2;
+-- name: end_keys
+-- Every session and token of a user but one.
+WITH closed AS (DELETE FROM sessions WHERE user_id = $1 AND id_sha256 IS DISTINCT FROM $2)
+DELETE FROM api_tokens WHERE user_id = $1 AND token_sha256 IS DISTINCT FROM $2;
+
+-- name: hold_user
+-- Whoever gives them a key waits for whoever ends their keys now, and the reverse.
+SELECT password_hash FROM users WHERE id = $1 AND NOT disabled FOR SHARE;
 
 -- name: open_session
 -- Sessions that are over go with it: nobody else looks for them.
@@ -33,12 +38,15 @@ INSERT INTO sessions (id_sha256, user_id, expires_at) VALUES ($1, $2, clock_time
 DELETE FROM sessions WHERE id_sha256 = $1;
 
 -- name: session
-SELECT u.id, u.username, u.role, u.disabled, u.created_at, s.expires_at, s.last_seen_at < now() - interval '1 hour' AS is_to_be_prolonged
+SELECT u.id, u.username, u.role, u.disabled, u.created_at, s.expires_at, s.last_seen_at < now() - interval '30 seconds' AS is_to_be_noted
 FROM sessions s JOIN users u ON u.id = s.user_id
 WHERE s.id_sha256 = $1 AND s.expires_at > now() AND NOT u.disabled;
 
--- name: prolong_session
-UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + $2::interval WHERE id_sha256 = $1
+-- name: note_session_use
+-- Its end is indexed, and moves once an hour. Of many requests at once one writes.
+UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = CASE
+    WHEN expires_at < clock_timestamp() + $2::interval - interval '1 hour' THEN clock_timestamp() + $2::interval ELSE expires_at END
+WHERE id_sha256 = $1 AND last_seen_at < now() - interval '30 seconds'
 RETURNING expires_at;
 
 -- name: people
@@ -52,13 +60,14 @@ FROM api_tokens t JOIN users u ON u.id = t.user_id
 WHERE t.token_sha256 = ANY ($2::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()) AND NOT u.disabled;
 
 -- name: note_uses
--- Sessions ($1) and tokens ($2) that are in use through the proxy: what was noted within the last hour is not written again.
+-- Sessions ($1) and tokens ($2) that are in use through the proxy: what was noted just now is not written again.
 WITH prolonged AS (
-    UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = clock_timestamp() + $3::interval
-    WHERE id_sha256 = ANY ($1::bytea[]) AND last_seen_at < now() - interval '1 hour' AND expires_at > clock_timestamp()
+    UPDATE sessions SET last_seen_at = clock_timestamp(), expires_at = CASE
+        WHEN expires_at < clock_timestamp() + $3::interval - interval '1 hour' THEN clock_timestamp() + $3::interval ELSE expires_at END
+    WHERE id_sha256 = ANY ($1::bytea[]) AND last_seen_at < now() - interval '30 seconds' AND expires_at > clock_timestamp()
 )
 UPDATE api_tokens SET last_used_at = clock_timestamp()
-WHERE token_sha256 = ANY ($2::bytea[]) AND coalesce(last_used_at < now() - interval '1 hour', true)
+WHERE token_sha256 = ANY ($2::bytea[]) AND coalesce(last_used_at < now() - interval '30 seconds', true)
   AND coalesce(expires_at > clock_timestamp(), true);
 
 -- name: add_token
@@ -78,12 +87,43 @@ DELETE FROM api_tokens WHERE id = $1 AND user_id = $2 RETURNING id;
 
 -- name: token
 SELECT u.id, u.username, u.role, u.disabled, u.created_at, t.scope, t.expires_at,
-    coalesce(t.last_used_at < now() - interval '1 hour', true) AS is_to_be_noted
+    coalesce(t.last_used_at < now() - interval '30 seconds', true) AS is_to_be_noted
 FROM api_tokens t JOIN users u ON u.id = t.user_id
 WHERE t.token_sha256 = $1 AND (t.expires_at IS NULL OR t.expires_at > now()) AND NOT u.disabled;
 
 -- name: note_token_use
-UPDATE api_tokens SET last_used_at = clock_timestamp() WHERE token_sha256 = $1;
+UPDATE api_tokens SET last_used_at = clock_timestamp()
+WHERE token_sha256 = $1 AND coalesce(last_used_at < now() - interval '30 seconds', true);
+
+-- name: is_key_of
+-- Whether a session or a token ($1) is this user's ($2) and lives.
+SELECT EXISTS (SELECT FROM sessions WHERE id_sha256 = $1 AND user_id = $2 AND expires_at > clock_timestamp())
+    OR EXISTS (
+        SELECT FROM api_tokens
+        WHERE token_sha256 = $1 AND user_id = $2 AND (expires_at IS NULL OR expires_at > clock_timestamp())
+    );
+
+-- name: keys
+-- What lets a user in. A session has no id of its own: the hash of what is stored of it stands for it.
+SELECT encode(substr(sha256(id_sha256), 1, 16), 'hex')::uuid AS id, 'session' AS kind, NULL AS name, 'write' AS scope,
+    created_at, expires_at, last_seen_at AS last_used_at
+FROM sessions WHERE user_id = $1 AND expires_at > now()
+UNION ALL
+SELECT id, 'token', name, scope, created_at, expires_at, last_used_at
+FROM api_tokens WHERE user_id = $1 AND (expires_at IS NULL OR expires_at > now())
+ORDER BY created_at, id;
+
+-- name: is_user
+SELECT EXISTS (SELECT FROM users WHERE id = $1);
+
+-- name: let_in
+SELECT s.id_sha256 AS sha256, u.id, u.username, u.role, u.disabled, u.created_at
+FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.id_sha256 = ANY ($1::bytea[]) AND s.expires_at > now() AND NOT u.disabled
+UNION ALL
+SELECT t.token_sha256, u.id, u.username, u.role, u.disabled, u.created_at
+FROM api_tokens t JOIN users u ON u.id = t.user_id
+WHERE t.token_sha256 = ANY ($1::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > now()) AND NOT u.disabled;
 
 -- name: lock_try
 -- One key's tries wait for each other, also those of a key that has no row yet.

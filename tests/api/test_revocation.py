@@ -1,0 +1,137 @@
+"""What is open ends with the key that opened it (security 25): on real sockets, through `codehub up` and its edge."""
+
+import base64
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from tests.support.light_ide import light_code_server
+from tests.support.patience import PATIENCE_S
+from tests.support.program import Running, running
+from tests.support.site import API
+
+ADMIN = {"username": "admin", "password": "first password"}
+PASSWORD = "correct horse"
+_UPGRADE = (
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {}\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with light_code_server() as ide, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{ide}:{os.environ['PATH']}")
+        data = tmp_path_factory.mktemp("revocation") / "data"
+        with running(data, initial_admin_password=ADMIN["password"], ide="code-server") as process:
+            yield process
+
+
+class Ann:
+    """Somebody with a running workspace, a browser and a program; and an admin."""
+
+    def __init__(self, server: Running, name: str) -> None:
+        self.host, self.port = urlsplit(server.address).hostname, urlsplit(server.address).port
+        self.admin, self.browser = self._client(server), self._client(server)
+        self.admin.post(f"{API}/login", json=ADMIN).raise_for_status()
+        body = {"username": name, "password": PASSWORD}
+        self.user_id = self.admin.post(f"{API}/users", json=body).json()["id"]
+        self.browser.post(f"{API}/login", json=body).raise_for_status()
+        token = self.browser.post(f"{API}/tokens", json={"name": "ci", "scope": "write"}).json()["token"]
+        made = self.browser.post(f"{API}/workspaces", json={"name": "demo"}).json()
+        self.workspace_id = made["id"]
+        session = self.browser.cookies["codehub_session"]
+        self.keys = {
+            "session": f"Cookie: codehub_session={session}",
+            "token": f"Authorization: Bearer {token}",
+        }
+        visit = {"Authorization": f"Bearer {token}"}
+        assert (
+            httpx.get(f"{server.address}/w/{made['id']}/", headers=visit, timeout=PATIENCE_S).text == "hello"
+        )
+
+    def _client(self, server: Running) -> httpx.Client:
+        return httpx.Client(base_url=server.address, timeout=PATIENCE_S)
+
+    def open(self, path: str, key: str, status: int, *, upgrades: bool = False) -> socket.socket:
+        """Ask for something that goes on, and return it once it has begun."""
+        upgrade = _UPGRADE.format(base64.b64encode(os.urandom(16)).decode()) if upgrades else ""
+        connection = socket.create_connection((self.host, self.port), PATIENCE_S)
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\n{key}\r\n{upgrade}\r\n".encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += connection.recv(4096)
+        assert head.startswith(b"HTTP/1.1 %d " % status), head
+        return connection
+
+    def open_everything(self, key: str) -> dict[str, socket.socket]:
+        logs = f"{API}/workspaces/{self.workspace_id}/logs?follow=true"
+        return {
+            "events": self.open(f"{API}/events", key, 200),
+            "logs": self.open(logs, key, 200),
+            "socket": self.open(f"/w/{self.workspace_id}/socket", key, 101, upgrades=True),
+        }
+
+    def statuses(self) -> list[int]:
+        """What its keys open afterwards: at the API, and at the proxy, which remembers whom it let in."""
+        found = []
+        for path in (f"{API}/session", f"/w/{self.workspace_id}/"):
+            for key in self.keys.values():
+                name, _, value = key.partition(": ")
+                answer = httpx.get(
+                    f"http://{self.host}:{self.port}{path}", headers={name: value}, timeout=PATIENCE_S
+                )
+                found.append(answer.status_code)
+        return found
+
+
+def ends(connection: socket.socket, deadline: float) -> bool:
+    """Read until it ends. What goes on, saying something or nothing, does not."""
+    try:
+        while (left_s := deadline - time.monotonic()) > 0:
+            connection.settimeout(left_s)
+            if not connection.recv(65_536):
+                return True
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+    return False
+
+
+def reset(ann: Ann) -> httpx.Response:
+    return ann.admin.patch(f"{API}/users/{ann.user_id}", json={"password": "another password"})
+
+
+def disable(ann: Ann) -> httpx.Response:
+    return ann.admin.patch(f"{API}/users/{ann.user_id}", json={"disabled": True})
+
+
+def end_keys(ann: Ann) -> httpx.Response:
+    return ann.admin.delete(f"{API}/users/{ann.user_id}/keys")
+
+
+@pytest.mark.parametrize("deed", [reset, disable, end_keys], ids=lambda deed: str(deed.__name__))
+def test_streams_logs_and_sockets_end_with_the_key_that_opened_them(
+    server: Running, deed: Callable[[Ann], httpx.Response]
+) -> None:
+    ann = Ann(server, f"ann-{deed.__name__}")
+    opened = {name: ann.open_everything(key) for name, key in ann.keys.items()}
+    deed(ann).raise_for_status()
+    deadline = time.monotonic() + PATIENCE_S
+    left = [
+        (key, what)
+        for key, connections in opened.items()
+        for what, connection in connections.items()
+        if not ends(connection, deadline)
+    ]
+    for connections in opened.values():
+        for connection in connections.values():
+            connection.close()
+    assert left == []
+    assert ann.statuses() == [401] * 4
+    ann.browser.close()
+    ann.admin.close()
