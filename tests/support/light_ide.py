@@ -8,6 +8,7 @@ from pathlib import Path
 
 _SERVER = Path(__file__).with_name("ide_server.py")
 _PROGRAM = """#!/bin/sh
+[ "$1" != --version ] || exit 0
 while [ "$1" != --socket ]; do shift; done
 exec /usr/bin/python3 -I -S "$(dirname "$(readlink -f "$0")")/ide_server.py" "$2"
 """
