@@ -10,7 +10,7 @@ from tests.support.docker import DOCKER, Docker
 from tests.support.storages import Files, Storage, denied, granted, new_home, opened_storage, unheard
 
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import Archive, Volume
+from codehub.core.seen import UNTOLD, Archive, Volume
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home, Restored, StorageProvider
 
@@ -86,7 +86,7 @@ async def test_half_a_volume_is_listed_without_an_id_and_replaced_by_provisionin
     storage: Storage, home: Home
 ) -> None:
     storage.leave_half_a_volume(home)
-    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(None)}
+    assert (await storage.provider.list_volumes())[home.workspace_id].volume_id is None
     volume_id = await storage.provider.provision(home)
     assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
     assert storage.files(home) == {}
@@ -446,3 +446,44 @@ async def test_purging_deletes_all_archives_of_one_workspace_and_no_other(storag
         assert not await storage.provider.has_archives(one.workspace_id)
     assert await storage.provider.head_archive(first) is None
     assert [found.key for found in await storage.provider.list_archives()] == [others]
+
+
+# Adoption: identity lost, files there
+
+
+async def test_a_volume_whose_identity_is_lost_is_there_and_adopted_with_its_files(
+    storage: Storage, home: Home
+) -> None:
+    lost = await filled(storage, home)
+    storage.lose_identity(home)
+    assert storage.files(home) is None
+    there = (await storage.provider.list_volumes())[home.workspace_id]
+    assert there.volume_id is None
+    assert there.bears in (lost, UNTOLD)
+    adopted = await storage.provider.adopt(home, lost)
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(adopted)}
+    assert storage.files(home) == FILES
+    key = await storage.provider.archive(home, adopted, uuid4(), unheard, granted)
+    assert await storage.provider.head_archive(key) == Archive(committed=True)
+
+
+async def test_adopting_again_finds_what_was_adopted(storage: Storage, home: Home) -> None:
+    lost = await filled(storage, home)
+    storage.lose_identity(home)
+    adopted = await storage.provider.adopt(home, lost)
+    for known in (lost, adopted):
+        assert await storage.provider.adopt(home, known) == adopted
+
+
+async def test_a_volume_that_has_its_identity_is_not_adopted(storage: Storage, home: Home) -> None:
+    volume_id = await filled(storage, home)
+    with pytest.raises(ActionFailed):
+        await storage.provider.adopt(home, str(uuid4()))
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
+
+
+async def test_where_there_is_no_volume_nothing_is_adopted(storage: Storage, home: Home) -> None:
+    with pytest.raises(ActionFailed) as refused:
+        await storage.provider.adopt(home, str(uuid4()))
+    assert refused.value.reason is ErrorReason.DATA_LOST
+    assert await storage.provider.list_volumes() == {}

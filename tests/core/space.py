@@ -165,7 +165,7 @@ def run_pass(point: Point) -> Pass:
 def _act(point: Point, step: Step) -> tuple[Point, Done]:
     """Return the world after an actuator that works, and what it returned."""
     match step:
-        case Step.PROVISION:
+        case Step.PROVISION | Step.ADOPT:
             return point._replace(volume=Thing.READY), Done(volume_id="v1")
         case Step.RESTORE:
             return point._replace(volume=Thing.READY), Done(volume_id="v1", restore_marker=KEY)

@@ -26,12 +26,13 @@ from tests.support.workspaces import (
 )
 
 from codehub.core.errors import ErrorReason
+from codehub.core.explain import Ask, explain
 from codehub.core.judge import judge
 from codehub.core.operations import DesiredState, Operation, Phase, Step
-from codehub.core.plan import Act, Begin, Fail, Why, choose, plan
-from codehub.core.seen import Instance, Seen, Volume
-from codehub.core.settle import settle
-from codehub.core.workspace import Status
+from codehub.core.plan import Act, Begin, Complete, Fail, Plan, Why, choose, plan
+from codehub.core.seen import UNTOLD, Archive, Instance, Seen, Volume
+from codehub.core.settle import Done, conclude, settle
+from codehub.core.workspace import RecoverChoice, Status, Workspace
 
 # Contract 11: when a home is lost
 
@@ -156,6 +157,117 @@ def test_recovery_from_a_container_without_volume_begins_with_stopping() -> None
     stopping = replace(row, status=settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID))
     assert plan(row.spec, judge(stopping, look, NOW), look, NOW, is_mine=True) == Act(
         Operation.STOPPING, Step.DELETE_INSTANCE
+    )
+
+
+# Identity lost, files there
+
+UNTOLD_VOLUME, BEARING_VOLUME = Volume(None, UNTOLD), Volume(None, "v1")
+ADOPT = {"recover_at": ago(1), "recover_choice": RecoverChoice.ADOPT}
+IDENTITY = [
+    # the look, the volume that the row knows, the reason
+    (UNTOLD_VOLUME, "v1", "Unidentified"),
+    (BEARING_VOLUME, "v1", "Unidentified"),
+    (BEARING_VOLUME, "v9", "NotReady"),
+    (UNTOLD_VOLUME, None, "NotReady"),
+    (HALF_VOLUME, "v1", "NotReady"),
+]
+
+
+@pytest.mark.parametrize(("look", "known", "reason"), IDENTITY)
+def test_only_what_was_complete_once_has_lost_its_identity(
+    look: Volume, known: str | None, reason: str
+) -> None:
+    row = workspace(Phase.STANDBY, home_ctx=home(known))
+    assert judge(row, seen(None, look), NOW).status.conditions.volume_ready.reason == reason
+
+
+def unidentified(**spec: Any) -> Workspace:
+    lost = error(ErrorReason.DATA_LOST, at=ago(50))
+    return workspace(
+        Phase.ERROR,
+        DesiredState.STANDBY,
+        spec=spec,
+        error_info=lost,
+        home_ctx=home("v1", marker=KEY, dirty=True),
+        archive_key=KEY,
+    )
+
+
+def test_files_that_are_there_are_said_to_be_there() -> None:
+    row = workspace(Phase.STANDBY, home_ctx=home("v1", dirty=True))
+    status = judge(row, seen(None, BEARING_VOLUME), NOW).status
+    assert status.error_info is not None
+    assert (status.error_info.reason, "is there with its files" in status.error_info.message) == (
+        ErrorReason.DATA_LOST,
+        True,
+    )
+    asks = {action.label: action.place for action in explain(replace(row, status=status), NOW).actions}
+    assert asks[Ask.ADOPT] == ":recover?adopt=true"
+    assert asks[Ask.ACCEPT_LOSS] == ":recover?accept_loss=true"
+
+
+@pytest.mark.parametrize(
+    ("archive", "operation"), [(COMMITTED, Operation.RESTORING), (None, Operation.PROVISIONING)]
+)
+def test_what_a_person_adopts_gets_an_identity_and_stays_dirty(
+    archive: Archive | None, operation: Operation
+) -> None:
+    row = unidentified(**ADOPT)
+    if archive is None:
+        row = replace(row, status=replace(row.status, archive_key=None))
+    look = seen(None, BEARING_VOLUME, archive)
+    row = passed(row, look, Begin(operation, Why.ADOPTED))
+    assert row.status.home_ctx == home("v1", marker=KEY, dirty=True)
+    row = passed(row, look, Act(operation, Step.ADOPT), Done(volume_id="v2", restore_marker=KEY))
+    row = passed(row, seen(None, Volume("v2"), archive), Complete(operation))
+    assert (row.status.operation, row.status.phase) == (Operation.NONE, Phase.STANDBY)
+    assert row.status.home_ctx == home("v2", marker=KEY, dirty=True)
+
+
+def passed(row: Workspace, look: Seen, expected: Plan, done: Done | None = None) -> Workspace:
+    """Run a pass that must plan this, and return the row that it leaves."""
+    verdict = judge(row, look, NOW)
+    planned = plan(row.spec, verdict, look, NOW, is_mine=True)
+    assert planned == expected
+    if isinstance(planned, Act) and done is not None:
+        status = conclude(verdict.status, planned, OP_ID, done, NOW, spec=row.spec, jitter=0.5)
+    else:
+        status = settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID)
+    return replace(row, status=status)
+
+
+def test_a_word_to_adopt_counts_for_the_error_that_it_answers_alone() -> None:
+    row = workspace(Phase.STANDBY, spec=ADOPT, home_ctx=home("v1", dirty=True))
+    status = judge(row, seen(None, BEARING_VOLUME), NOW).status
+    assert status.phase is Phase.ERROR
+    again = judge(replace(row, status=status), seen(None, BEARING_VOLUME), NOW)
+    assert (again.status.phase, again.is_adopted) == (Phase.ERROR, False)
+
+
+NOT_ADOPTED = [seen(HEALTHY_INSTANCE, BEARING_VOLUME), seen(None, None), seen(None, Volume(None, "v9"))]
+
+
+@pytest.mark.parametrize("look", NOT_ADOPTED)
+def test_what_is_used_gone_or_another_is_not_adopted(look: Seen) -> None:
+    row = unidentified(**ADOPT)
+    verdict = judge(row, replace(look, archive=COMMITTED), NOW)
+    assert (verdict.is_adopted, verdict.status.phase) == (False, Phase.ERROR)
+
+
+def test_a_volume_that_goes_while_it_is_adopted_is_lost() -> None:
+    row = unidentified(**ADOPT)
+    begun = passed(row, seen(None, BEARING_VOLUME, COMMITTED), Begin(Operation.RESTORING, Why.ADOPTED))
+    status = judge(begun, seen(None, None, COMMITTED), NOW).status
+    assert status.error_info is not None
+    assert (status.error_info.reason, status.operation) == (ErrorReason.DATA_LOST, Operation.NONE)
+
+
+def test_a_purge_comes_before_an_adoption() -> None:
+    row = unidentified(**ADOPT, deleted_at=ago(1), purge_at=ago(1))
+    look = seen(None, BEARING_VOLUME, COMMITTED)
+    assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Begin(
+        Operation.DELETING, Why.PURGE
     )
 
 

@@ -14,6 +14,7 @@ from tests.support.engine import BY, EVERYONE, Crashed, Plane, breathe, process
 
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.workspace import RecoverChoice
 from codehub.engine.controller import Controller
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import StoreUnavailable
@@ -37,6 +38,10 @@ async def purge(plane: Plane, workspace_id: UUID) -> None:
     await plane.service.delete(workspace_id, BY, purge=True)
 
 
+async def adopt(plane: Plane, workspace_id: UUID) -> None:
+    await plane.service.recover(workspace_id, BY, choice=RecoverChoice.ADOPT)
+
+
 P, S, R, A = DesiredState.PENDING, DesiredState.STANDBY, DesiredState.RUNNING, DesiredState.ARCHIVED
 # What is proved: the operation, the wishes that lead up to it (with files written on the way), and what sets it off.
 OPERATIONS: dict[str, tuple[tuple[DesiredState, ...], Act]] = {
@@ -47,6 +52,8 @@ OPERATIONS: dict[str, tuple[tuple[DesiredState, ...], Act]] = {
     "ARCHIVING": ((P, R, S), wishing(A)),
     "ARCHIVING what nobody touched": ((P, R, A, S), wishing(A)),
     "RESTORING": ((P, R, A), wishing(S)),
+    "PROVISIONING by adoption": ((P, R, S), adopt),
+    "RESTORING by adoption": ((P, R, A, R, S), adopt),
     "DELETING": ((P, R, A), delete),
     "DELETING by purge": ((P, R, A, R), purge),
 }
@@ -83,6 +90,9 @@ async def prepared(operation: str) -> AsyncIterator[tuple[Plane, UUID, Controlle
             if wanted is R:
                 for path, content in FILES.items():
                     plane.instances.write(workspace_id, path, content)
+        if OPERATIONS[operation][1] is adopt:
+            plane.storage.lose_identity(workspace_id)
+            await plane.settle(controller)
         plane.points.clear()
         for counted in (
             plane.instances.started,

@@ -128,6 +128,9 @@ class ProcessStorage(_Backend):
         made: str = await self._act("provision", home.workspace_id, lambda: self._there.provision(home))
         return made
 
+    async def adopt(self, home: Home, lost: str) -> str:
+        return await self._act("adopt", home.workspace_id, lambda: self._there.adopt(home, lost))
+
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:

@@ -75,6 +75,10 @@ class Storage(ABC):
         """Leave what a provision or restore that died leaves: something, without an identity."""
 
     @abstractmethod
+    def lose_identity(self, home: Home) -> None:
+        """Remove what says which volume it is, as a person might. Its files stay."""
+
+    @abstractmethod
     def lose_volume(self, home: Home) -> None: ...
 
     @abstractmethod
@@ -105,6 +109,9 @@ class InMemory(Storage):
 
     def leave_half_a_volume(self, home: Home) -> None:
         self.memory._disks[home.workspace_id] = Disk(None, {"half": b"half"})
+
+    def lose_identity(self, home: Home) -> None:
+        self.memory.lose_identity(home.workspace_id)
 
     def lose_volume(self, home: Home) -> None:
         self.memory.lose_volume(home.workspace_id)
@@ -170,6 +177,9 @@ class OnThisMachine(Storage):
         self.path(home).mkdir(parents=True, exist_ok=True)
         (self.path(home) / "half").write_bytes(b"half")
         (self.path(home).parent / "volume.json").unlink(missing_ok=True)
+
+    def lose_identity(self, home: Home) -> None:
+        (self.path(home).parent / "volume.json").unlink()
 
     def lose_volume(self, home: Home) -> None:
         shutil.rmtree(self.path(home).parent, ignore_errors=True)
@@ -244,6 +254,10 @@ class OnDocker(Storage):
         name = home_name(home.workspace_id)
         self.engine.ask("POST", "volumes/create", body={"Name": name, "Labels": labels})
         (self.path(home) / "half").write_bytes(b"half")
+
+    def lose_identity(self, home: Home) -> None:
+        found = self.engine.ask("GET", f"volumes/{home_name(home.workspace_id)}")
+        self.engine.ask("DELETE", f"volumes/{seal_name(home.workspace_id, found['Labels'][VOLUME])}")
 
     def lose_volume(self, home: Home) -> None:
         self.engine.ask("DELETE", f"volumes/{home_name(home.workspace_id)}")

@@ -12,6 +12,7 @@ from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT, YES
 from codehub.cli.speech import JSON, Speech, be_sure, client_for
 from codehub.cli.tables import coloured
 from codehub.cli.words import clock, seconds, state
+from codehub.core.conditions import Reason
 from codehub.core.operations import DesiredState, Phase, destination
 
 
@@ -74,7 +75,11 @@ def recover(
             raise Failed("USAGE", "choose one of --accept-loss, --take-newest and --adopt")
         shown = find_workspace(client, name, owner=owner)
         if accept_loss:
-            be_sure(f"Go on without what {shown['name']} has lost?", yes)
+            there = shown["conditions"]["storage.volume_ready"]["reason"] == Reason.UNIDENTIFIED
+            deletes = (
+                " Its files that are still there are deleted (--adopt goes on with them)." if there else ""
+            )
+            be_sure(f"Go on without what {shown['name']} has lost?{deletes}", yes)
         if adopt:
             be_sure(f"Take the volume that is there for the home of {shown['name']}?", yes)
         path, body = f"/workspaces/{shown['id']}:recover", dict(chosen)

@@ -18,6 +18,8 @@ class Reason(StrEnum):
     READY = "Ready"
     ABSENT = "Absent"
     NOT_READY = "NotReady"
+    UNIDENTIFIED = "Unidentified"
+    """Not ready either: it was whole once, and what says which volume it is, is gone."""
     UNREACHABLE = "Unreachable"
     MARK_MISSING = "MarkMissing"
     NOT_LOOKED = "NotLooked"
@@ -52,7 +54,11 @@ class Condition:
     @property
     def is_present(self) -> bool:
         """Something is there, ready or not."""
-        return self.is_true or (self.is_false and self.reason == Reason.NOT_READY)
+        return self.is_true or (self.is_false and self.reason in (Reason.NOT_READY, Reason.UNIDENTIFIED))
+
+    @property
+    def is_unidentified(self) -> bool:
+        return self.is_false and self.reason == Reason.UNIDENTIFIED
 
     def following(self, earlier: "Condition", now: datetime) -> "Condition":
         """Return this condition with the time at which its status last changed; the earlier one itself, if it says the same."""

@@ -33,7 +33,8 @@ REMEDY: Mapping[ErrorReason, str] = {
     ErrorReason.RETRY_EXCEEDED: "Remove the cause that the message names, then recover it.",
     ErrorReason.ACTION_FAILED: "Nothing: it is tried again by itself.",
     ErrorReason.DATA_LOST: (
-        "Put the volume or the archive back in place and recover it; or accept the loss, and go on without what is gone."
+        "Put the volume or the archive back in place and recover it; adopt the volume, if it is only its identity that is gone; or accept the loss, "
+        "and go on without what is gone."
     ),
     ErrorReason.UNREACHABLE: "Nothing: it goes on when the backend answers again.",
     ErrorReason.IMAGE_PULL_FAILED: "Correct the image's name or the registry's access, then recover it.",

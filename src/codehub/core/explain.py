@@ -21,7 +21,7 @@ from codehub.core.wishes import (
     rule_undeletion,
     rule_wish,
 )
-from codehub.core.workspace import Status, Workspace, counts_as_running, holdup
+from codehub.core.workspace import RecoverChoice, Status, Workspace, counts_as_running, holdup
 
 _ACCEPTS_LOSS = frozenset({ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED})
 
@@ -34,6 +34,7 @@ class Ask(StrEnum):
     STOP = "Stop"
     ARCHIVE = "Archive"
     RECOVER = "Recover"
+    ADOPT = "Recover and adopt what is there"
     ACCEPT_LOSS = "Recover and accept the loss"
     KEEP_AWAKE = "Keep awake"
     UNDELETE = "Undelete"
@@ -137,6 +138,9 @@ def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Act
     ]
     if counts_as_running(workspace):  # from below, the same wish would lift it up
         asks.insert(1, _wish(workspace, Ask.STOP, DesiredState.STANDBY, now))
+    if error is not None and workspace.status.conditions.volume_ready.is_unidentified:
+        adopting = Action(Ask.ADOPT, "POST", ":recover?adopt=true")
+        asks.append((adopting, rule_recovery(workspace, now, choice=RecoverChoice.ADOPT)))
     if error is not None and error.reason in _ACCEPTS_LOSS:
         lossy = Action(Ask.ACCEPT_LOSS, "POST", ":recover?accept_loss=true")
         asks.append((lossy, rule_recovery(workspace, now, accept_loss=True)))

@@ -9,7 +9,7 @@ from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Seen, conditions_seen
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Spec, Status, Workspace, observed_status
+from codehub.core.workspace import RecoverChoice, Spec, Status, Workspace, is_adopting, observed_status
 
 # These operations read or write the archive: for them its condition decides as well.
 _ARCHIVE_OPERATIONS = frozenset(
@@ -18,6 +18,10 @@ _ARCHIVE_OPERATIONS = frozenset(
 
 
 WITHOUT_VOLUME = "An instance runs without the home's volume."
+IDENTITY_LOST = (
+    "The home's volume is there with its files, but not what says which volume it is. To adopt it goes on with them; "
+    "to accept the loss deletes them."
+)
 VOLUME_LOST = "The home's volume is gone, and it may have held what no archive holds."
 ARCHIVE_LOST = "The home's archive is gone, and there is no volume."
 DIED_AGAIN = "The instance died again after {restarts} restarts in {minutes:g} minutes."
@@ -32,6 +36,9 @@ class Verdict:
     """The conditions that decide and are not known. While there are any, the phase stays and nothing begins."""
     is_let_go: bool = False
     """Whether it was forgotten just now. Nothing begins before that is written."""
+    is_adopted: bool = False
+    """Whether a person has just said that the volume which is there is the home. What begins with that begins in the same write: such a
+    word counts for the error that it answers, and for no later one."""
 
 
 def judge(
@@ -57,6 +64,8 @@ def judge(
     status = _mark_dirty(replace(stored, conditions=conditions, observed_at=now, op_started_at=started_at))
     if (error := stored.error_info) is not None and error.is_terminal and is_answered(spec, error):
         status = _answer(spec, status, error)
+    if _is_adopted(spec, stored, status):
+        return Verdict(enter(status, resource_phase(conditions), now), is_adopted=True)
     if (broken := _broken_invariant(spec, stored, status, now)) is not None:
         return Verdict(enter_error(status, broken, now))
     if status.error_info is not None and status.error_info.is_terminal:
@@ -183,6 +192,18 @@ def _accept_loss(status: Status, error: ErrorInfo) -> Status:
     )
 
 
+def _is_adopted(spec: Spec, stored: Status, status: Status) -> bool:
+    error, conditions = stored.error_info, status.conditions
+    return (
+        error is not None
+        and is_recovered(spec, error)
+        and spec.recover_choice is RecoverChoice.ADOPT
+        and conditions.volume_ready.is_unidentified
+        and conditions.container_ready.is_absent
+        and status.home_ctx.dirty
+    )
+
+
 def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime) -> ErrorInfo | None:
     """Return the broken rule, if any. Of what is being deleted or purged nothing is demanded any more."""
     if (
@@ -203,8 +224,11 @@ def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime)
         if status.operation is Operation.STOPPING or was_recovered:
             return None
         reason, message = ErrorReason.CONTAINER_WITHOUT_VOLUME, WITHOUT_VOLUME
+    elif is_adopting(status) and status.conditions.volume_ready.is_present:
+        return None
     elif status.home_ctx.dirty:
-        reason, message = ErrorReason.DATA_LOST, VOLUME_LOST
+        is_there = status.conditions.volume_ready.is_unidentified
+        reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST if is_there else VOLUME_LOST
     elif status.archive_key is not None and status.conditions.archive_ready.is_false:
         reason, message = ErrorReason.DATA_LOST, ARCHIVE_LOST
     else:

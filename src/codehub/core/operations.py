@@ -42,6 +42,7 @@ class Step(StrEnum):
     """One call of an actuator. Each can be cut off anywhere and run again."""
 
     PROVISION = "provision"
+    ADOPT = "adopt"
     CREATE_EMPTY_ARCHIVE = "create_empty_archive"
     RESTORE = "restore"
     START = "start"

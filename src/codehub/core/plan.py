@@ -11,7 +11,7 @@ from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation,
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Seen
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Spec, Status, holdup, is_as_restored, is_condemned
+from codehub.core.workspace import Spec, Status, holdup, is_adopting, is_as_restored, is_condemned
 
 TOOK_LONGER = "{operation} took longer than {seconds:g} s."
 LAST_TRY = "{outcome} The last try said: {message}"
@@ -35,6 +35,7 @@ class Why(Enum):
     CONDEMNED = (
         "Its volume is archived, and its deletion was begun: that is finished before the home is used again."
     )
+    ADOPTED = "Somebody said that the volume which is there is the home: it gets its identity again."
     MOVES_UP = "One step up, to where it should be."
     MOVES_DOWN = "One step down, to where it should be."
     NOT_SEEN_YET = "It is under way: what it is to bring about was not seen yet."
@@ -129,6 +130,9 @@ class Fail:
     why: Why = Why.TIME_IS_UP
 
 
+# What makes a volume from here; this time it takes the one that is there.
+_ADOPTS = {Phase.PENDING: Operation.PROVISIONING, Phase.ARCHIVED: Operation.RESTORING}
+
 Plan = Rest | Hold | Wait | Begin | TakeOver | Resume | Act | Complete | Abandon | Fail
 
 
@@ -152,6 +156,8 @@ def plan(
         return Hold(verdict.unknown, is_held_up=operation is not Operation.NONE and not is_acting)
     if verdict.status.operation is not Operation.NONE:
         return _carry_on(spec, verdict.status, seen, now, rules, is_mine=is_mine)
+    if verdict.is_adopted and not is_purge_due(spec, now):
+        return Begin(_ADOPTS[verdict.status.phase], Why.ADOPTED)
     chosen = choose(spec, verdict.status, now)
     if isinstance(chosen, Begin) and verdict.is_let_go:
         return Rest(Why.IN_TRASH)
@@ -276,6 +282,8 @@ def _is_asked_again(spec: Spec, status: Status) -> bool:
 def _is_complete(spec: Spec, status: Status, seen: Seen, now: datetime) -> bool:
     """Whether the operation's end is observed (spec §2.3). An actuator's word never counts."""
     conditions, home = status.conditions, status.home_ctx
+    if is_adopting(status):
+        return conditions.volume_ready.is_true
     match status.operation:
         case Operation.PROVISIONING:
             return conditions.volume_ready.is_true
@@ -310,6 +318,8 @@ def _is_possible(spec: Spec, status: Status, now: datetime) -> bool:
 
 def _first_unfinished_step(status: Status) -> Step:
     conditions = status.conditions
+    if is_adopting(status):
+        return Step.ADOPT
     match status.operation:
         case Operation.ARCHIVING:
             is_saved = conditions.archive_ready.is_true and not status.home_ctx.dirty

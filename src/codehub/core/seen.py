@@ -34,12 +34,17 @@ class Instance:
     """Health checks that failed in a row, as the observer counted them."""
 
 
+UNTOLD = "?"
+
+
 @dataclass(frozen=True, slots=True)
 class Volume:
     """A volume that was listed."""
 
     volume_id: str | None
-    """None: the volume is there, but was never completed."""
+    """None: the volume is there, but nothing says that it is complete."""
+    bears: str | None = None
+    """Of one without: the id that it was made under, or UNTOLD where its files are there and nothing tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,9 @@ class Seen:
 
 VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
 VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
+VOLUME_UNIDENTIFIED = Condition(
+    Truth.FALSE, Reason.UNIDENTIFIED, "The volume is there, but not what says which volume it is."
+)
 VOLUME_READY = Condition(Truth.TRUE, Reason.READY, "The volume is there.")
 VOLUME_FOREIGN = Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
 VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The volumes could not be listed.")
@@ -110,8 +118,10 @@ def _volume_ready(
             return Condition(Truth.UNKNOWN, Reason.MARK_MISSING, MARK_MISSING.format(mark=mark))
         case None:
             return VOLUME_ABSENT
-        case Volume(volume_id=None):
-            return VOLUME_HALF
+        case Volume(volume_id=None, bears=bears):
+            # Only what was complete once has its id in the row: anything else was cut off while it was made.
+            was_complete = volume_id is not None and bears in (volume_id, UNTOLD)
+            return VOLUME_UNIDENTIFIED if was_complete else VOLUME_HALF
         case Volume(volume_id=found) if found == volume_id:
             return VOLUME_READY
         case _:

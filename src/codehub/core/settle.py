@@ -51,8 +51,9 @@ Outcome = Done | Failed | Unreached
 def settle(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: UUID) -> Status:
     """Return the status that records the plan. `op_id` is a fresh one, used if the plan needs one."""
     match planned:
-        case Begin(operation=operation):
-            return _begin(status, operation, now, op_id)
+        case Begin(operation=operation, why=why):
+            begun = _begin(status, operation, now, op_id)
+            return begun if why is not Why.ADOPTED else replace(begun, home_ctx=status.home_ctx)
         case TakeOver():
             return replace(status, op_id=op_id)
         case Hold(is_held_up=True) if holdup(status) is None:

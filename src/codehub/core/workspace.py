@@ -215,6 +215,13 @@ def is_condemned(status: Status) -> bool:
     return status.archive_key is not None and status.home_ctx.restore_marker != status.archive_key
 
 
+def is_adopting(status: Status) -> bool:
+    """Whether the operation takes the volume that is there for the home. Any other that makes a volume begins without one, and with
+    nothing unsaved."""
+    is_making = status.operation in (Operation.PROVISIONING, Operation.RESTORING)
+    return is_making and status.home_ctx.dirty and status.home_ctx.volume_id is not None
+
+
 def is_as_restored(status: Status) -> bool:
     """Whether the row knows of nobody who used the volume since it was made from the archive that the row names."""
     home = status.home_ctx

@@ -14,10 +14,10 @@ from codehub.core.plan import Act
 from codehub.core.seen import Volume
 from codehub.core.settle import Done, Failed, Outcome, Unreached
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Spec, Workspace, is_as_restored
+from codehub.core.workspace import HomeCtx, Spec, Workspace, is_as_restored
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.instances import InstanceSpec
+from codehub.ports.instances import InstanceController, InstanceSpec
 from codehub.ports.storage import Home, Report, StorageProvider
 from codehub.ports.store import StoreUnavailable
 
@@ -65,6 +65,13 @@ class Executor:
         if not await self._holds(workspace_id, op_id):
             raise Superseded
 
+    def _backends(self, spec: Spec) -> tuple[InstanceController, StorageProvider]:
+        instances = self._platforms.instances.get(spec.instance_backend)
+        storage = self._platforms.storage.get(spec.storage_backend)
+        if instances is None or storage is None:
+            raise BackendUnreachable("This process has no adapter for the workspace's backend.")
+        return instances, storage
+
     async def _do(
         self,
         workspace: Workspace,
@@ -74,16 +81,15 @@ class Executor:
         since: datetime,
         report: Report,
     ) -> Done:
-        instances = self._platforms.instances.get(workspace.spec.instance_backend)
-        storage = self._platforms.storage.get(workspace.spec.storage_backend)
-        if instances is None or storage is None:
-            raise BackendUnreachable("This process has no adapter for the workspace's backend.")
+        instances, storage = self._backends(workspace.spec)
         home = Home(workspace.id, workspace.spec.home_store_key)
         status = workspace.status
         there = None if volume is None else volume.volume_id
         match step:
             case Step.PROVISION:
                 return Done(volume_id=await storage.provision(home))
+            case Step.ADOPT:
+                return await _adopted(storage, home, status.home_ctx)
             case Step.RESTORE:
                 assert status.archive_key is not None
                 await self._refuse_newer(storage, workspace, there, "it is not replaced by the older archive")
@@ -142,6 +148,12 @@ class Executor:
         if await storage.is_worked_on(home, there, since=_accepted_at(workspace.spec)):
             raise ActionFailed(_NEWER_THAN_KNOWN.format(done=done), reason=ErrorReason.DATA_LOST)
         await self._require(workspace.id, op_id)  # such a look may have taken long
+
+
+async def _adopted(storage: StorageProvider, home: Home, known: HomeCtx) -> Done:
+    assert known.volume_id is not None
+    volume_id = await storage.adopt(home, known.volume_id)
+    return Done(volume_id=volume_id, restore_marker=known.restore_marker)
 
 
 def _accepted_at(spec: Spec) -> datetime | None:

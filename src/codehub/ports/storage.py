@@ -58,6 +58,12 @@ class StorageProvider(Protocol):
     async def provision(self, home: Home) -> str:
         """Make an empty volume, or find the complete one, and return its volume_id."""
 
+    async def adopt(self, home: Home, lost: str) -> str:
+        """Give the volume that is there, and was this one before its identity was lost, an identity again, and return its volume_id.
+
+        What it holds stays as it is. Refuses one that is complete, unless by such a call for the same `lost`, and one that is in use.
+        """
+
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:

@@ -14,7 +14,7 @@ from codehub.core.conditions import NO_ARCHIVE, NOTHING_YET, Condition
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.idle import UNUSED
-from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, VOLUME_LOST, WITHOUT_VOLUME
+from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, IDENTITY_LOST, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.operations import Operation
 from codehub.core.plan import LAST_TRY, TOOK_LONGER, Why
 from codehub.core.settle import FAILED_AGAIN
@@ -23,6 +23,7 @@ WHY_EN: Mapping[Why, str] = {
     Why.NEEDS_A_PERSON: "It has a problem. A person has to recover or delete it.",
     Why.PURGE: "It is to be deleted for good, or its time in the trash is over: nothing is kept.",
     Why.STRAY_CONTAINER: "An IDE runs that should not. It is stopped first.",
+    Why.ADOPTED: "Somebody said that the home which is there is this workspace's: it is taken for that.",
     Why.CONDEMNED: "Its home is archived, and clearing it away was begun: that is finished before the home is used again.",
 }
 WHY_KO: Mapping[Why, str] = {
@@ -38,6 +39,7 @@ WHY_KO: Mapping[Why, str] = {
     Why.DELETION_STEPS_DOWN: "삭제를 요청했습니다. 먼저 마지막 보관본을 만듭니다.",
     Why.NOTHING_TO_SAVE: "홈이 없어진 뒤에 삭제를 요청했습니다. 더 보관할 파일이 없습니다.",
     Why.STRAY_CONTAINER: "실행 중이면 안 되는 IDE가 있어 먼저 중지합니다.",
+    Why.ADOPTED: "남아 있는 홈을 이 워크스페이스의 홈으로 받아들입니다.",
     Why.CONDEMNED: "홈을 보관한 뒤 정리하고 있었습니다. 정리를 끝내고 나서 홈을 다시 사용합니다.",
     Why.MOVES_UP: "목표 상태로 한 단계 올라갑니다.",
     Why.MOVES_DOWN: "목표 상태로 한 단계 내려갑니다.",
@@ -99,6 +101,7 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
 SEEN_EN: Mapping[Condition, str] = {
     seen.VOLUME_ABSENT: "There is no home.",
     seen.VOLUME_HALF: "Its home was never completed.",
+    seen.VOLUME_UNIDENTIFIED: "Its home is there, but not what says which one it is.",
     seen.VOLUME_READY: "Its home is there.",
     seen.VOLUME_FOREIGN: "The home that is there is not this workspace's.",
     seen.VOLUME_UNKNOWN: "Homes could not be listed.",
@@ -115,6 +118,7 @@ SEEN_KO: Mapping[Condition, str] = {
     NOTHING_YET: "아직 아무것도 만들지 않았습니다.",
     seen.VOLUME_ABSENT: "홈이 없습니다.",
     seen.VOLUME_HALF: "홈을 끝까지 만들지 못했습니다.",
+    seen.VOLUME_UNIDENTIFIED: "홈이 있지만 어느 홈인지 알려 주는 정보가 없습니다.",
     seen.VOLUME_READY: "홈이 있습니다.",
     seen.VOLUME_FOREIGN: "다른 워크스페이스의 홈이 있습니다.",
     seen.VOLUME_UNKNOWN: "홈 목록을 확인하지 못했습니다.",
@@ -134,6 +138,9 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
         **{why.value: words for why, words in WHY_EN.items()},
         **{condition.message: words for condition, words in SEEN_EN.items()},
         WITHOUT_VOLUME: "Its IDE runs without its home.",
+        IDENTITY_LOST: (
+            "Its home is there with its files, but not what says which home it is. To adopt it goes on with them; to accept the loss deletes them."
+        ),
         VOLUME_LOST: "Its home is gone, and it may have held what no archive holds.",
         ARCHIVE_LOST: "Its archive is gone, and there is no home.",
     },
@@ -142,6 +149,9 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
         **{condition.message: words for condition, words in SEEN_KO.items()},
         UNUSED: "정해진 시간 동안 아무도 사용하지 않았습니다.",
         WITHOUT_VOLUME: "홈 없이 IDE가 실행되고 있습니다.",
+        IDENTITY_LOST: (
+            "홈과 파일이 남아 있지만 어느 홈인지 알려 주는 정보가 없습니다. 남아 있는 홈을 받아들이면 그 파일로 계속하고, 손실을 받아들이면 파일을 삭제합니다."
+        ),
         VOLUME_LOST: "홈이 없어졌습니다. 보관본에 없는 파일이 들어 있었을 수 있습니다.",
         ARCHIVE_LOST: "보관본이 없어졌고 홈도 없습니다.",
     },

@@ -1,16 +1,15 @@
 """The engine's mark removed behind codehub's back, as `docker volume prune` may do: everybody is told, and one command makes it good."""
 
 import json
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from tests.support.docker import DOCKER, Docker, TestEngine
-from tests.support.hands import arrives, running_on, signed_in
-from tests.support.patience import PATIENCE_S
+from tests.support.hands import arrives, running_on, signed_in, until
 from tests.support.program import Running, codehub
 
 from codehub.adapters.objectstore.store import MARK
@@ -57,8 +56,12 @@ def test_a_mark_that_was_pruned_is_told_by_all_lights_and_made_again_by_a_comman
 
         until(lambda: readiness(server, 200))
         for path in (asleep, archived):
-            assert until(lambda path=path: client.post(f"{path}:start").status_code == 200)
+            until(partial(is_started, client, path))
             arrives(client, path, "RUNNING")
+
+
+def is_started(client: httpx.Client, path: str) -> bool:
+    return client.post(f"{path}:start").status_code == 200
 
 
 def made(client: httpx.Client, name: str, wish: str) -> str:
@@ -74,17 +77,9 @@ def readiness(server: Running, status: int) -> Any:
     return answer.json() if answer.status_code == status else None
 
 
-def waits_for(client: httpx.Client, path: str, words: str) -> str | None:
+def waits_for(client: httpx.Client, path: str, words: str) -> Any:
     told = client.get(f"{path}/explain").json()["waiting_for"]
     return told if told is not None and words in told else None
-
-
-def until(ask: Any) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (answer := ask()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return answer
 
 
 def beside(data: Path, *arguments: str) -> Any:

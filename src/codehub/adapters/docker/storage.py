@@ -107,6 +107,20 @@ class DockerStorage(ArchivedHomes):
             await self._volumes.seal(home.workspace_id, volume_id)
             return volume_id
 
+    async def adopt(self, home: Home, lost: str) -> str:
+        """Seal it again. A volume's label can't change: it is the one that it was, under its own id."""
+        async with self._turns.of(home.workspace_id):
+            found = await self._volumes.look(home.workspace_id)
+            if not found.exists:
+                raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
+            if found.home != lost:
+                raise ActionFailed(f"the volume that is there was never {lost}: it is not adopted")
+            if found.volume_id is None:
+                await self._clear(home.workspace_id)
+                await self._volumes.refuse_in_use(home.workspace_id)
+                await self._volumes.seal(home.workspace_id, lost)
+            return lost
+
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:

@@ -8,6 +8,7 @@ ws-{id}-seal-{volume}    an empty volume whose label names a home's volume_id: t
 """
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,7 +44,7 @@ class Found:
     def volume(self) -> Volume | None:
         if not self.exists:
             return None
-        return Volume(self.home if self.home in self.seals else None)
+        return Volume(self.home) if self.home in self.seals else Volume(None, self.home)
 
     @property
     def volume_id(self) -> str | None:
@@ -118,6 +119,16 @@ class Volumes:
         labels = self._engine.labels(workspace_id, _SEAL) | {VOLUME: volume_id}
         await self._make(seal_name(workspace_id, volume_id), labels)
         await self.require(workspace_id, volume_id)
+
+    async def refuse_in_use(self, workspace_id: UUID) -> None:
+        """Refuse if a container has it. Between this and what follows one could come: only the workspace's operation keeps others away."""
+        filters = json.dumps({"volume": [home_name(workspace_id)]})
+        try:
+            users = await self._engine.ask("GET", "containers/json", all=True, filters=filters)
+        except DockerError as error:
+            raise refusal(error) from None
+        if users:
+            raise ActionFailed(f"the home is in use, so it is not adopted: {users[0]['Names']}")
 
     async def remove(self, workspace_id: UUID, found: Found) -> None:
         """Remove the home that was found, then its seal: a whole volume never looks like half of one."""

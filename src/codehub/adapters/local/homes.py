@@ -17,7 +17,8 @@ from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.local.directories import flush, locked, reachable, write_whole
-from codehub.core.seen import Volume
+from codehub.core.errors import ErrorReason
+from codehub.core.seen import UNTOLD, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.storage import Home
 from codehub.ports.system import Identity
@@ -78,6 +79,20 @@ class Homes:
             self._discard(path)
             self.make_empty(home, path)
             return self._complete(home)
+
+    def adopt(self, home: Home, lost: str) -> str:
+        """Give the home that lies there without an identity a new one. It remembers which one was lost: a second call finds it."""
+        self.check()
+        path = self.path(home)
+        with self._usable(path), locked(self._root, path.parent):
+            found, said = _volume(path.parent), _identity(path.parent)
+            if found is None:
+                raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
+            if found.volume_id is None:
+                return self._complete(home, adopted=lost)
+            if lost not in (found.volume_id, said.get("adopted")):
+                raise ActionFailed("the volume that is there has an identity: it is not adopted")
+            return found.volume_id
 
     def make_empty(self, home: Home, path: Path) -> None:
         """Make an empty home there, for its user alone."""
@@ -219,12 +234,12 @@ class Homes:
                 with suppress(ValueError):
                     yield UUID(workspace.name), workspace
 
-    def _complete(self, home: Home) -> str:
+    def _complete(self, home: Home, **more: str) -> str:
         """Give the home that is in place its identity: from here on it counts."""
         parent = self.path(home).parent
         flush(parent)
         volume_id = str(self._identity.new_id())
-        said = {"volume_id": volume_id, "format": 1}
+        said = {"volume_id": volume_id, "format": 1, **more}
         write_whole(parent / _IDENTITY, json.dumps(said).encode())
         return volume_id
 
@@ -242,7 +257,20 @@ def _volume(parent: Path) -> Volume | None:
     if not (parent / "home").is_dir():
         return None
     volume_id = _identity(parent).get("volume_id")
-    return Volume(volume_id if isinstance(volume_id, str) else None)
+    if isinstance(volume_id, str):
+        return Volume(volume_id)
+    # Nothing is ever unpacked in place: a home that holds anything was whole.
+    return Volume(None, UNTOLD if _holds_anything(parent / "home") else None)
+
+
+def _holds_anything(home: Path) -> bool:
+    try:
+        with os.scandir(home) as entries:
+            return any(entries)
+    except FileNotFoundError:
+        return False  # removed since it was found
+    except PermissionError:
+        return True  # its owner closed it, so it had one
 
 
 def _move(staged: Path, path: Path) -> None:

@@ -59,6 +59,10 @@ class LocalStorage(ArchivedHomes):
         await self._tidy(home)
         return volume_id
 
+    async def adopt(self, home: Home, lost: str) -> str:
+        await self._refuse_in_use(home, "adopted")
+        return await in_thread(self._homes.adopt, home, lost)
+
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:

@@ -24,6 +24,10 @@ class Disk:
     files: dict[str, bytes] = field(default_factory=dict)
     as_made: Files = field(default_factory=dict)
     written_at: datetime | None = None
+    bears: str | None = None
+    """Of one whose identity was lost, the id that it had."""
+    adopted: str | None = None
+    """Of one that was adopted, the id that it had before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,21 @@ class MemoryStorage:
             await self._faults("storage.provision.between_effects")
             disk.volume_id = self._new_volume(home)
         await self._faults("storage.provision.after_effect")
+        return disk.volume_id
+
+    async def adopt(self, home: Home, lost: str) -> str:
+        await self._faults("storage.adopt.before_effect")
+        disk = self._disks.get(home.workspace_id)
+        if disk is None:
+            raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
+        if disk.volume_id is None:
+            if disk.bears != lost:
+                raise ActionFailed(f"the volume that is there was never {lost}")
+            self._refuse_in_use(home, "adopted")
+            disk.volume_id, disk.bears, disk.adopted = str(self._identity.new_id()), None, lost
+        elif lost not in (disk.volume_id, disk.adopted):
+            raise ActionFailed("the volume that is there has an identity: it is not adopted")
+        await self._faults("storage.adopt.after_effect")
         return disk.volume_id
 
     async def restore(
@@ -141,7 +160,9 @@ class MemoryStorage:
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         await self._faults("storage.list_volumes")
-        return {workspace_id: Volume(disk.volume_id) for workspace_id, disk in self._disks.items()}
+        return {
+            workspace_id: Volume(disk.volume_id, disk.bears) for workspace_id, disk in self._disks.items()
+        }
 
     async def head_archive(self, archive_key: str) -> Archive | None:
         await self._faults("storage.head_archive")
@@ -198,6 +219,12 @@ class MemoryStorage:
 
     def lose_volume(self, workspace_id: UUID) -> None:
         self._disks.pop(workspace_id, None)
+
+    def lose_identity(self, workspace_id: UUID) -> None:
+        """Forget which volume it is. Its files stay."""
+        disk = self._disks.get(workspace_id)
+        if disk is not None and disk.volume_id is not None:
+            self._disks[workspace_id] = replace(disk, volume_id=None, bears=disk.volume_id)
 
     def lose_archive(self, archive_key: str) -> None:
         self._objects.pop(archive_key, None)
