@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,9 @@ def test_the_doctor_says_of_a_backend_that_it_is_not_there_yet() -> None:
 def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("codehub.doctor.examine.find_gateway", lambda: None)
-    monkeypatch.setattr("codehub.doctor.examine._run", lambda _command: None)
+    examining = sys.modules["codehub.doctor.examine"]  # by its name the package has the function
+    monkeypatch.setattr(examining, "find_gateway", lambda: None)
+    monkeypatch.setattr(examining, "_run", lambda _command: None)
     monkeypatch.setattr("shutil.which", lambda name, **_: f"/usr/bin/{name}")
     found = examine_sandbox(load_settings())
     assert "this machine's network is shared: neither pasta" in found.found

@@ -16,7 +16,7 @@ import struct
 import sys
 
 # What the launcher hands on to the sandbox: the gateway, which outlives it, must not hold the lock.
-_INHERITED = (3, 4)
+_INHERITED = (3, 4, 5)
 _NEWNS, _NEWUSER, _NEWNET = 0x20000, 0x10000000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _SIOCSIFFLAGS, _IFF_UP, _RTMGRP_LINK = 0x8914, 0x1, 0x1

@@ -22,7 +22,7 @@ from codehub.adapters.local.network import find_gateway
 from codehub.adapters.local.output import lines, shorten
 from codehub.adapters.local.profiles import Profile
 from codehub.adapters.local.records import Paths, Record, RunDirectory, fingerprint
-from codehub.adapters.local.sandbox import find_bubblewrap, why_unusable
+from codehub.adapters.local.sandbox import find_bubblewrap, refuses_users, why_unusable
 from codehub.adapters.local.supervision import Watch
 from codehub.adapters.local.trial import TRIAL_ID, tried
 from codehub.adapters.threads import in_thread
@@ -110,7 +110,13 @@ class LocalInstances:
                 warnings.append(f"WORKSPACES SHARE THIS MACHINE'S NETWORK, its loopback too: {why_shared}")
         self.warnings = tuple(warnings)
         self._launcher = Launcher(
-            self._install_id, self._accounts, limits, None if why_not else bwrap, gateway, self._hidden
+            self._install_id,
+            self._accounts,
+            limits,
+            None if why_not else bwrap,
+            gateway,
+            self._hidden,
+            refuses_users=bwrap is not None and await asyncio.to_thread(refuses_users, bwrap),
         )
 
     async def try_out(self) -> None:

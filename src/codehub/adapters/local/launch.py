@@ -27,6 +27,7 @@ from codehub.adapters.local.sandbox import (
     sandboxed,
     unprivileged,
 )
+from codehub.adapters.local.seccomp import sandbox_filter
 from codehub.adapters.processes import Process
 from codehub.adapters.threads import in_thread
 from codehub.ports.backends import ActionFailed
@@ -48,6 +49,8 @@ class Launcher:
     gateway: Gateway | None
     """What leads out of a sandbox's own network. None: it has this machine's."""
     hidden: Path
+    refuses_users: bool = False
+    """Whether bubblewrap itself keeps user namespaces out; the filter does, too."""
 
     async def launch(
         self, spec: InstanceSpec, volume_id: str, home: Path, profile: Profile, paths: Paths
@@ -109,13 +112,16 @@ class Launcher:
             hidden=(self.hidden, *profile.hidden),
             tmp_mb=spec.resources.memory_mb,
             pids=spec.resources.pids,
+            refuses_users=self.refuses_users,
+            is_filtered=(calls := sandbox_filter()) is not None,
             resolver=self._write_resolver(paths),
             environment=self._environment(place, profile),
         )
         command = sandboxed(bwrap, box, profile.argv(place))
         if self.gateway is not None:
             command = in_network(self.gateway, uid, paths.gateway, command)
-        words = launcher(paths.launcher, groups, command, info=paths.info)
+        paths.calls.write_bytes(calls or b"")
+        words = launcher(paths.launcher, groups, command, info=paths.info, calls=paths.calls)
         return _spawn(words, {**self.marks(spec.workspace_id), "PATH": ":".join(_PATH)}, paths)
 
     def _write_resolver(self, paths: Paths) -> Path | None:

@@ -59,6 +59,7 @@ class Paths:
         self.launcher = directory / "launcher"
         self.info = directory / "info"
         self.gateway = directory / "gateway"
+        self.calls = directory / "calls"
         self.log = directory / "log"
         self.was_healthy = directory / "was-healthy"
         self.runtime = directory / "runtime"

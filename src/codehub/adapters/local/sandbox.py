@@ -7,6 +7,7 @@ an IDE below a directory like /root. The first process in there stays root's, wi
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ RUNTIME = "/run/codehub"
 BEGUN = "begun"
 LOCK_FD = 3
 INFO_FD = 4
+FILTER_FD = 5
 _PROBE_S = 60.0  # a machine that stands still for a while is no reason to go without a sandbox
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -39,7 +41,10 @@ while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
 shift
 umask 022
 """
-_SANDBOXED = _LAUNCH + f'info=$1; shift; exec "$@" {LOCK_FD}<&0 {INFO_FD}>"$info" </dev/null'
+_SANDBOXED = (
+    _LAUNCH
+    + f'info=$1; shift; filter=$1; shift; exec "$@" {LOCK_FD}<&0 {INFO_FD}>"$info" {FILTER_FD}<"$filter" </dev/null'
+)
 # The person's processes never have the lock, so they can't let go of it: who it is has been written by now.
 _PLAIN = _LAUNCH + 'cd "$1"; shift; exec "$@" </dev/null'
 
@@ -61,6 +66,10 @@ class Confinement:
     """What must not be seen even if something visible holds it, as codehub's own data."""
     tmp_mb: int
     pids: int
+    refuses_users: bool = False
+    """Whether bubblewrap can see to it that nobody in there makes a user namespace."""
+    is_filtered: bool = False
+    """Whether FILTER_FD holds a filter of system calls."""
     resolver: Path | None = None
     """Its resolv.conf, where this machine's would be wrong in there."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +81,8 @@ def sandboxed(bwrap: Path, box: Confinement, argv: Sequence[str]) -> list[str]:
         *(str(bwrap), "--sync-fd", str(LOCK_FD), "--info-fd", str(INFO_FD)),
         *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *_identity(box.uid),
+        *(("--disable-userns",) if box.refuses_users and box.uid is None else ()),
+        *(("--seccomp", str(FILTER_FD)) if box.is_filtered else ()),
         *_system(box.resolver),
         *("--proc", "/proc", "--dev", "/dev"),
         *_scratch("/tmp", box.tmp_mb),  # noqa: S108  # the sandbox's own
@@ -111,7 +122,9 @@ def unprivileged(uid: int | None, pids: int | None, argv: Sequence[str]) -> list
     return [*words, *argv]
 
 
-def launcher(identity: Path, groups: Sequence[Path], command: Sequence[str], *, info: Path) -> list[str]:
+def launcher(
+    identity: Path, groups: Sequence[Path], command: Sequence[str], *, info: Path, calls: Path
+) -> list[str]:
     """Return what starts a sandbox: it writes down who it is, enters its control groups and becomes the command."""
     return [
         "/bin/sh",
@@ -122,6 +135,7 @@ def launcher(identity: Path, groups: Sequence[Path], command: Sequence[str], *, 
         *map(str, groups),
         "--",
         str(info),
+        str(calls),
         *command,
     ]
 
@@ -221,6 +235,14 @@ def missing_tools() -> str | None:
     """Return what is missing to give up root, or None."""
     missing = [name for name in ("setpriv", "prlimit") if shutil.which(name, path=_SYSTEM_PATH) is None]
     return f"{' and '.join(missing)} (util-linux) not found in {_SYSTEM_PATH}" if missing else None
+
+
+def refuses_users(bwrap: Path) -> bool:
+    """Say whether this bubblewrap knows --disable-userns: since 0.8."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        told = subprocess.run([str(bwrap), "--help"], capture_output=True, timeout=_PROBE_S, check=False)  # noqa: S603
+        return b"--disable-userns" in told.stdout + told.stderr
+    return False
 
 
 def find_bubblewrap() -> Path | None:
