@@ -20,7 +20,7 @@ _SMALL_CHUNK = "|".join(
     for size in range(1, 16)
 )
 _SMALL_CHUNKS = re.compile(rf"(?s:{_SMALL_CHUNK}){{1,{_SMALL_CHUNKS_MAX}}}+".encode())
-STEPS_MAX = 256
+STEPS_MAX = 64
 """How many lines, chunks or runs of small ones are read at once: whoever else waits comes next, then the rest."""
 # What says where a message ends, where it goes or who sends it must not come after it (RFC 9110, 6.5.1).
 NEVER_TRAILERS = frozenset(
@@ -94,7 +94,7 @@ class Framing(NamedTuple):
 
 LOOSE = Framing(5, 65_536)
 """A chunk of one byte takes five: as many of those as anybody likes, but not with extensions or zeros."""
-TIGHT = Framing(1, 16_384)
+TIGHT = Framing(1, 4_096)
 
 
 class Chunked:
