@@ -200,10 +200,10 @@ class Settings(BaseSettings):
         description="How long a program that visits a sleeping workspace waits for it, in seconds.",
     )
     proxy_workers: int = Field(
-        0,
-        ge=0,
+        1,
+        ge=1,
         le=64,
-        description="How many processes serve the port. 0: none of their own, it is served beside everything else.",
+        description="How many processes serve the port, apart from the one that controls.",
     )
 
     api_url: str | None = Field(

@@ -57,7 +57,7 @@ def test_events_arrive_at_once_through_the_edge_and_end_with_the_session(tmp_pat
                 assert "event: heartbeat" not in lines, "the stream outlived its session"
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_workspace_opens_to_its_owner_alone_until_they_sign_out(tmp_path: Path, workers: str) -> None:
     with (
         running(tmp_path / "data", proxy_workers=workers, initial_admin_password=PASSWORD) as server,

@@ -19,7 +19,7 @@ from tests.support.program import Running, running
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app import workers
 from codehub.app.errors import CannotStart
-from codehub.app.workers import edge_workers
+from codehub.app.workers import EdgeWorkers
 from codehub.engine.system import System
 
 
@@ -58,6 +58,47 @@ def test_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) ->
         after = workers_of(server.process.pid)
         assert server.stop() == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in before | after)
+
+
+def test_the_port_is_served_by_a_process_of_its_own_that_is_replaced_when_it_dies(tmp_path: Path) -> None:
+    """Without any setting: what a workspace or a stranger sends is read where nothing is controlled."""
+    with running(tmp_path / "data") as server:
+        [worker] = workers_of(server.process.pid)
+        until(lambda: answers(server))
+        port = int(server.address.rpartition(":")[2])
+        assert accepts(worker, port)
+        assert not accepts(server.process.pid, port)
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: workers_of(server.process.pid) - {worker} != set())
+        until(lambda: answers(server))
+        after = workers_of(server.process.pid)
+        server.process.kill()
+        server.process.wait(PATIENCE_S)
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in after))
+
+
+def accepts(pid: int, port: int) -> bool:
+    """Whether a process waits for connections: whoever has a listener in its epoll."""
+    listeners = {
+        line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if _listens(line, port)
+    }
+    numbers = {fd.name for fd in Path(f"/proc/{pid}/fd").iterdir() if _inode(fd) in listeners}
+    watched = set()
+    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
+        with suppress(OSError):  # it was closed meanwhile
+            watched |= {line.split()[1] for line in info.read_text().splitlines() if line.startswith("tfd:")}
+    return bool(numbers & watched)
+
+
+def _listens(line: str, port: int) -> bool:
+    _, local, _, state, *_ = line.split()
+    return state == "0A" and int(local.rpartition(":")[2], 16) == port
+
+
+def _inode(fd: Path) -> str:
+    with suppress(OSError):
+        return str(fd.readlink()).removeprefix("socket:[").removesuffix("]")
+    return ""
 
 
 class Silent:
@@ -106,7 +147,7 @@ async def test_a_worker_that_the_machine_could_not_start_is_started_later(
     system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
     full = OSError(errno.EAGAIN, "too many processes")
     with spawning(monkeypatch, full, Silent(b"ready\n")) as listener:
-        async with edge_workers([listener], {}, "unix:///api", system):
+        async with EdgeWorkers([listener], system).serving({}, "unix:///api"):
             pass
 
 
@@ -114,5 +155,5 @@ async def test_workers_that_never_serve_are_told_of_in_a_line(monkeypatch: pytes
     monkeypatch.setattr(workers, "_READY_S_MAX", 0.01)
     system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
     with spawning(monkeypatch, Silent(b"")) as listener, pytest.raises(CannotStart, match="worker"):
-        async with edge_workers([listener], {}, "unix:///api", system):
+        async with EdgeWorkers([listener], system).serving({}, "unix:///api"):
             pass

@@ -8,14 +8,13 @@ from codehub.adapters.prometheus.meters import PrometheusMeters
 from codehub.app.access import ADMIN
 from codehub.app.control import control, garbage_collector
 from codehub.app.database import database, database_beside, stores, until_stopped
-from codehub.app.edge import public_edge
 from codehub.app.face import serving_faces
 from codehub.app.greeting import next_steps
 from codehub.app.neighbours import known_at, refuse_second
 from codehub.app.platform import platform
 from codehub.app.process import make_system, run_until_signalled, say, warn
 from codehub.app.web import inner_socket
-from codehub.app.workers import shared_port
+from codehub.app.workers import EdgeWorkers, shared_port
 from codehub.engine.gc import Collected
 from codehub.engine.system import System
 from codehub.settings import Settings
@@ -34,16 +33,15 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
         settings = settings.model_copy(update={"port": listeners[0].getsockname()[1]})
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
+            workers = EdgeWorkers(listeners, system)
+            stack.push_async_callback(workers.end)
             connect_args = await enter(database(settings, system))
             stored = await enter(stores(connect_args, system, settings.redis_url, is_serving=True))
             found = await enter(platform(settings, stored, system, stops=True))
             is_controlled = await enter(control(settings, stored, found.backends, system, meters))
             checks = {"database": stored.check, "controller": is_controlled}
             password = await enter(serving_faces(settings, inner, stored, found, system, meters, checks))
-            api_url = f"unix://{inner_path}"
-            await enter(
-                public_edge(settings, listeners, api_url, connect_args, stored, found.backends, system)
-            )
+            await enter(workers.serving(connect_args, f"unix://{inner_path}"))
             for warning in found.warnings:
                 warn(warning)
             if settings.is_open_elsewhere:

@@ -8,13 +8,13 @@ from codehub.app.access import ADMIN
 from codehub.app.control import control
 from codehub.app.database import Stores, database, database_beside, stores, until_stopped
 from codehub.app.database import migrated as database_migrated
-from codehub.app.edge import public_edge
+from codehub.app.edge import edge, upstream_of
 from codehub.app.errors import CannotStart
 from codehub.app.face import serving_faces
 from codehub.app.platform import Platform, platform
 from codehub.app.process import make_system, say, warn
 from codehub.app.web import bound
-from codehub.app.workers import shared_port
+from codehub.app.workers import EdgeWorkers, shared_port
 from codehub.engine.system import System
 from codehub.settings import Settings
 
@@ -50,11 +50,14 @@ async def proxy(settings: Settings) -> None:
     system = make_system()
     with shared_port(settings) as listeners:
         async with _grounds(settings, system, stops=False) as (stack, connect_args, stored, found):
-            await stack.enter_async_context(
-                public_edge(
-                    settings, listeners, settings.api_url, connect_args, stored, found.backends, system
+            if len(listeners) > 1:
+                workers = EdgeWorkers(listeners, system)
+                await stack.enter_async_context(workers.serving(connect_args, settings.api_url))
+            else:  # nothing else is in this process
+                upstream = upstream_of(settings.api_url)
+                await stack.enter_async_context(
+                    edge(settings, listeners[0], upstream, stored, found.backends, system)
                 )
-            )
             host, port = listeners[0].getsockname()[:2]
             say(f"listens: {host}:{port}")
             say(f"address: {settings.base_url}")

@@ -176,10 +176,10 @@ async def stores(
         )
 
 
-async def until_stopped(stored: Stores) -> None:
-    """Wait until cancelled. Stopping may take its time then, but after a moment it asks the database nothing more: that may hang."""
+async def until_stopped(stored: Stores, ended: asyncio.Event | None = None) -> None:
+    """Wait until cancelled, or ended. Stopping may take its time then, but after a moment it asks the database nothing more: that may hang."""
     try:
-        await asyncio.Event().wait()
+        await (ended or asyncio.Event()).wait()
     finally:
         asyncio.get_running_loop().call_later(_LAST_ANSWER_S_MAX, stored.let_go)
 

@@ -1,18 +1,16 @@
-"""The edge: the proxy on the public port, in this process or in workers, with what it asks wired to the stores and the platform."""
+"""The edge: the proxy on the public port, with what it asks wired to the stores and the platform."""
 
 import socket
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from codehub.adapters.system.machine import SystemTasks
 from codehub.app.control import make_service
 from codehub.app.database import Stores
-from codehub.app.workers import edge_workers
 from codehub.core.access import written_origin
 from codehub.core.activity import profile_of
 from codehub.core.progress import Progress
@@ -54,21 +52,6 @@ class StoredPlaces:
 
     async def progress(self, workspace_id: UUID) -> Progress | None:
         return (await self._api.progress([workspace_id])).get(workspace_id)
-
-
-def public_edge(
-    settings: Settings,
-    listeners: Sequence[socket.socket],
-    api_url: str,
-    connect_args: Mapping[str, Any],
-    stored: Stores,
-    backends: Platforms,
-    system: System,
-) -> AbstractAsyncContextManager[object]:
-    """Serve the public port: in workers, one on each listener, if the settings ask for them, else here."""
-    if settings.proxy_workers:
-        return edge_workers(listeners, connect_args, api_url, system)
-    return edge(settings, listeners[0], upstream_of(api_url), stored, backends, system)
 
 
 @asynccontextmanager

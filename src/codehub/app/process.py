@@ -23,20 +23,20 @@ from codehub.settings import Settings, unknown_settings
 log = structlog.get_logger()
 T = TypeVar("T")
 
-_EXPECTED = (CannotStart, EmbeddedPostgresError, MigrationRefused, StoreUnavailable, BackendUnreachable)
+EXPECTED = (CannotStart, EmbeddedPostgresError, MigrationRefused, StoreUnavailable, BackendUnreachable)
 
 
 def run_until_signalled(
     settings: Settings, environ: Mapping[str, str], work: Coroutine[Any, Any, None]
 ) -> int:
     """Run until Ctrl-C or SIGTERM and return the exit code."""
-    configure_logs(level=_level(settings))
+    configure_logs(level=log_level(settings))
     for line in unknown_settings(environ):
         print(f"codehub: {line}", file=sys.stderr)  # noqa: T201  # words for people go to stderr
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(_until_signalled(work))
-        except _EXPECTED as error:
+        except EXPECTED as error:
             print(f"codehub: {error}", file=sys.stderr)  # noqa: T201
             return 1
     return 0
@@ -53,7 +53,7 @@ def run_beside(
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             return runner.run(work(settings, make_system()))
-        except _EXPECTED as error:
+        except EXPECTED as error:
             raise CannotStart(str(error)) from error
 
 
@@ -73,7 +73,7 @@ def warn(warning: str) -> None:
         log.warning("codehub_weakened", warning=warning)
 
 
-def _level(settings: Settings) -> int:
+def log_level(settings: Settings) -> int:
     """Whoever sits at a terminal wants to see what is wrong; a log file wants it all."""
     if settings.log_level is not None:
         return logging.getLevelNamesMapping()[settings.log_level.upper()]
