@@ -135,13 +135,14 @@ async def test_a_death_is_seen_and_a_start_replaces_the_dead(platform: InstanceW
     spec = new_spec()
     volume_id = await running(platform, spec)
     await platform.die(spec.workspace_id)
-    dead = Instance(running=False, healthy=False)
+    dead = Instance(running=False, healthy=False, has_ended=True, exit_code=1)
 
     async def is_dead() -> bool:
         return await platform.instances.status(spec.workspace_id) == dead
 
     await eventually(is_dead)
-    assert await platform.instances.list_all() == {spec.workspace_id: dead}
+    (listed,) = (await platform.instances.list_all()).values()
+    assert replace(listed, exit_code=1) == dead
     assert await platform.instances.resolve_upstream(spec.workspace_id) is None
     await platform.instances.start(spec, volume_id)
     await become_healthy(platform.instances, spec.workspace_id)

@@ -87,6 +87,31 @@ def test_a_pause_after_a_failure_says_how_long_and_what_was_said() -> None:
     assert str(explain(row, NOW).waiting_for) == "the next try, in 7 s. The last one said: as the test says"
 
 
+def test_an_error_is_forgotten_when_its_image_was_changed_since() -> None:
+    failed = replace(
+        error(ErrorReason.IMAGE_PULL_FAILED), context={"image_ref": "wrong", "ide": "code-server"}
+    )
+    told = explain(workspace(Phase.ERROR, error_info=failed), NOW)
+    assert told.error is None
+    assert str(told.waiting_for) == ("a person. Its image or its IDE was changed since it failed: recover it")
+    same = replace(failed, context={"image_ref": "codercom/code-server", "ide": "code-server"})
+    assert explain(workspace(Phase.ERROR, error_info=same), NOW).error == same
+
+
+def test_a_next_try_with_another_ide_does_not_tell_what_the_last_one_said() -> None:
+    failed = replace(error(ErrorReason.ACTION_FAILED), context={"ide": "jupyterlab"})
+    row = workspace(
+        Phase.STANDBY,
+        operation=Operation.STARTING,
+        conditions=conditions(volume=READY),
+        retry_at=NOW + timedelta(seconds=7),
+        error_info=failed,
+    )
+    assert str(explain(row, NOW).waiting_for) == (
+        "the next try, in 7 s, with the image and the IDE as they are set by now"
+    )
+
+
 def test_an_outage_is_named() -> None:
     row = workspace(Phase.RUNNING, conditions=conditions(volume=READY, container=UNKNOWN))
     told = explain(row, NOW)

@@ -10,12 +10,14 @@ import pytest
 from tests.support.engine import BY, EVERYONE, Dice, Plane, breathe
 from tests.support.patience import PATIENCE_S
 from tests.support.stores import PASSWORD_HASH
-from tests.support.workspaces import OWNER_ID
+from tests.support.workspaces import OWNER_ID, SPEC
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
+from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
+from codehub.engine.execute import readable
 from codehub.engine.system import Cadence, System
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import StoreUnavailable
@@ -252,3 +254,60 @@ async def points(plane: Plane, point: str, more: int) -> None:
         return plane.points.count(point) >= wanted
 
     await until(is_enough)
+
+
+async def test_an_instance_that_ends_while_it_starts_fails_at_once_and_says_how() -> None:
+    plane = real_plane(boot_s=3600)
+    workspace_id = await plane.create()
+    async with running(plane, PATIENT):
+        await until(lambda: is_there(plane, workspace_id))
+        plane.instances.kill(workspace_id)
+        await until(lambda: has_failed(plane, workspace_id))
+        status = (await plane.get(workspace_id)).status
+    assert (status.operation, status.error_count) == (Operation.STARTING, 1)
+    error = status.error_info
+    assert error is not None
+    assert error.message == (
+        "The IDE ended while it started, with exit code 1. The last that it said:\nstarted"
+    )
+    assert error.context == {
+        "exit_code": "1",
+        "last_lines": "started",
+        "image_ref": SPEC.image_ref,
+        "ide": SPEC.ide,
+    }
+    assert status.retry_at is not None
+
+
+async def test_what_ends_again_and_again_while_it_starts_is_not_started_for_ever() -> None:
+    plane = Plane(boot_s=3600)
+    controller = plane.controller()
+    workspace_id = await plane.create()
+    row = await plane.get(workspace_id)
+    while row.status.phase is not Phase.ERROR:
+        await controller.run_pass(EVERYONE)
+        await breathe()
+        if workspace_id in plane.instances._boxes:
+            plane.instances.kill(workspace_id)
+        await breathe()
+        row = await plane.get(workspace_id)
+        plane.clock.seconds += 2
+    error = row.status.error_info
+    assert error is not None
+    assert (error.reason, len(plane.instances.started)) == (ErrorReason.RETRY_EXCEEDED, 4)
+    await plane.close()
+
+
+def test_what_a_program_said_commands_no_terminal() -> None:
+    assert (
+        readable(b"\x1b[31mred\x1b]0;t\x07\r\nnext\tline\xff\n\n")
+        == "[31mred ]0;t \nnext line\N{REPLACEMENT CHARACTER}"
+    )
+
+
+async def is_there(plane: Plane, workspace_id: UUID) -> bool:
+    return workspace_id in plane.instances._boxes
+
+
+async def has_failed(plane: Plane, workspace_id: UUID) -> bool:
+    return (await plane.get(workspace_id)).status.error_info is not None

@@ -103,7 +103,8 @@ class ProcessInstances(_Backend):
         raise NotImplementedError
 
     def logs(self, workspace_id: UUID, *, tail: int = 200, follow: bool = False) -> AsyncIterator[bytes]:
-        raise NotImplementedError
+        said: AsyncIterator[bytes] = self._there.logs(workspace_id, tail=tail, follow=follow)
+        return said
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[UUID]]:

@@ -109,7 +109,7 @@ async def explained(request: Request, person: Asking, workspace_id: WorkspaceId)
         "next": {"operation": told.operation, "why": told.why.value},
         "waiting_for": None if told.waiting_for is None else str(told.waiting_for),
         "since": render.time(told.since),
-        "error": render.error(row.status.error_info),
+        "error": render.error(told.error),
         "actions": [
             {"label": one.label, "method": one.method, "path": f"{PREFIX}/{row.id}{one.place}"}
             for one in told.actions

@@ -1,12 +1,12 @@
 """Why a workspace is where it is: a row and the time in; what comes next, what is waited for and what a person can do out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, StrEnum
 
 from codehub.core.conditions import Reason
-from codehub.core.errors import REMEDY, ErrorReason
+from codehub.core.errors import REMEDY, ErrorInfo, ErrorReason
 from codehub.core.forgetting import rule_forgetting
 from codehub.core.judge import unknown_conditions
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -21,7 +21,7 @@ from codehub.core.wishes import (
     rule_undeletion,
     rule_wish,
 )
-from codehub.core.workspace import RecoverChoice, Status, Workspace, counts_as_running, holdup
+from codehub.core.workspace import RecoverChoice, Status, Workspace, counts_as_running, holdup, is_outdated
 
 _ACCEPTS_LOSS = frozenset({ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED})
 
@@ -50,8 +50,10 @@ class WaitsFor(Enum):
     MARK = "an admin. {message} If it is the right place and its disk is mounted, `codehub adopt-engine` makes the mark again"
     NEXT_PASS = "the controller's next pass"  # noqa: S105  # no password
     NEXT_TRY = "the next try, in {seconds} s. The last one said: {message}"
+    CHANGED_TRY = "the next try, in {seconds} s, with the image and the IDE as they are set by now"
     END_SEEN = "{operation} to be seen as done"
     PERSON = "a person"
+    RECOVERY = "a person. Its image or its IDE was changed since it failed: recover it"
     REMEDY = "a person. {remedy}"
 
 
@@ -82,10 +84,18 @@ class Explanation:
     waiting_for: Waiting | None
     since: datetime | None
     actions: tuple[Action, ...]
+    error: ErrorInfo | None = None
+    """What went wrong, unless what it went wrong with was changed since."""
 
 
 def explain(workspace: Workspace, now: datetime, *, is_admin: bool = False) -> Explanation:
     """Explain it from what is stored: the same functions that decide say what they will decide. `is_admin`: to somebody who may do more."""
+    error = workspace.status.error_info
+    is_forgotten = error is not None and is_outdated(error, workspace.spec)
+    return replace(_explain(workspace, now, is_admin=is_admin), error=None if is_forgotten else error)
+
+
+def _explain(workspace: Workspace, now: datetime, *, is_admin: bool) -> Explanation:
     status = workspace.status
     held = holdup(status)
     since = status.op_started_at or status.phase_changed_at or workspace.created_at
@@ -116,6 +126,8 @@ def _under_way(workspace: Workspace, now: datetime) -> tuple[Why, Waiting]:
     error = status.error_info
     if error is not None and status.retry_at is not None and status.retry_at > now:
         seconds = f"{(status.retry_at - now).total_seconds():.0f}"
+        if is_outdated(error, workspace.spec):
+            return Why.BACKING_OFF, Waiting(WaitsFor.CHANGED_TRY, {"seconds": seconds})
         facts = {"seconds": seconds, "message": error.message}
         return Why.BACKING_OFF, Waiting(WaitsFor.NEXT_TRY, facts)
     return Why.NOT_SEEN_YET, Waiting(WaitsFor.END_SEEN, {"operation": status.operation})
@@ -125,6 +137,8 @@ def _remedy(workspace: Workspace) -> Waiting:
     error = workspace.status.error_info
     if error is None:
         return Waiting(WaitsFor.PERSON)
+    if is_outdated(error, workspace.spec):
+        return Waiting(WaitsFor.RECOVERY)
     return Waiting(WaitsFor.REMEDY, {"remedy": REMEDY[error.reason], "reason": error.reason})
 
 

@@ -9,7 +9,15 @@ from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.seen import Seen, conditions_seen
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import RecoverChoice, Spec, Status, Workspace, is_adopting, observed_status
+from codehub.core.workspace import (
+    RecoverChoice,
+    Spec,
+    Status,
+    Workspace,
+    is_adopting,
+    observed_status,
+    start_facts,
+)
 
 # These operations read or write the archive: for them its condition decides as well.
 _ARCHIVE_OPERATIONS = frozenset(
@@ -254,7 +262,12 @@ def _crash_loop(spec: Spec, stored: Status, now: datetime, rules: Rules) -> Erro
     minutes = rules.restart_window.total_seconds() / 60
     message = DIED_AGAIN.format(restarts=rules.restarts_max, minutes=minutes)
     return ErrorInfo(
-        ErrorReason.CRASH_LOOP, message, Operation.NONE, stored.error_count + 1, error_time(spec, now)
+        ErrorReason.CRASH_LOOP,
+        message,
+        Operation.NONE,
+        stored.error_count + 1,
+        error_time(spec, now),
+        start_facts(spec),
     )
 
 

@@ -32,6 +32,10 @@ class Instance:
     healthy: bool
     failed_checks: int = 0
     """Health checks that failed in a row, as the observer counted them."""
+    has_ended: bool = False
+    """Its program is over, and will not go on by itself."""
+    exit_code: int | None = None
+    """What its program ended with, where that is known. 128 and the signal's number, if one ended it."""
 
 
 UNTOLD = "?"

@@ -12,8 +12,10 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, Plan, Resume, TakeOver, Why
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import HeldUp, HomeCtx, Spec, Status, holdup, says_the_same
+from codehub.core.workspace import HeldUp, HomeCtx, Spec, Status, holdup, says_the_same, start_facts
 
+ENDED_EARLY = "The IDE ended while it started, with exit code {code}."
+ENDED_SAYING = "The IDE ended while it started, with exit code {code}. The last that it said:\n{lines}"
 FAILED_AGAIN = "{step} failed {count} times, the last time so: {message}"
 
 
@@ -43,6 +45,7 @@ class Unreached:
 
     message: str
     since: datetime
+    context: Mapping[str, str] = field(default_factory=dict)
 
 
 Outcome = Done | Failed | Unreached
@@ -66,7 +69,10 @@ def settle(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: U
         case Abandon(why=why):
             return replace(_end(status), error_count=0 if why is Why.GIVEN_UP else status.error_count)
         case Fail(operation=operation, reason=reason, message=message):
-            error = ErrorInfo(reason, message, operation, status.error_count + 1, error_time(spec, now))
+            context = start_facts(spec) if operation is Operation.STARTING else {}
+            error = ErrorInfo(
+                reason, message, operation, status.error_count + 1, error_time(spec, now), context
+            )
             return enter_error(status, error, now)
         case _:
             return status
@@ -205,6 +211,8 @@ def _wait_out(status: Status, act: Act, outage: Unreached, now: datetime, rules:
     """Try again later. Neither the outage nor the pause counts towards the operation's time (contract 12)."""
     status = _hold_up(status, ErrorReason.UNREACHABLE, outage.message, now)
     retry_at = now + rules.pause(now - outage.since)
-    error = ErrorInfo(ErrorReason.UNREACHABLE, outage.message, act.operation, status.error_count, now)
+    error = ErrorInfo(
+        ErrorReason.UNREACHABLE, outage.message, act.operation, status.error_count, now, outage.context
+    )
     started = None if status.op_started_at is None else status.op_started_at + (retry_at - outage.since)
     return replace(status, error_info=error, retry_at=retry_at, op_started_at=started)

@@ -207,6 +207,16 @@ def holdup(status: Status) -> HeldUp | None:
     return None if found is None or found.is_trying else found
 
 
+def start_facts(spec: Spec) -> dict[str, str]:
+    """Return what a start is made with that a person may have chosen wrongly: an error of a start remembers it."""
+    return {"image_ref": spec.image_ref, "ide": spec.ide}
+
+
+def is_outdated(error: ErrorInfo, spec: Spec) -> bool:
+    """Whether what a start failed with was changed since: the error then says nothing about the next one."""
+    return any(error.context.get(name, now) != now for name, now in start_facts(spec).items())
+
+
 def is_condemned(status: Status) -> bool:
     """Whether the volume's deletion may have been asked for: the call may come late, and must not meet new files.
 

@@ -67,7 +67,11 @@ async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, A
         "names": NAMES,
         "trouble": None if error is None else TROUBLE[language][error.reason],
         "message": None if error is None else reason_words(error.message, language),
-        "remedy": None if error is None else remedy_words(error.reason, language),
+        "remedy": None
+        if error is None
+        else remedy_words(error.reason, language)
+        if one.told.error is not None
+        else caller.say("trouble.changed"),
         "is_loss": error is not None
         and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),
         "usage": await usage(face, caller),

@@ -91,7 +91,7 @@ class Crew:
             if not self._is_same(row, act):
                 self._flights.clear(row.id)
             return
-        if self._was_just_done(row.id, op_id, act.step):
+        if self._was_just_done(row.id, op_id, act.step) or self._has_ended(row.id, op_id, act, seen):
             return
         volume = seen.volume if isinstance(seen.volume, Volume) else None
 
@@ -118,7 +118,7 @@ class Crew:
             self._attempts[row.id] = Attempt(flight.op_id, flight.act.step, self._system.clock.monotonic())
         if is_recorded or flight.op_id != row.status.op_id or row.status.operation is Operation.NONE:
             self._flights.clear(row.id)
-        if is_recorded and flight.act.step is Step.START:
+        if is_recorded and flight.act.step is Step.START and isinstance(flight.outcome, Done):
             self._watch(row)
 
     def let_go(self, workspace_id: UUID) -> None:
@@ -166,6 +166,11 @@ class Crew:
             return False
         return self._system.clock.monotonic() - attempt.at < self._cadence.active_s
 
+    def _has_ended(self, workspace_id: UUID, op_id: UUID, act: Act, seen: Seen) -> bool:
+        """Whether what was started has ended: whoever watches it tells how. To start another would bury that."""
+        is_watched = act.step is Step.START and self._watched.get(workspace_id) == op_id
+        return is_watched and isinstance(seen.instance, Instance) and seen.instance.has_ended
+
     def _watch(self, row: Workspace) -> None:
         """Watch a starting instance closely, so that nobody waits for a tick, until it is ready or its start has ended."""
         op_id = row.status.op_id
@@ -174,13 +179,27 @@ class Crew:
             self._system.tasks.spawn(self._until_ready(row, op_id), name=f"watch {row.id}")
 
     async def _until_ready(self, row: Workspace, op_id: UUID) -> None:
-        delay_s = self._cadence.probe_s_min
+        delay_s, had_ended = self._cadence.probe_s_min, False
         while self._watched.get(row.id) == op_id:
             found = await self._observer.look_at_instance(row)
             if isinstance(found, Instance) and found.healthy:
                 self._alarm.ring({row.id})
                 break
+            if isinstance(found, Instance) and found.has_ended:
+                # What it ended with may be known a moment later.
+                if (had_ended or found.exit_code is not None) and self._tells_end(row, op_id, found):
+                    break
+                self._alarm.ring({row.id})
+                had_ended = True
             await self._system.clock.sleep(delay_s)
             delay_s = min(delay_s * _PROBE_GROWTH, self._cadence.probe_s_max)
         if self._watched.get(row.id) == op_id:
             del self._watched[row.id]
+
+    def _tells_end(self, row: Workspace, op_id: UUID, ended: Instance) -> bool:
+        """Have it told as the start's failure how the instance has ended; but first the step before is recorded."""
+        if self._flights.get(row.id) is not None:
+            return False
+        start = Act(Operation.STARTING, Step.START)
+        self._flights.launch(row.id, start, op_id, lambda: self._executor.tell_end(row, ended))
+        return True

@@ -1,5 +1,6 @@
 """Execute: one step of one workspace in, an outcome out. Asks right before it acts whether the row still carries the operation."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import datetime
@@ -11,10 +12,10 @@ from codehub.core.ceilings import Ceilings, clamped, may_run
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
-from codehub.core.seen import Volume
-from codehub.core.settle import Done, Failed, Outcome, Unreached
+from codehub.core.seen import Instance, Volume
+from codehub.core.settle import ENDED_EARLY, ENDED_SAYING, Done, Failed, Outcome, Unreached
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import HomeCtx, Spec, Workspace, is_as_restored
+from codehub.core.workspace import HomeCtx, Spec, Workspace, is_as_restored, start_facts
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceController, InstanceSpec
@@ -30,6 +31,7 @@ _NEWER_THAN_KNOWN = "A home is there that the database does not know of, and som
 _NOT_ALLOWED = (
     "The image {image} is not allowed here (CODEHUB_ALLOWED_IMAGES): choose another one, then recover it."
 )
+_LAST_LINES, _LAST_LINES_BYTES_MAX, _LAST_LINES_S_MAX = 12, 1_500, 5.0
 LONG_STEPS = frozenset({Step.ARCHIVE, Step.RESTORE})
 
 
@@ -48,18 +50,40 @@ class Executor:
         """Do the step. `volume` is the one that was seen, `since` when the attempt began. Raises Superseded."""
         op_id = workspace.status.op_id
         assert op_id is not None
+        facts = start_facts(workspace.spec) if act.step is Step.START else {}
         try:
             await self._require(workspace.id, op_id)
             return await self._do(workspace, act.step, op_id, volume, since, report)
         except Superseded:
             raise
         except (BackendUnreachable, StoreUnavailable) as error:
-            return Unreached(str(error) or "The backend does not answer.", since)
+            return Unreached(str(error) or "The backend does not answer.", since, facts)
         except ActionFailed as error:
-            return Failed(error.reason, str(error), error.context, error.is_engines_own)
+            return Failed(error.reason, str(error), {**error.context, **facts}, error.is_engines_own)
         except Exception as error:  # an adapter's mistake must not stop the loop: it is retried, then shown
             log.exception("step_failed_unexpectedly", workspace_id=str(workspace.id), step=act.step)
-            return Failed(ErrorReason.ACTION_FAILED, f"{type(error).__name__}: {error}")
+            return Failed(ErrorReason.ACTION_FAILED, f"{type(error).__name__}: {error}", facts)
+
+    async def tell_end(self, workspace: Workspace, ended: Instance) -> Outcome:
+        """Return the failure of a start whose instance has ended: with what, and what it said last."""
+        lines = await self._last_lines(workspace)
+        code = "unknown" if ended.exit_code is None else str(ended.exit_code)
+        message = (ENDED_SAYING if lines else ENDED_EARLY).format(code=code, lines=lines)
+        facts = {"exit_code": code, "last_lines": lines, **start_facts(workspace.spec)}
+        return Failed(ErrorReason.ACTION_FAILED, message, facts)
+
+    async def _last_lines(self, workspace: Workspace) -> str:
+        instances = self._platforms.instances.get(workspace.spec.instance_backend)
+        said = b""
+        if instances is None:
+            return ""
+        try:
+            async with asyncio.timeout(_LAST_LINES_S_MAX):
+                async for part in instances.logs(workspace.id, tail=_LAST_LINES):
+                    said = (said + part)[-_LAST_LINES_BYTES_MAX:]
+        except (BackendUnreachable, ActionFailed, TimeoutError) as error:
+            log.info("last_lines_unknown", workspace_id=str(workspace.id), reason=str(error))
+        return readable(said)
 
     async def _require(self, workspace_id: UUID, op_id: UUID) -> None:
         if not await self._holds(workspace_id, op_id):
@@ -154,6 +178,13 @@ async def _adopted(storage: StorageProvider, home: Home, known: HomeCtx) -> Done
     assert known.volume_id is not None
     volume_id = await storage.adopt(home, known.volume_id)
     return Done(volume_id=volume_id, restore_marker=known.restore_marker)
+
+
+def readable(said: bytes) -> str:
+    """Return what a program said as words that command no terminal and no page: lines stay, other control characters don't."""
+    text = said.decode("utf-8", "replace")
+    shown = (each if each.isprintable() or each == "\n" else " " for each in text.replace("\r\n", "\n"))
+    return "".join(shown).strip()
 
 
 def _accepted_at(spec: Spec) -> datetime | None:

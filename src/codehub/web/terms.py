@@ -17,7 +17,7 @@ from codehub.core.idle import UNUSED
 from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, IDENTITY_LOST, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.operations import Operation
 from codehub.core.plan import LAST_TRY, TOOK_LONGER, Why
-from codehub.core.settle import FAILED_AGAIN
+from codehub.core.settle import ENDED_EARLY, ENDED_SAYING, FAILED_AGAIN
 
 WHY_EN: Mapping[Why, str] = {
     Why.NEEDS_A_PERSON: "It has a problem. A person has to recover or delete it.",
@@ -80,8 +80,10 @@ WAITS_KO: Mapping[WaitsFor, str] = {
     WaitsFor.MARK: "관리자의 조치. {message} 올바른 곳이고 디스크가 연결되어 있으면 `codehub adopt-engine` 명령으로 표식을 다시 만들 수 있습니다",
     WaitsFor.NEXT_PASS: "컨트롤러의 다음 확인",
     WaitsFor.NEXT_TRY: "{seconds}초 뒤 다시 시도. 지난 시도의 메시지: {message}",
+    WaitsFor.CHANGED_TRY: "{seconds}초 뒤 바뀐 이미지와 IDE로 다시 시도",
     WaitsFor.END_SEEN: "{operation} 작업의 완료 확인",
     WaitsFor.PERSON: "사용자의 결정",
+    WaitsFor.RECOVERY: "사용자의 결정. 실패한 뒤에 이미지나 IDE가 바뀌었습니다. 복구하세요",
     WaitsFor.REMEDY: "사용자의 결정. {remedy}",
 }
 # What is looked at.
@@ -173,6 +175,14 @@ _FILLED: Mapping[str, Mapping[str, str]] = {
     TOOK_LONGER: {
         "en": "It took longer than {seconds} s.",
         "ko": "{seconds}초 안에 끝나지 않았습니다.",
+    },
+    ENDED_SAYING: {
+        "en": ENDED_SAYING,
+        "ko": "IDE가 시작하다가 종료 코드 {code}(으)로 끝났습니다. 마지막 출력:\n{lines}",
+    },
+    ENDED_EARLY: {
+        "en": ENDED_EARLY,
+        "ko": "IDE가 시작하다가 종료 코드 {code}(으)로 끝났습니다.",
     },
     FAILED_AGAIN: {
         "en": "It failed {count} times, the last time so: {message}",

@@ -1,4 +1,4 @@
-"""A registry that can't be reached, with a real engine: the start is held up, and its owner can stop, archive or delete it all the same."""
+"""Starts that get nowhere, with a real engine: a registry that can't be reached, a container that ends. Their owner is not locked out."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,9 +42,12 @@ async def installation(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Inst
 
 async def create_unreachable(installation: Installation) -> UUID:
     """Make a workspace whose image is in a registry that nobody serves, and wait until that holds it up."""
+    return await create_stuck(installation, f"127.0.0.1:{free_port()}/team/light:1")
+
+
+async def create_stuck(installation: Installation, image: str) -> UUID:
     workspace_id = SystemIdentity().new_id()
     spec = in_backends(InstanceBackend.LOCAL_DOCKER, StorageBackend.DOCKER_VOLUME, workspace_id)
-    image = f"127.0.0.1:{free_port()}/team/light:1"
     made = await installation.service.create(workspace_id, replace(spec, ide="http", image_ref=image), BY)
     assert isinstance(made, Workspace)
 
@@ -88,3 +91,15 @@ async def test_it_can_be_deleted(installation: Installation) -> None:
     workspace_id = await create_unreachable(installation)
     await until_accepted(lambda: installation.service.delete(workspace_id, BY))
     await installation.arrives(workspace_id, Phase.DELETED)
+
+
+async def test_a_container_that_ends_while_it_starts_says_how_and_another_image_mends_it(
+    installation: Installation,
+) -> None:
+    workspace_id = await create_stuck(installation, f"{LIGHT}:crashes")
+    error = (await installation.stored.api.get(workspace_id)).status.error_info
+    assert error is not None
+    assert (error.context["exit_code"], error.context["last_lines"]) == ("1", "the light server starts")
+    await installation.service.change(workspace_id, lambda _spec: {"image_ref": LIGHT}, None, BY)
+    await until_accepted(lambda: installation.service.set_wish(workspace_id, DesiredState.RUNNING, BY))
+    await installation.arrives(workspace_id, Phase.RUNNING)

@@ -89,7 +89,8 @@ async def test_a_slow_server_is_waited_for_and_not_replaced(world: DockerWorld) 
 async def test_a_server_that_crashes_is_seen_dead_and_its_words_are_kept(world: DockerWorld) -> None:
     spec = new_spec(image_ref=f"{LIGHT}:crashes")
     await world.instances.start(spec, await world.make_volume(spec))
-    await eventually(lambda: _is(world, spec.workspace_id, Instance(running=False, healthy=False)))
+    dead = Instance(running=False, healthy=False, has_ended=True, exit_code=1)
+    await eventually(lambda: _is(world, spec.workspace_id, dead))
     told = b"".join([words async for words in world.instances.logs(spec.workspace_id)])
     assert told == b"the light server starts\n"
 

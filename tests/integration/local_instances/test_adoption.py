@@ -168,7 +168,8 @@ async def test_a_killed_launcher_does_not_end_the_ide_nor_hide_it(sandboxed: Loc
         await become_healthy(sandboxed.instances, one)
         await sandboxed.die(one)
         assert await anext(events) == one
-    assert await sandboxed.instances.status(one) == Instance(running=False, healthy=False)
+    dead = Instance(running=False, healthy=False, has_ended=True)
+    assert await sandboxed.instances.status(one) == dead
 
 
 async def test_a_pid_that_changed_hands_is_neither_believed_nor_signalled(world: LocalWorld) -> None:
@@ -177,7 +178,9 @@ async def test_a_pid_that_changed_hands_is_neither_believed_nor_signalled(world:
     await world.die(one)
 
     async def is_dead() -> bool:
-        return await world.instances.status(one) == Instance(running=False, healthy=False)
+        return await world.instances.status(one) == Instance(
+            running=False, healthy=False, has_ended=True, exit_code=1
+        )
 
     await eventually(is_dead)
     stranger = await asyncio.create_subprocess_exec("sleep", "60")
@@ -185,7 +188,9 @@ async def test_a_pid_that_changed_hands_is_neither_believed_nor_signalled(world:
         stat = paths.launcher.read_text()
         paths.launcher.write_text(f"{stranger.pid} {stat.partition(' ')[2]}")
         paths.info.write_text(f'{{"child-pid": {stranger.pid}}}')
-        assert await world.instances.status(one) == Instance(running=False, healthy=False)
+        assert await world.instances.status(one) == Instance(
+            running=False, healthy=False, has_ended=True, exit_code=1
+        )
         await world.instances.delete(one)
         assert stranger.returncode is None
         os.kill(stranger.pid, 0)

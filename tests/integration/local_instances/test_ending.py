@@ -45,7 +45,8 @@ async def test_what_a_dead_ide_left_does_not_count_as_running_and_is_ended_by_th
     await world.die(one)
 
     async def is_dead() -> bool:
-        return await world.instances.status(one) == Instance(running=False, healthy=False)
+        found = await world.instances.status(one)
+        return found is not None and found.has_ended
 
     await eventually(is_dead)
     await world.instances.start(spec, f"volume of {one}")

@@ -15,6 +15,7 @@ NETWORK = "codehub"
 SPEC, VOLUME = "codehub.spec", "codehub.volume"
 LOOPBACK = "127.0.0.1"
 _FORMAT = 1
+_ENDED = frozenset({"exited", "dead"})
 _LOG = {"Type": "json-file", "Config": {"max-size": "4m", "max-file": "1"}}
 
 
@@ -41,6 +42,9 @@ class Container:
     started_at: datetime | None = None
     is_new: bool = False
     """Made, and not started yet."""
+    has_ended: bool = False
+    exit_code: int | None = None
+    """What it ended with, if it has; a list does not say."""
 
 
 def container_name(workspace_id: UUID) -> str:
@@ -104,6 +108,8 @@ def inspected(said: Mapping[str, Any]) -> Container:
         _on_loopback(ports),
         _time(state.get("StartedAt")),
         is_new=state["Status"] == "created",
+        has_ended=state["Status"] in _ENDED,
+        exit_code=state.get("ExitCode") if state["Status"] in _ENDED else None,
     )
 
 
@@ -114,7 +120,13 @@ def listed(said: Mapping[str, Any]) -> Container:
         for port in said.get("Ports") or ()
         if "PublicPort" in port and "IP" in port
     ]
-    return Container(said["Id"], said["State"] == "running", said.get("Labels") or {}, _on_loopback(ports))
+    return Container(
+        said["Id"],
+        said["State"] == "running",
+        said.get("Labels") or {},
+        _on_loopback(ports),
+        has_ended=said["State"] in _ENDED,
+    )
 
 
 def _on_loopback(ports: list[tuple[str, int]]) -> TcpUpstream | None:

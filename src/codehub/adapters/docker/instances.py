@@ -312,7 +312,12 @@ class DockerInstances:
         return found
 
     async def _seen(self, workspace_id: UUID, found: Container) -> Instance:
-        return Instance(found.running, found.running and await self._is_healthy(workspace_id, found))
+        return Instance(
+            found.running,
+            found.running and await self._is_healthy(workspace_id, found),
+            has_ended=found.has_ended,
+            exit_code=found.exit_code,
+        )
 
     def _has_just_answered(self, found: Container) -> bool:
         """A burst of lists is one check of hundreds of containers. Whether each still runs every list says itself."""

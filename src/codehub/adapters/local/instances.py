@@ -269,7 +269,10 @@ class LocalInstances:
     async def _seen(self, found: Found) -> Instance:
         self._keep_watch(found)
         shorten(found.paths.log)
-        return Instance(running=found.running, healthy=found.running and await self._is_healthy(found))
+        if not found.running:
+            code = self._watch.exit_code(found.workspace_id)
+            return Instance(running=False, healthy=False, has_ended=True, exit_code=code)
+        return Instance(running=True, healthy=await self._is_healthy(found))
 
     async def _is_healthy(self, found: Found) -> bool:
         profile = self.profiles.get(found.record.ide)

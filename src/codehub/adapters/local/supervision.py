@@ -9,6 +9,9 @@ from uuid import UUID
 
 from codehub.adapters.processes import Process
 
+_SIGNALLED = 128
+"""As a shell has it: what a signal ended has this, and the signal's number, for an exit code."""
+
 
 @dataclass(frozen=True, slots=True)
 class Watched:
@@ -24,6 +27,7 @@ class Watch:
     def __init__(self) -> None:
         self._watched: dict[UUID, Watched] = {}
         self._listeners: set[asyncio.Queue[UUID]] = set()
+        self._exit_codes: dict[UUID, int] = {}
 
     def on(self, workspace_id: UUID, process: Process) -> None:
         """Watch this process for this workspace, in place of another."""
@@ -31,12 +35,13 @@ class Watch:
         if current is not None and current.process == process:
             return
         self.off(workspace_id)
+        self._exit_codes.pop(workspace_id, None)
         try:
             fd = os.pidfd_open(process.pid)
         except OSError:
             return  # it has ended, or there are no descriptors left: the next list tells
         if not process.alive():
-            _bury(fd)
+            self._bury(workspace_id, fd)
             os.close(fd)
             self.tell(workspace_id)
             return
@@ -47,8 +52,12 @@ class Watch:
         watched = self._watched.pop(workspace_id, None)
         if watched is not None:
             asyncio.get_running_loop().remove_reader(watched.fd)
-            _bury(watched.fd)
+            self._bury(workspace_id, watched.fd)
             os.close(watched.fd)
+
+    def exit_code(self, workspace_id: UUID) -> int | None:
+        """Return what the process that was last watched ended with, if it was a child of ours."""
+        return self._exit_codes.get(workspace_id)
 
     def watches(self, workspace_id: UUID) -> bool:
         return workspace_id in self._watched
@@ -80,8 +89,10 @@ class Watch:
             self.off(workspace_id)
             self.tell(workspace_id)
 
-
-def _bury(fd: int) -> None:
-    """Take the exit status of a child of ours that has ended; of others' there is none to take."""
-    with suppress(ChildProcessError):
-        os.waitid(os.P_PIDFD, fd, os.WEXITED | os.WNOHANG)
+    def _bury(self, workspace_id: UUID, fd: int) -> None:
+        """Take the exit status of a child of ours that has ended; of others' there is none to take."""
+        with suppress(ChildProcessError):
+            ended = os.waitid(os.P_PIDFD, fd, os.WEXITED | os.WNOHANG)
+            if ended is not None:
+                by_itself = ended.si_code == os.CLD_EXITED
+                self._exit_codes[workspace_id] = ended.si_status + (0 if by_itself else _SIGNALLED)

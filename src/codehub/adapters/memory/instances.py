@@ -17,7 +17,7 @@ from codehub.ports.system import Clock
 _PORT = 8080
 _HEALTHY = Instance(running=True, healthy=True)
 _NOT_HEALTHY = Instance(running=True, healthy=False)
-_DEAD = Instance(running=False, healthy=False)
+_DEAD = Instance(running=False, healthy=False, has_ended=True, exit_code=1)
 
 
 @dataclass(frozen=True, slots=True)

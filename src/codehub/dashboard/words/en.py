@@ -243,6 +243,7 @@ WORDS: Mapping[str, str] = {
     "seen.MarkMissing": "could not look: a mark is missing",
     "seen.NotLooked": "not looked at yet",
     "seen.Healthy": "nothing is wrong",
+    "trouble.changed": "Its image or IDE was changed since then: recover it to try again.",
     "trouble.when": "during: {operation}",
     "recover.why": "Recovering is always safe: codehub looks again at what is there, and goes on from that.",
     "adopt.title": "Its files are still there",

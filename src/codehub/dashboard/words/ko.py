@@ -243,6 +243,7 @@ WORDS: Mapping[str, str] = {
     "seen.MarkMissing": "확인하지 못함: 표식 없음",
     "seen.NotLooked": "아직 확인하지 않음",
     "seen.Healthy": "이상 없음",
+    "trouble.changed": "그 뒤에 이미지나 IDE가 바뀌었습니다. 복구하면 다시 시도합니다.",
     "trouble.when": "작업: {operation}",
     "recover.why": "복구는 언제나 안전합니다. 지금 있는 것을 다시 확인하고 거기서부터 이어 갑니다.",
     "adopt.title": "파일이 아직 남아 있습니다",
