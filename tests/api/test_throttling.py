@@ -11,12 +11,16 @@ from tests.support.stores import PostgresWorld, memory_world
 from tests.support.throttles import Timeless
 
 from codehub.core import access
+from codehub.proxy.cookies import foreign_cookies
+from codehub.service import crowd
 
 
 @pytest.fixture
 def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, no wait is over before the test is."""
-    monkeypatch.setattr(access, "PAIR", Timeless(access.PAIR.free, access.PAIR.wait_s_max))
+    for name in ("PAIR", "ACCOUNT", "DEVICE"):
+        one: access.Throttle = getattr(access, name)
+        monkeypatch.setattr(access, name, Timeless(one.free, one.wait_s_max))
 
 
 async def test_guessing_is_throttled_with_a_time_to_wait_even_for_the_right_password(
@@ -43,6 +47,101 @@ async def test_forty_guesses_at_once_are_throttled_as_well(
     answers = await asyncio.gather(*(login(nobody, "ann", f"wrong {number}") for number in range(40)))
     codes = Counter(answer.status_code for answer in answers)
     assert codes == {401: 5, 429: 35}
+
+
+async def test_a_browser_that_signed_in_before_is_not_locked_out_by_strangers_guesses(
+    site: Site, nobody: httpx.AsyncClient, timeless: None
+) -> None:
+    """Not even by those who share its address."""
+    del timeless
+    ann = await site.browser("ann")
+    await ann.post(f"{API}/logout")
+    while (await login(nobody, "ann", "a guess")).status_code != 429:
+        pass
+    assert (await login(nobody, "ann")).status_code == 429
+    back = await login(ann, "Ann")
+    assert back.status_code == 200
+    assert (await login(nobody, "ann")).status_code == 429, "strangers still wait"
+    path, new = f"{API}/session/password", "a new password"
+    assert (await ann.put(path, json={"old": PASSWORD, "new": new})).status_code == 204
+
+
+async def test_what_is_guessed_in_such_a_browser_is_throttled_too(
+    site: Site, nobody: httpx.AsyncClient, timeless: None
+) -> None:
+    del timeless
+    thief = await site.browser("ann")
+    await thief.post(f"{API}/logout")
+    tried = [(await login(thief, "ann", f"guess {number}")).status_code for number in range(8)]
+    assert tried == [401] * 5 + [429] * 3
+    assert (await login(thief, "ann")).status_code == 429
+    assert (await login(nobody, "ann")).status_code == 200, "it counts against that browser alone"
+
+
+async def test_a_device_is_one_account_s_opens_nothing_and_is_no_workspace_s_business(
+    site: Site, timeless: None
+) -> None:
+    del timeless
+    bobs, _ann = await site.browser("bob"), await site.user("ann")
+    device = bobs.cookies["codehub_device"]
+    async with site.anybody(cookies={"codehub_device": device}) as stranger:
+        assert (await stranger.get(f"{API}/session")).status_code == 401
+        tried = [(await login(stranger, "ann", "a guess")).status_code for _ in range(6)]
+        assert tried == [401] * 5 + [429]
+        assert (await login(stranger, "bob", "a guess")).status_code == 401
+    async with site.anybody(cookies={"codehub_device": device[:-1] + "x"}) as forger:
+        assert (await login(forger, "ann")).status_code == 429
+    assert foreign_cookies(f"a=1; codehub_device={device}; __Host-codehub_device=x".encode()) == b"a=1"
+
+
+async def test_a_device_s_cookie_is_kept_from_scripts_and_siblings_and_has_an_end() -> None:
+    for base_url, name, end in (
+        ("https://code.example.org", "__Host-codehub_device=", "; Secure"),
+        ("http://127.0.0.1:8000", "codehub_device=", ""),
+    ):
+        async with open_site(memory_world(), base_url=base_url) as site, site.anybody() as client:
+            await site.user("ann")
+            own = {"Origin": base_url}
+            form = await client.post("/login", data={"username": "ann", "password": PASSWORD}, headers=own)
+            for answer in (await login(client, "ann"), form):
+                session, device = answer.headers.get_list("set-cookie")
+                assert "codehub_session=" in session
+                assert device.startswith(name)
+                assert device.endswith(f"; Max-Age=7776000; Path=/; HttpOnly; SameSite=Lax{end}")
+
+
+async def test_a_crowd_of_strangers_is_told_to_come_back_and_keeps_nobody_out_who_is_known(
+    site: Site, nobody: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await site.browser("ann")
+    await ann.post(f"{API}/logout")
+    passwords = site.parts.access._passwords
+    verified, is_over, waiting = passwords.verified, asyncio.Event(), 0
+
+    async def slowly(password: str, password_hash: str | None) -> bool:
+        nonlocal waiting
+        if password == "a guess":
+            waiting += 1
+            await is_over.wait()
+        return await verified(password, password_hash)
+
+    monkeypatch.setattr(passwords, "verified", slowly)
+    monkeypatch.setattr(crowd, "STRANGERS_MAX", 3)
+    monkeypatch.setattr(crowd, "ALL_MAX", 5)
+    guesses = [asyncio.ensure_future(login(nobody, f"victim-{n}", "a guess")) for n in range(3)]
+    async with asyncio.timeout(PATIENCE_S):
+        while waiting < 3:  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.01)
+    refused = await login(nobody, "ann")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "UNAVAILABLE")
+    assert int(refused.headers["retry-after"]) >= 1
+    own = {"Origin": site.parts.base_url}
+    page = await nobody.post("/login", data={"username": "ann", "password": PASSWORD}, headers=own)
+    assert (page.status_code, "Too many people are signing in" in page.text) == (503, True)
+    assert (await login(ann, "ann")).status_code == 200
+    is_over.set()
+    assert [(await guess).status_code for guess in guesses] == [401] * 3
+    assert (await login(nobody, "ann")).status_code == 200, "there is room again"
 
 
 async def test_one_s_own_password_does_not_pay_for_guesses_at_others(

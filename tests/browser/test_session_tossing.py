@@ -103,7 +103,7 @@ async def test_a_sibling_host_can_not_put_its_own_session_in_the_place_of_an_adm
             access = site.parts.access
             await site.user("ann")
             await site.user("mallory")
-            signed_in = await access.login("mallory", PASSWORD, address="127.0.0.1")
+            signed_in = await access.login("mallory", PASSWORD, address="127.0.0.1", device=None)
             made.tossed = signed_in.session  # type: ignore[union-attr]
             resolver = "--host-resolver-rules=MAP *.example.test 127.0.0.1"
             chromium = await playwright.chromium.launch(

@@ -387,6 +387,11 @@ async def test_failures_are_forgotten_after_a_while(access: AccessStore, aged: A
     assert await access.count_try(throttles) > 0
 
 
+async def test_devices_are_signed_with_one_key_that_stays(world: World) -> None:
+    first, second = await world.access.signing(), await world.access.signing()
+    assert (len(first.key), first.key, first.now <= second.now) == (32, second.key, True)
+
+
 @pytest.mark.parametrize("key", ["a\0b", "\ud800", "x" * 10_000])
 async def test_whatever_the_key_it_is_counted(access: AccessStore, aged: Aged, key: str) -> None:
     throttles = {key: Throttle(free=1, wait_s_max=60.0)}

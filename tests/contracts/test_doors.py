@@ -80,7 +80,7 @@ async def test_on_postgres_what_the_access_service_hands_out_opens_the_doors_unt
         identity=SystemIdentity(),
     )
     ann = await access.add_user("ann", "correct horse", Role.MEMBER)
-    signed_in = await access.login("ann", "correct horse", address="127.0.0.1")
+    signed_in = await access.login("ann", "correct horse", address="127.0.0.1", device=None)
     assert isinstance(signed_in, SignedIn)
     person = await access.authenticate(signed_in.session, None)
     assert person is not None

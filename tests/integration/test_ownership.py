@@ -75,6 +75,7 @@ TABLES: Mapping[str, tuple[set[str], set[str]]] = {
     "workspace_progress": ({"SELECT"}, {"SELECT", "INSERT", "UPDATE", "DELETE"}),
     "login_failures": ({"SELECT", "INSERT", "UPDATE", "DELETE"}, set()),
     "installation": ({"SELECT"}, {"SELECT"}),
+    "device_key": ({"SELECT"}, set()),
     "schema_migrations": (set(), set()),
 }
 

@@ -15,6 +15,7 @@ from codehub.ports.access import KeyEnded
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import NameTaken, StoreUnavailable
 from codehub.problems import in_words
+from codehub.service.crowd import Crowded
 from codehub.web.cookies import SeveralSessions
 
 log = structlog.get_logger()
@@ -122,6 +123,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(NameTaken, _name_taken)
     app.add_exception_handler(SeveralSessions, _several_sessions)
     app.add_exception_handler(KeyEnded, _key_ended)
+    app.add_exception_handler(Crowded, _crowded)
     app.add_exception_handler(StoreUnavailable, _unavailable)
     app.add_exception_handler(BackendUnreachable, _unavailable)
     app.add_exception_handler(HTTPException, _http_error)
@@ -172,6 +174,12 @@ async def _name_taken(_request: Request, _error: Exception) -> JSONResponse:
 
 async def _several_sessions(_request: Request, error: Exception) -> JSONResponse:
     return _answer(400, Code.INVALID_REQUEST, str(error))
+
+
+async def _crowded(_request: Request, error: Exception) -> JSONResponse:
+    wait_s = Crowded.retry_after_s
+    message = f"{error} Wait {wait_s} s, then try again."
+    return _answer(503, Code.UNAVAILABLE, message, headers={"Retry-After": str(wait_s)})
 
 
 async def _key_ended(_request: Request, _error: Exception) -> JSONResponse:

@@ -33,7 +33,7 @@ from codehub.ports.access import (
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
 from codehub.web.asks import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
-from codehub.web.cookies import session_cookie
+from codehub.web.cookies import device_cookie, sent_device, session_cookie
 from codehub.web.ids import to_id
 
 _PRIVATE = {"Cache-Control": "no-store"}
@@ -54,13 +54,15 @@ async def login(request: Request, body: LoginBody) -> Response:
     here = desk(request)
     here.guard.refuse_foreign(request)
     address = client_address(request, here.parts.trusted_proxies)
-    found = await here.parts.access.login(body.username, body.password, address=address)
+    device = sent_device(request, here.parts.base_url)
+    found = await here.parts.access.login(body.username, body.password, address=address, device=device)
     if isinstance(found, Throttled):
         raise _too_many(found)
     if not isinstance(found, SignedIn):
         raise ApiError(Code.UNAUTHORIZED, "The name or the password is wrong.")
     answer = JSONResponse({"user": _user(found.user)}, headers=_PRIVATE)
-    answer.headers["Set-Cookie"] = session_cookie(here.parts.base_url, found.session)
+    answer.headers.append("Set-Cookie", session_cookie(here.parts.base_url, found.session))
+    answer.headers.append("Set-Cookie", device_cookie(here.parts.base_url, found.device))
     return answer
 
 
@@ -105,7 +107,8 @@ async def session(request: Request, person: Asking) -> Response:
 async def change_password(request: Request, person: Asking, body: PasswordBody) -> Response:
     parts = desk(request).parts
     address = client_address(request, parts.trusted_proxies)
-    refused = await parts.access.change_password(person, body.old, body.new, address=address)
+    device = sent_device(request, parts.base_url)
+    refused = await parts.access.change_password(person, body.old, body.new, address=address, device=device)
     if isinstance(refused, Throttled):
         raise _too_many(refused)
     if refused is not None:

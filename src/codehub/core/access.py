@@ -121,10 +121,14 @@ class Throttle:
 PAIR = Throttle(free=5, wait_s_max=60.0)
 ACCOUNT = Throttle(free=20, wait_s_max=30.0)
 ADDRESS = Throttle(free=50, wait_s_max=60.0, is_one_accounts=False)
+# Who signed in from a browser before is bounded by what that browser does, and by no stranger.
+DEVICE = Throttle(free=5, wait_s_max=60.0)
 
 
-def login_throttles(username: str, address: str) -> Mapping[str, Throttle]:
-    """Return what a try at a password counts against, by key."""
+def login_throttles(username: str, address: str, device: UUID | None = None) -> Mapping[str, Throttle]:
+    """Return what a try at a password counts against, by key. `device`: the browser, if it has signed in to this account before."""
+    if device is not None:
+        return {f"device {device}": DEVICE}
     account = username.casefold()
     return {
         f"pair {address} {account}": PAIR,

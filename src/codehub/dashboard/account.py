@@ -16,7 +16,7 @@ from codehub.ports.access import KeyEnded, TooManyTokens, UnknownToken
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
 from codehub.web.asks import LoginBody, PasswordBody, TokenBody
-from codehub.web.cookies import session_cookie
+from codehub.web.cookies import device_cookie, sent_device, session_cookie
 
 _EXPIRY_DAYS = (7, 30, 90, 365)
 _DAY_S = 86_400
@@ -37,7 +37,8 @@ async def login(face: Face, caller: Caller) -> Response:
     except WrongFields:
         return _login(face, caller, place, username, caller.say("login.wrong"), status=401)
     address = client_address(caller.request, face.parts.trusted_proxies)
-    found = await face.parts.access.login(body.username, body.password, address=address)
+    device = sent_device(caller.request, face.parts.base_url)
+    found = await face.parts.access.login(body.username, body.password, address=address, device=device)
     if isinstance(found, Throttled):
         wait_s = math.ceil(found.retry_after_s)
         answer = _login(
@@ -48,7 +49,8 @@ async def login(face: Face, caller: Caller) -> Response:
     if not isinstance(found, SignedIn):
         return _login(face, caller, place, username, caller.say("login.wrong"), status=401)
     answer = see_other(place)
-    answer.headers["Set-Cookie"] = session_cookie(face.parts.base_url, found.session)
+    answer.headers.append("Set-Cookie", session_cookie(face.parts.base_url, found.session))
+    answer.headers.append("Set-Cookie", device_cookie(face.parts.base_url, found.device))
     return answer
 
 
@@ -99,7 +101,13 @@ async def change_password(face: Face, caller: Caller) -> Response:
     if given.get("again") != body.new:
         return await _account(face, caller, status=422, wrong={"again"})
     address = client_address(caller.request, face.parts.trusted_proxies)
-    refused = await face.parts.access.change_password(caller.person, body.old, body.new, address=address)
+    refused = await face.parts.access.change_password(
+        caller.person,
+        body.old,
+        body.new,
+        address=address,
+        device=sent_device(caller.request, face.parts.base_url),
+    )
     if isinstance(refused, Throttled):
         wait_s = math.ceil(refused.retry_after_s)
         problem = caller.say("login.throttled", seconds=wait_s)

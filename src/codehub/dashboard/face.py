@@ -26,6 +26,7 @@ from codehub.dashboard import assets
 from codehub.dashboard.words import Say, speaker
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
+from codehub.service.crowd import Crowded
 from codehub.service.workspaces import By
 from codehub.web.cookies import SeveralSessions, sent_session
 from codehub.web.ids import to_id
@@ -141,6 +142,8 @@ class Face:
                 if request.headers.get("hx-request") == "true":
                     return self._told(request, language, "no.WORKSPACE_NOT_FOUND", 404)
                 return self._plain(request, language, "error.404.workspace", 404)
+            except Crowded:
+                return self._plain(request, language, "error.503.crowded", 503)
             except SeveralSessions:
                 return self._plain(request, language, "error.400.sessions", 400)
             except (StoreUnavailable, BackendUnreachable) as away:

@@ -51,6 +51,12 @@ class Amendment:
     disabled: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Signing:
+    key: bytes
+    now: datetime
+
+
 class UsernameTaken(Exception):
     """There is a user of this name, however it is written."""
 
@@ -143,6 +149,9 @@ class AccessStore(Protocol):
 
     async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
         """Return whom these sessions and tokens let in, those of them that still do."""
+
+    async def signing(self) -> Signing:
+        """Return what devices' words are signed with, the same for all who ask, and what time it is."""
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         """Count a try at a password against each key and return 0; or, if any of them has to wait, count nothing and return how long.

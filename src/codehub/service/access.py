@@ -12,10 +12,12 @@ from uuid import UUID
 
 from codehub.core.access import SESSION_LASTS, Person, Role, Scope, Throttle, User, login_throttles
 from codehub.core.ceilings import Ceilings
+from codehub.core.devices import Device, read_device, written_device
 from codehub.ports.access import AccessStore, Amendment, Key, KeyEnded, Token
 from codehub.ports.hints import Hints
 from codehub.ports.passwords import Passwords
 from codehub.ports.system import Identity, Randomness
+from codehub.service.crowd import Crowd
 
 TOKEN_PREFIX = "cht_"  # noqa: S105  # how a token begins, not one
 _KEY_LENGTH_MAX = 256
@@ -27,6 +29,8 @@ class SignedIn:
 
     session: str
     user: User
+    device: str
+    """The browser's word, by which it is known the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class AccessService:
         self._hints = hints
         self._randomness = randomness
         self._identity = identity
+        self._crowd = Crowd()
+        self._device_key: bytes | None = None
         self.tokens_max = tokens_max
 
     # What every door asks
@@ -74,15 +80,21 @@ class AccessService:
     # Sessions
 
     async def login(
-        self, username: str, password: str, *, address: str
+        self, username: str, password: str, *, address: str, device: str | None
     ) -> SignedIn | Throttled | WrongPassword:
-        """Open a session with a new word, whatever the browser had before."""
-        throttles = login_throttles(username, address)
-        wait_s = await self._store.count_try(throttles)
-        if wait_s > 0:
-            return Throttled(wait_s)
-        found = await self._store.credentials(username)
-        is_right = await self._passwords.verified(password, None if found is None else found.password_hash)
+        """Open a session with a new word, whatever the browser had before. `device`: its word, if it has one. Raises Crowded."""
+        claimed = await self._read_device(device, username)
+        with self._crowd.place(is_known=claimed is not None):
+            signing = await self._store.signing()
+            known = claimed if claimed is not None and claimed.is_known(signing.now) else None
+            throttles = login_throttles(username, address, None if known is None else known.id)
+            wait_s = await self._store.count_try(throttles)
+            if wait_s > 0:
+                return Throttled(wait_s)
+            found = await self._store.credentials(username)
+            is_right = await self._passwords.verified(
+                password, None if found is None else found.password_hash
+            )
         if found is None or not is_right or found.user.disabled:
             return WrongPassword()
         word = self._randomness.token()
@@ -91,7 +103,16 @@ class AccessService:
         ):
             return WrongPassword()  # it was changed, or they were disabled, while it was looked at
         await self._forgive(throttles)
-        return SignedIn(word, found.user)
+        signed_in = Device(self._identity.new_id() if known is None else known.id, signing.now)
+        return SignedIn(word, found.user, written_device(signed_in, username, signing.key))
+
+    async def _read_device(self, word: str | None, username: str) -> Device | None:
+        """Return which browser this is, if it has signed in to this account. The key never changes: a crowd of strangers asks for it once."""
+        if not word or len(word) > _KEY_LENGTH_MAX:
+            return None
+        if self._device_key is None:
+            self._device_key = (await self._store.signing()).key
+        return read_device(word, username, self._device_key)
 
     async def logout(self, person: Person) -> None:
         """End this session. A token is not a session: it stays."""
@@ -100,23 +121,27 @@ class AccessService:
             await self._hints.send({person.id})
 
     async def change_password(
-        self, person: Person, old: str, new: str, *, address: str
+        self, person: Person, old: str, new: str, *, address: str, device: str | None
     ) -> Throttled | WrongPassword | None:
-        """Change one's own password and end one's other sessions and tokens; None says that it is done.
+        """Change one's own password and end one's other sessions and tokens; None says that it is done. Raises Crowded.
 
         Tokens too: whoever changes a password may do so because somebody else was in, who could have made one to come back by.
 
         Whoever has found a session must not find the password by it: a try counts as one to sign in does.
         """
-        throttles = login_throttles(person.user.username, address)
-        wait_s = await self._store.count_try(throttles)
-        if wait_s > 0:
-            return Throttled(wait_s)
-        found = await self._store.credentials(person.user.username)
-        is_right = await self._passwords.verified(old, None if found is None else found.password_hash)
-        if found is None or not is_right:
-            return WrongPassword()
-        change = Amendment(password_hash=await self._passwords.hashed(new))
+        username = person.user.username
+        claimed = await self._read_device(device, username)
+        with self._crowd.place(is_known=True):
+            is_known = claimed is not None and claimed.is_known((await self._store.signing()).now)
+            throttles = login_throttles(username, address, claimed.id if claimed and is_known else None)
+            wait_s = await self._store.count_try(throttles)
+            if wait_s > 0:
+                return Throttled(wait_s)
+            found = await self._store.credentials(username)
+            is_right = await self._passwords.verified(old, None if found is None else found.password_hash)
+            if found is None or not is_right:
+                return WrongPassword()
+            change = Amendment(password_hash=await self._passwords.hashed(new))
         try:
             await self._store.amend_user(
                 person.id, change, keep_key=person.key_sha256, known_hash=found.password_hash
@@ -167,13 +192,14 @@ class AccessService:
         return await self._store.users()
 
     async def add_user(self, username: str, password: str, role: Role) -> User:
-        """Raises UsernameTaken."""
+        """Raises UsernameTaken, or Crowded."""
         return await self._store.add_user(
-            self._identity.new_id(),
-            username=username,
-            password_hash=await self._passwords.hashed(password),
-            role=role,
+            self._identity.new_id(), username=username, password_hash=await self._hashed(password), role=role
         )
+
+    async def _hashed(self, password: str) -> str:
+        with self._crowd.place(is_known=True):
+            return await self._passwords.hashed(password)
 
     async def amend_user(
         self,
@@ -183,8 +209,8 @@ class AccessService:
         role: Role | None = None,
         disabled: bool | None = None,
     ) -> User:
-        """Raises UnknownUser, or LastAdmin."""
-        password_hash = None if password is None else await self._passwords.hashed(password)
+        """Raises UnknownUser, LastAdmin, or Crowded."""
+        password_hash = None if password is None else await self._hashed(password)
         amended = await self._store.amend_user(user_id, Amendment(password_hash, role, disabled))
         await self._hints.send({user_id})
         return amended

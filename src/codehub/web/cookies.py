@@ -6,12 +6,15 @@ in. The plain name means nothing there, or what a sibling set once would count f
 
 from typing import TYPE_CHECKING
 
+from codehub.core.devices import DEVICE_LASTS
+
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
 _SESSION = "codehub_session"
+_DEVICE = "codehub_device"
 _HOST_ONLY = "__Host-"
-OWN_NAMES = frozenset({_SESSION, _HOST_ONLY + _SESSION})
+OWN_NAMES = frozenset({_SESSION, _DEVICE, _HOST_ONLY + _SESSION, _HOST_ONLY + _DEVICE})
 """No workspace is sent one of these, and none can set one, whichever of them counts."""
 
 
@@ -53,6 +56,22 @@ def sent_session(request: "HTTPConnection", base_url: str) -> str | None:
     return session_word(
         "; ".join(request.headers.getlist("cookie")), session_name(secure=_is_secure(base_url))
     )
+
+
+def device_cookie(base_url: str, word: str) -> str:
+    """Return the header by which a browser is known when it signs in the next time. It opens nothing."""
+    secure = _is_secure(base_url)
+    name, lasts_s = _HOST_ONLY + _DEVICE if secure else _DEVICE, int(DEVICE_LASTS.total_seconds())
+    return f"{name}={word}; Max-Age={lasts_s}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
+
+
+def sent_device(request: "HTTPConnection", base_url: str) -> str | None:
+    """Return the device's word that a request was sent with. Of several none counts, as if there were none."""
+    name = _HOST_ONLY + _DEVICE if _is_secure(base_url) else _DEVICE
+    try:
+        return session_word("; ".join(request.headers.getlist("cookie")), name)
+    except SeveralSessions:
+        return None
 
 
 def _is_secure(base_url: str) -> bool:

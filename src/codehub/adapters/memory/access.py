@@ -1,6 +1,7 @@
 """People and keys in memory, at a clock that is given. Refuses what the schema refuses."""
 
 import hashlib
+import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from codehub.ports.access import (
     Key,
     KeyEnded,
     LastAdmin,
+    Signing,
     Token,
     TooManyTokens,
     UnknownToken,
@@ -45,6 +47,7 @@ class MemoryAccess:
         self._sessions: dict[bytes, _Session] = {}
         self._tokens: dict[bytes, tuple[UUID, Token]] = {}
         self._failures: dict[str, tuple[int, datetime]] = {}
+        self._device_key = secrets.token_bytes(32)
 
     async def add_user(self, user_id: UUID, *, username: str, password_hash: str, role: Role) -> User:
         if not password_hash.startswith("$argon2id$") or not username:
@@ -221,6 +224,9 @@ class MemoryAccess:
                 owners[key] = owner
         users = {key: self._users[owner].user for key, owner in owners.items()}
         return {key: user for key, user in users.items() if not user.disabled}
+
+    async def signing(self) -> Signing:
+        return Signing(self._device_key, self._now())
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         now = self._now()

@@ -18,6 +18,7 @@ from codehub.ports.access import (
     Key,
     KeyEnded,
     LastAdmin,
+    Signing,
     Token,
     TooManyTokens,
     UnknownToken,
@@ -169,6 +170,12 @@ class PostgresAccess:
         async with translated():
             rows = await self._pool.fetch(self._sql["let_in"], list(keys))
         return {bytes(row["sha256"]): _to_user(row) for row in rows}
+
+    async def signing(self) -> Signing:
+        async with translated():
+            row = await self._pool.fetchrow(self._sql["signing"])
+        assert row is not None
+        return Signing(bytes(row["key"]), row["now"])
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         by_key = {_hashed(key): throttle for key, throttle in throttles.items()}

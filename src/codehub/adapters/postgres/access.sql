@@ -125,6 +125,9 @@ SELECT t.token_sha256, u.id, u.username, u.role, u.disabled, u.created_at
 FROM api_tokens t JOIN users u ON u.id = t.user_id
 WHERE t.token_sha256 = ANY ($1::bytea[]) AND (t.expires_at IS NULL OR t.expires_at > now()) AND NOT u.disabled;
 
+-- name: signing
+SELECT key, clock_timestamp() AS now FROM device_key;
+
 -- name: lock_try
 -- One key's tries wait for each other, also those of a key that has no row yet.
 SELECT pg_advisory_xact_lock($1);

@@ -140,6 +140,7 @@ WORDS: Mapping[str, str] = {
     "error.500": "Something went wrong here, and codehub's log has it under {request_id}. Tell whoever looks after codehub.",
     "error.429": "You have sent more than {max} requests in a minute. Wait a moment, then try again.",
     "error.503": "codehub's database does not answer right now. Nothing is lost; try again in a moment.",
+    "error.503.crowded": "Too many people are signing in right now. Wait a moment, go back and try again.",
     "error.again": "Try again",
     "error.home": "To your workspaces",
     # Signing in
