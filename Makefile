@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
 
@@ -133,15 +134,16 @@ docs: $(DEV) ## write the parts of docs/ that are made from the code
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "codehub needs Python 3.11 or later with venv: apt-get install python3-venv, or set PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv .venv
+	@echo "Python environment: making .venv" >&2
+	@$(PYTHON) -m venv .venv
 
 $(RUN): requirements/run.txt pyproject.toml | .venv/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@scripts/install "codehub and JupyterLab" requirements/run.txt $(PIP) --require-hashes -r requirements/run.txt
+	@$(PIP) --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(DEV): requirements/dev.txt $(RUN)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@scripts/install "what tests and checks need" requirements/dev.txt $(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
 lock: $(DEV) ## choose the newest allowed versions and write requirements/*.txt

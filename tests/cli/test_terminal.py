@@ -157,13 +157,17 @@ def test_the_first_screen_says_how_to_go_on(tmp_path: Path) -> None:
     }
     with terminal(environ) as shell:
         shell.run("codehub up; echo code $?")
+        shell.until("^codehub [123] of 3: ")
         screen = shell.until("^Only this machine reaches it.")
+        assert " of 3: " not in screen, "what is done is gone from the screen"
         assert "password: " in screen
         assert "codehub ws create hello --wait" in screen
         assert "weakened" not in screen, "a warning is for people, and said once"
         assert re.search("^address: http://127.0.0.1:\\d+$", screen, re.MULTILINE), "it fits on one screen"
         shell.type("C-c")
-        shell.until("code 0")
+        screen = shell.until("code 0")
+        assert "codehub: stopping. Workspaces are put to sleep" in screen
+        assert re.search("^codehub: stopped$", screen, re.MULTILINE)
     with running(tmp_path / "data") as first:
         with terminal(environ) as shell:
             shell.run("codehub up; echo code $?")

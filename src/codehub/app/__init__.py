@@ -12,7 +12,7 @@ from codehub.app.face import serving_faces
 from codehub.app.greeting import next_steps
 from codehub.app.neighbours import known_at, refuse_second
 from codehub.app.platform import platform
-from codehub.app.process import make_system, run_until_signalled, say, warn
+from codehub.app.process import make_system, progress, run_until_signalled, say, warn
 from codehub.app.web import inner_socket
 from codehub.app.workers import EdgeWorkers, shared_port
 from codehub.engine.gc import Collected
@@ -35,13 +35,17 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
             enter = stack.enter_async_context
             workers = EdgeWorkers(listeners, system)
             stack.push_async_callback(workers.end)
+            progress("codehub 1 of 3: starting the database (the first time takes a few seconds)")
             connect_args = await enter(database(settings, system))
             stored = await enter(stores(connect_args, system, settings.redis_url, is_serving=True))
+            progress("codehub 2 of 3: trying out what runs workspaces")
             found = await enter(platform(settings, stored, system, stops=True))
             is_controlled = await enter(control(settings, stored, found.backends, system, meters))
+            progress("codehub 3 of 3: opening the address")
             checks = {"database": stored.check, "controller": is_controlled}
             password = await enter(serving_faces(settings, inner, stored, found, system, meters, checks))
             await enter(workers.serving(connect_args, f"unix://{inner_path}"))
+            progress("")
             for warning in found.warnings:
                 warn(warning)
             if settings.is_open_elsewhere:

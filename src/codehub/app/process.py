@@ -37,6 +37,7 @@ def run_until_signalled(
         try:
             runner.run(_until_signalled(work))
         except EXPECTED as error:
+            progress("")
             print(f"codehub: {error}", file=sys.stderr)  # noqa: T201
             return 1
     return 0
@@ -73,6 +74,17 @@ def warn(warning: str) -> None:
         log.warning("codehub_weakened", warning=warning)
 
 
+def progress(step: str) -> None:
+    """Show whoever sits there what is being done, in place of what was; nothing clears the line. A log has events for it."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{step}", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _tell(words: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[Kcodehub: {words}", file=sys.stderr, flush=True)  # noqa: T201
+
+
 def log_level(settings: Settings) -> int:
     """Whoever sits at a terminal wants to see what is wrong; a log file wants it all."""
     if settings.log_level is not None:
@@ -92,6 +104,7 @@ async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
         if not was_signalled:
             was_signalled = True
             log.info("stopping")
+            _tell("stopping. Workspaces are put to sleep, and the next start wakes those that were awake.")
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -101,3 +114,4 @@ async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not was_signalled:
             raise
+        _tell("stopped")
