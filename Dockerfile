@@ -1,6 +1,6 @@
 # codehub as an image: docker build -t codehub .
 # The base is any Debian 12 with Python 3.11 or later and its venv; --build-arg BASE=… chooses another.
-ARG BASE=python:3.12-slim-bookworm
+ARG BASE=python:3.12.11-slim-bookworm
 
 FROM ${BASE} AS build
 WORKDIR /build

@@ -99,14 +99,14 @@ class Settings(BaseSettings):
         description="`code-server`, `jupyterlab` or `http`. Default: code-server if it is installed, else JupyterLab.",
     )
     helper_image: str = Field(
-        "debian:bookworm-slim",
+        "debian:bookworm-20250520-slim",
         pattern=IMAGE_REF,
         max_length=IMAGE_REF_LENGTH_MAX,
         description="The image of the containers that archive and restore Docker volumes; needs GNU tar, find and xargs.",
     )
 
     workspace_image: str = Field(
-        "codercom/code-server",
+        "codercom/code-server:4.100.3",
         pattern=IMAGE_REF,
         max_length=IMAGE_REF_LENGTH_MAX,
         description="The image of a new workspace that names none.",

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,20 @@ def test_every_setting_that_is_named_exists(name: str) -> None:
     others = {"CODEHUB_CACHE", "CODEHUB_BASE_IMAGE", "CODEHUB_URL", "CODEHUB_TOKEN"}
     named = set(re.findall(r"\bCODEHUB_[A-Z_]+\b", (ROOT / name).read_text()))
     assert named <= known | others
+
+
+def test_every_image_that_is_named_by_default_names_an_exact_version() -> None:
+    """What was tried is what is run: a tag that moves runs something else tomorrow."""
+    compose, dockerfile = (ROOT / "compose.yaml").read_text(), (ROOT / "Dockerfile").read_text()
+    named = {Settings.model_fields[name].default for name in ("workspace_image", "helper_image")}
+    named |= set(re.findall(r"\bimage: (\S+)", compose)) | set(re.findall(r"IMAGE:-([^}]+)}", compose))
+    named |= set(re.findall(r"^ARG BASE=(\S+)", dockerfile, re.MULTILINE))
+    assert len(named) == 7
+    exact = re.compile(
+        r"[a-z/-]+:(\w+\.)?(\d+\.\d+(\.\d+)?|bookworm-\d{8}|\d{4}-\d\d-\d\dT[\d-]+Z)(-[a-z-]+)?"
+    )
+    assert [name for name in sorted(named) if not exact.fullmatch(name)] == []
+    assert f"codehub:{version('codehub')}" in named
 
 
 def test_nothing_of_the_compose_file_listens_beyond_this_machine() -> None:

@@ -44,16 +44,16 @@ def make_standins(engine: TestEngine) -> None:
     trusting = "COPY ca-certificates.crt /etc/ssl/certs/ca-certificates.crt"
     postgres = f"FROM {BASE}\nRUN {_APT} postgresql-15\nENV PGDATA=/var/lib/postgresql/data PATH=/usr/lib/postgresql/15/bin:$PATH"
     dockerfiles: dict[str, tuple[str, dict[str, bytes]]] = {
-        "python:3.12-slim-bookworm": (
+        "python:3.12.11-slim-bookworm": (
             f"FROM {BASE}\nRUN {_APT} python3-venv\n{trusting}\nENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt",
             certificates,
         ),
-        "postgres:17-bookworm": (
+        "postgres:17.5-bookworm": (
             f'{postgres}\nCOPY entry /entry\nENTRYPOINT ["/entry"]',
             {"entry": _POSTGRES.encode()},
         ),
-        "redis:7-bookworm": (f"FROM {BASE}\nRUN {_APT} redis-server redis-tools", {}),
-        "minio/minio:latest": (
+        "redis:7.4.4-bookworm": (f"FROM {BASE}\nRUN {_APT} redis-server redis-tools", {}),
+        "minio/minio:RELEASE.2025-04-22T22-12-26Z": (
             f"FROM {BASE}\nCOPY weed minio curl /usr/local/bin/",
             {"weed": WEED.read_bytes(), "minio": _MINIO.encode(), "curl": b"#!/bin/sh\ntest -e /tmp/live\n"},
         ),
@@ -70,4 +70,4 @@ def make_codehub(engine: TestEngine) -> None:
         path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     ]
     files = {str(path.relative_to(ROOT)): path.read_bytes() for path in shown}
-    engine.build("codehub:latest", (ROOT / "Dockerfile").read_text(), files, networkmode="host")
+    engine.build("codehub:0.1.0", (ROOT / "Dockerfile").read_text(), files, networkmode="host")
