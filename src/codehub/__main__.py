@@ -142,6 +142,52 @@ def adopt_engine(
         typer.echo("\n".join(f"made again: {mark}" for mark in made) or "Every mark is there: nothing to do.")
 
 
+_PLACE = typer.Argument(help="A directory, file:///… or s3://…", metavar="PLACE")
+
+
+@cli.command()
+def backup(
+    place: str = _PLACE,
+    json: bool = typer.Option(False, "--json", help="Print what is in it as JSON."),
+) -> None:
+    """Copy everything to a new place: the database, the archives, and homes that are in none.
+
+    Beside a codehub that may run. Exits with 1 if anything is not in it, and names that.
+    """
+    from codehub.app.backup import back_up
+    from codehub.cli.backups import Teller, told
+
+    with speaking(json) as speech:
+        manifest = _beside(lambda settings, system: back_up(settings, system, place, Teller(speech)))
+    typer.echo(told(manifest, done=f"backed up to {place}", as_json=json))
+    raise typer.Exit(0 if manifest.is_whole else 1)
+
+
+@cli.command()
+def restore(
+    place: str = _PLACE,
+    yes: bool = YES,
+    json: bool = typer.Option(False, "--json", help="Print what was restored as JSON."),
+) -> None:
+    """Make an installation from a back-up, where there is none.
+
+    Into CODEHUB_DATA_DIR, or the database and the archive store that are set. Says first what is in it, and asks.
+    """
+    from codehub.app.restore import read
+    from codehub.app.restore import restore as restore_from
+    from codehub.cli.backups import Teller, contents, told
+
+    with speaking(json) as speech:
+        for line in (
+            "This back-up has:",
+            *contents(_beside(lambda settings, _system: read(settings, place))),
+        ):
+            speech.say(line)
+        be_sure("Restore it?", yes)
+        manifest = _beside(lambda settings, system: restore_from(settings, system, place, Teller(speech)))
+    typer.echo(told(manifest, done=f"restored from {place}", as_json=json))
+
+
 user = Commands(
     help="People: add, list, disable, set passwords, end sessions and tokens. On the server, beside a running codehub.",
     rich_markup_mode=None,

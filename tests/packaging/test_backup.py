@@ -1,14 +1,17 @@
-"""Back-up and restore as docs/operators.md has them: the data directory, copied while codehub is stopped, is the whole installation."""
+"""Back-up and restore as docs/operators.md has them: by `codehub backup` and `codehub restore`, and by hand."""
 
+import json
 import os
+import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.support.command import Command
 from tests.support.light_ide import light_code_server
+from tests.support.mounts import mounted
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, running_server
 from tests.support.program import Running, codehub, running
@@ -112,6 +115,152 @@ async def test_a_dump_and_the_files_are_the_whole_installation_on_another_server
                 command, headers = await signed_in(server, tmp_path / "two")
                 assert (await command("ws", "start", "demo", "--wait", "--timeout", "110s")).code == 0
                 assert await inside(server, made, headers, "cat ~/note") == "kept"
+
+
+async def two_workspaces(
+    server: Running, command: Command, headers: dict[str, str], names: tuple[str, ...] = ("awake", "archived")
+) -> dict[str, str]:
+    """Make one that goes on running, with work that no archive has, and one that is archived."""
+    ids = {}
+    for name in names:
+        ids[name] = (await command("ws", "create", name, "--wait", "--json")).lines[-1]["id"]
+        await inside(server, ids[name], headers, f"echo kept by {name} >~/note; chmod 640 ~/note")
+    assert (await command("ws", "archive", "archived", "--wait")).code == 0
+    return ids
+
+
+async def all_there(server: Running, command: Command, headers: dict[str, str], ids: dict[str, str]) -> None:
+    for name, workspace_id in ids.items():
+        started = await command("ws", "start", name, "--wait", "--timeout", "110s")
+        assert started.code == 0, started.err + (await command("explain", name)).out
+        told = await inside(server, workspace_id, headers, "cat ~/note; stat -c %a ~/note")
+        assert told == f"kept by {name}\n640"
+
+
+async def test_a_back_up_of_a_running_codehub_is_the_whole_installation(
+    light_ide: None, tmp_path: Path
+) -> None:
+    del light_ide
+    data, copy, restored = tmp_path / "data", tmp_path / "copies" / "today", tmp_path / "restored"
+    with running(data, initial_admin_password=PASSWORD) as server:
+        command, headers = await signed_in(server, tmp_path / "one")
+        ids = await two_workspaces(server, command, headers)
+        made = codehub("backup", str(copy), "--json", data_dir=str(data))
+        assert made.returncode == 0, made.stderr
+        said = json.loads(made.stdout)
+        assert (said["archives"], said["homes"], said["missing"]) == (1, ["awake"], [])
+        refused = codehub("restore", str(copy), "--yes", data_dir=str(data))
+        assert (refused.returncode, "a codehub runs in" in refused.stderr) == (1, True)
+        assert server.stop() == 0
+    assert all(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in [copy, *copy.rglob("*")])
+    refused = codehub("restore", str(copy), "--yes", data_dir=str(data))
+    assert (refused.returncode, "is not empty" in refused.stderr) == (1, True)
+    remove(data)
+    done = codehub("restore", str(copy), "--yes", data_dir=str(restored))
+    assert done.returncode == 0, done.stderr
+    with running(restored) as server:
+        command, headers = await signed_in(server, tmp_path / "two")
+        await all_there(server, command, headers, ids)
+        assert server.stop() == 0
+    again = codehub("backup", str(copy), data_dir=str(restored))
+    assert (again.returncode, "is not empty: name a new place" in again.stderr) == (1, True)
+
+
+@pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15)
+async def test_a_back_up_comes_back_on_a_server_that_has_never_seen_codehub(
+    light_ide: None, tmp_path: Path
+) -> None:
+    """The scaled way, on the oldest server that codehub takes: the programs that dump and load are of a later one."""
+    del light_ide
+    copy, settings = tmp_path / "copy", {"archive_url": (tmp_path / "archives").as_uri()}
+    async with running_server("postgres-15") as old, old.empty() as database:
+        url = f"postgresql://admin@/{database}?host={old.directory}"
+        with running(
+            tmp_path / "data", initial_admin_password=PASSWORD, database_url=url, **settings
+        ) as server:
+            command, headers = await signed_in(server, tmp_path / "one")
+            ids = await two_workspaces(server, command, headers)
+            made = codehub("backup", str(copy), data_dir=str(tmp_path / "data"), database_url=url, **settings)
+            assert made.returncode == 0, made.stderr
+            refused = codehub("restore", str(copy), "--yes", database_url=url, **settings)
+            assert (refused.returncode, "is not empty" in refused.stderr) == (1, True)
+            assert server.stop() == 0
+    remove(tmp_path / "data")
+    remove(tmp_path / "archives")
+    async with running_server("postgres-15", is_prepared=False) as new, new.empty() as database:
+        url = f"postgresql://admin@/{database}?host={new.directory}"
+        where = {"data_dir": str(tmp_path / "data"), "database_url": url, **settings}
+        done = codehub("restore", str(copy), "--yes", **where)
+        assert done.returncode == 0, done.stderr
+        with running(tmp_path / "data", database_url=url, **settings) as server:
+            command, headers = await signed_in(server, tmp_path / "two")
+            await all_there(server, command, headers, ids)
+
+
+@pytest.fixture(scope="module")
+def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A back-up of a codehub that nobody has used yet."""
+    place = tmp_path_factory.mktemp("backed-up")
+    with running(place / "data", initial_admin_password=PASSWORD, ide="jupyterlab") as server:
+        assert server.stop() == 0
+    made = codehub("backup", str(place / "copy"), data_dir=str(place / "data"))
+    assert made.returncode == 0, made.stderr
+    return place / "copy"
+
+
+def cut(copy: Path) -> None:
+    os.truncate(copy / "database.dump", 1000)
+
+
+def killed(copy: Path) -> None:
+    (copy / "codehub-backup.json").unlink()
+
+
+def of_another(copy: Path) -> None:
+    (copy / "archives" / "codehub-installation").write_text("another")
+
+
+def of_the_future(copy: Path) -> None:
+    manifest = json.loads((copy / "codehub-backup.json").read_text())
+    (copy / "codehub-backup.json").write_text(json.dumps(manifest | {"format": 2}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (cut, "database.dump of the back-up is damaged"),
+        (killed, "there is no complete back-up in"),
+        (of_another, "belongs to another installation"),
+        (of_the_future, "use a later codehub"),
+    ],
+)
+def test_what_is_no_whole_back_up_is_not_restored_and_leaves_nothing(
+    backed_up: Path, tmp_path: Path, harm: Callable[[Path], None], words: str
+) -> None:
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", backed_up, copy], check=True)
+    harm(copy)
+    refused = codehub("restore", str(copy), "--yes", data_dir=str(tmp_path / "data"))
+    assert refused.returncode == 1
+    assert words in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+
+
+def test_a_back_up_is_restored_into_a_directory_that_is_a_disk_of_its_own(
+    backed_up: Path, tmp_path: Path
+) -> None:
+    with mounted(tmp_path / "data", size="512m") as data:
+        done = codehub("restore", str(backed_up), "--yes", data_dir=str(data))
+        assert done.returncode == 0, done.stderr
+        assert sorted(path.name for path in data.iterdir()) == ["archives", "postgres", "run", "users"]
+        assert "admin" in codehub("user", "list", data_dir=str(data)).stdout
+
+
+def test_nothing_is_restored_where_nobody_can_be_asked(backed_up: Path, tmp_path: Path) -> None:
+    refused = codehub("restore", str(backed_up), data_dir=str(tmp_path / "data"))
+    assert refused.returncode == 2
+    assert "This back-up has:" in refused.stderr
+    assert not any(tmp_path.iterdir())
 
 
 def postgres(program: str, *arguments: str) -> None:

@@ -32,10 +32,19 @@ class ArchivedHomes(ABC):
         """Yield the home as a tar stream."""
 
     async def archive(
-        self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
+        self,
+        home: Home,
+        volume_id: str,
+        op_id: UUID,
+        report: Report,
+        may_commit: MayCommit,
+        *,
+        into: Archives | None = None,
     ) -> str:
+        """`into`: another store, for a back-up."""
+        archives = into or self._archives
         key = archive_key(home.workspace_id, op_id)
-        if await self._archives.secure(key):
+        if await archives.secure(key):
             return key
         await self._require(home, volume_id)
 
@@ -53,9 +62,7 @@ class ArchivedHomes(ABC):
         while True:
             try:
                 async with aclosing(self._packed(home, heard)) as tar:
-                    await self._archives.write(
-                        key, tar, report, check, size=lambda: size, refused=self._ungiven()
-                    )
+                    await archives.write(key, tar, report, check, size=lambda: size, refused=self._ungiven())
             except LongerThanSaid as longer:
                 size_min = 2 * longer.size  # not every filesystem tells how much it holds
             else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Use a codehub": ("login", "logout", "password", "ws", "explain", "token"),
-    "Run one": ("up", "doctor", "user", "gc", "adopt-engine", "migrate"),
+    "Run one": ("up", "doctor", "user", "backup", "restore", "gc", "adopt-engine", "migrate"),
     "Run its parts as processes of their own": ("api", "proxy", "controller"),
 }
 _SERVERS = frozenset({"up", "api", "proxy", "controller"})

@@ -79,7 +79,7 @@ async def migrate(
         _check_server(connection)
         async with reaching():
             await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
-            await _prepare_roles(connection)
+            await prepare_roles(connection)
             await connection.execute(f"SET ROLE {Role.OWNER}")
             applied = await _apply(connection, shipped_migrations() if migrations is None else migrations)
             await _catch_up(connection)
@@ -97,7 +97,7 @@ def _check_server(connection: "Connection") -> None:
         )
 
 
-async def _prepare_roles(connection: "Connection") -> None:
+async def prepare_roles(connection: "Connection") -> None:
     """Make what the login may make. Roles belong to the whole cluster: another database's codehub may be making them now."""
     for _attempt in range(_ROLE_ATTEMPTS_MAX):
         missing = await missing_grants(connection)

@@ -1,0 +1,185 @@
+"""A whole installation goes to a place of its own, and comes back from there. Refuses a place that holds something, either way.
+
+database.dump         PostgreSQL's own dump of one moment
+archives/             a store of archives like any other: all that were committed, and one of each home that no archive had
+codehub-backup.json   what there is, with checksums; written last: without it this is no back-up
+"""
+
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from codehub.adapters.archived import ArchivedHomes
+from codehub.adapters.objectstore.archives import ObjectArchives
+from codehub.adapters.objectstore.copying import NotThere, copy_archive
+from codehub.adapters.objectstore.store import Objects
+from codehub.adapters.postgres.dump import DumpFailed, HomeThen, Snapshot, dumped, snapshot
+from codehub.adapters.threads import in_thread
+from codehub.app.database import database_beside, stores
+from codehub.app.errors import CannotStart
+from codehub.app.platform import platform
+from codehub.core.backups import CopiedHome, Manifest
+from codehub.core.workspace import StorageBackend
+from codehub.engine.platforms import Platforms
+from codehub.engine.system import System
+from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.storage import Home, tell_nobody
+from codehub.settings import Settings
+
+MANIFEST, DUMP, ARCHIVES = "codehub-backup.json", "database.dump", "archives"
+FORMAT = 1
+
+# Told what is done and how far: a name, how many of how many, and bytes.
+Tell = Callable[[str, int, int, int], None]
+
+
+def encode(manifest: Manifest) -> bytes:
+    return json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode() + b"\n"
+
+
+def decode(text: bytes) -> Manifest:
+    try:
+        said: Mapping[str, Any] = json.loads(text)
+        if said["format"] != FORMAT:
+            raise CannotStart(
+                f"the back-up is of format {said['format']!r}, and this codehub knows format {FORMAT}: use a later codehub"
+            )
+        return Manifest(
+            str(UUID(said["installation"])),
+            datetime.fromisoformat(said["taken_at"]).isoformat(),
+            str(said["dump_sha256"]),
+            int(said["dump_size"]),
+            tuple(map(str, said["archives"])),
+            int(said["archives_size"]),
+            tuple(CopiedHome(**each) for each in said["homes"]),
+            tuple((str(name), str(why)) for name, why in said["missing"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CannotStart(f"{MANIFEST} of the back-up can't be read ({error}): it is damaged") from None
+
+
+def address(place: str) -> str:
+    """Return the URL of a place that may be a directory."""
+    return place.rstrip("/") if "://" in place else Path(place).expanduser().absolute().as_uri()
+
+
+async def back_up(settings: Settings, system: System, place: str, tell: Tell) -> Manifest:
+    """Copy everything to a new place, beside a codehub that may run, and return what is there."""
+    url = address(place)
+    root = Objects(url, installation="")
+    async with (
+        database_beside(settings, system) as connect_args,
+        stores(connect_args, system, settings.redis_url) as stored,
+        platform(settings, stored, system, stops=False) as found,
+    ):
+        try:
+            await _make_new(root, url)
+            target = Objects(f"{url}/{ARCHIVES}", installation=stored.installation)
+            await target.prepare()
+            # First the database, then the archives: whatever it names is still there, for an archive is kept long after it was replaced.
+            async with snapshot(connect_args) as taken:
+                tell("database", 0, 1, 0)
+                digest, size = await _store(root, DUMP, dumped(connect_args, taken))
+                tell("database", 1, 1, size)
+            source = Objects(settings.archives, installation=stored.installation)
+            archives, archives_size = await _copy_all(source, target, taken, tell)
+            homes, missing = await _copy_homes(found.backends, ObjectArchives(target), taken, system, tell)
+            missing += [
+                (each.name, f"its archive {each.archive_key} is not in the store")
+                for each in taken.homes
+                if each.archive_key is not None and each.archive_key not in archives
+            ]
+            manifest = Manifest(
+                taken.installation,
+                taken.taken_at.isoformat(),
+                digest,
+                size,
+                tuple(sorted(archives)),
+                archives_size,
+                tuple(homes),
+                tuple(missing),
+            )
+            await root.put(MANIFEST, encode(manifest))
+        except (DumpFailed, ActionFailed) as error:
+            raise CannotStart(
+                f"the back-up was not completed, and {place} holds half of one: {error}"
+            ) from None
+        return manifest
+
+
+async def _make_new(root: Objects, url: str) -> None:
+    if root.directory is not None:
+        await in_thread(root.directory.mkdir, mode=0o700, parents=True, exist_ok=True)
+    if await root.list_under():
+        raise CannotStart(f"{url} is not empty: name a new place for each back-up")
+
+
+async def _store(root: Objects, name: str, parts: AsyncGenerator[bytes, None]) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+
+    async def counted() -> AsyncGenerator[bytes, None]:
+        nonlocal size
+        async for part in parts:
+            digest.update(part)
+            size += len(part)
+            yield part
+
+    await root.upload(name, counted(), lambda: 0)
+    await root.make_durable(name)
+    return digest.hexdigest(), size
+
+
+async def _copy_all(source: Objects, target: Objects, taken: Snapshot, tell: Tell) -> tuple[set[str], int]:
+    """Copy every archive that counts, those first that the database named: they are kept for the grace time only."""
+    named = {each.archive_key for each in taken.homes}
+    listed = [each.key for each in await ObjectArchives(source).list_all() if each.committed]
+    copied: set[str] = set()
+    size = 0
+    for key in sorted(listed, key=lambda key: (key not in named, key)):
+        try:
+            size += await copy_archive(source, target, key)
+            copied.add(key)
+        except NotThere:
+            if key in named:
+                raise
+            # Garbage collection took it meanwhile: no workspace needed it.
+        tell("archives", len(copied), len(listed), size)
+    return copied, size
+
+
+async def _copy_homes(
+    platforms: Platforms, into: ObjectArchives, taken: Snapshot, system: System, tell: Tell
+) -> tuple[list[CopiedHome], list[tuple[str, str]]]:
+    """Archive every home that holds what no archive holds, and return those, and the others with why not."""
+    copied: list[CopiedHome] = []
+    missing: list[tuple[str, str]] = []
+    living = [each for each in taken.homes if each.dirty]
+
+    for number, each in enumerate(living):
+        tell("homes", number, len(living), 0)
+        try:
+            key = await _copy_home(platforms, into, each, system.identity.new_id())
+        except (ActionFailed, BackendUnreachable) as error:
+            missing.append((each.name, f"its home is not in an archive, and could not be copied: {error}"))
+        else:
+            copied.append(CopiedHome(str(each.workspace_id), each.name, each.volume_id, key))
+    if living:
+        tell("homes", len(living), len(living), 0)
+    return copied, missing
+
+
+async def _copy_home(platforms: Platforms, into: ObjectArchives, home: HomeThen, op_id: UUID) -> str:
+    storage: object = platforms.storage.get(StorageBackend(home.storage_backend))
+    if home.volume_id is None or not isinstance(storage, ArchivedHomes):
+        raise ActionFailed(f"there is no volume of it that this codehub ({home.storage_backend}) knows")
+
+    async def may_commit() -> bool:
+        return True
+
+    where = Home(home.workspace_id, home.home_store_key)
+    return await storage.archive(where, home.volume_id, op_id, tell_nobody, may_commit, into=into)

@@ -1,0 +1,193 @@
+"""A back-up goes in, an installation comes out in a place that held nothing. Refuses to write over anything, and what it can't verify.
+
+Nothing half restored counts: an embedded one is made beside its directory and gets its name last; else archives, which are only ever
+added, come first, and the database, in one transaction, after them.
+"""
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from uuid import UUID
+
+from codehub.adapters.local.tar import remove_tree
+from codehub.adapters.objectstore.copying import copy_archive
+from codehub.adapters.objectstore.store import MARK, Objects
+from codehub.adapters.postgres.dump import DumpFailed, load, refuse_used, use_home
+from codehub.adapters.postgres.embedded import owner_of
+from codehub.adapters.threads import in_thread
+from codehub.app.backup import ARCHIVES, DUMP, MANIFEST, Tell, address, decode
+from codehub.app.database import database, migrated, stores
+from codehub.app.errors import CannotStart
+from codehub.app.platform import platform
+from codehub.core.backups import Manifest
+from codehub.engine.system import System
+from codehub.ports.backends import ActionFailed
+from codehub.settings import Settings
+
+
+async def read(settings: Settings, place: str) -> Manifest:
+    """Return what a back-up holds, if it can be restored to where the settings lead. Nothing is written."""
+    text = None
+    url = address(place)
+    root = Objects(url, installation="")
+    if root.directory is None or root.directory.is_dir():
+        text = await root.get(MANIFEST)
+    if text is None:
+        raise CannotStart(
+            f"there is no complete back-up in {place}: it has no {MANIFEST}, which `codehub backup` writes last"
+        )
+    manifest = decode(text)
+    await _refuse_occupied(settings, manifest)
+    return manifest
+
+
+async def restore(settings: Settings, system: System, place: str, tell: Tell) -> Manifest:
+    """Restore everything, and return what that was."""
+    manifest = await read(settings, place)
+    url = address(place)
+    try:
+        async with _new_place(settings) as (inside, scratch):
+            await _fetch(Objects(url, installation=""), manifest, scratch / DUMP)
+            tell("verified", 1, 1, manifest.dump_size)
+            await _copy_archives(url, inside, manifest, tell)
+            tell("database", 0, 1, 0)
+            await _restore_database(inside, system, manifest, scratch / DUMP)
+            tell("database", 1, 1, manifest.dump_size)
+    except (DumpFailed, ActionFailed) as error:
+        raise CannotStart(f"nothing was restored: {error}") from None
+    return manifest
+
+
+async def _refuse_occupied(settings: Settings, manifest: Manifest) -> None:
+    if settings.database_url is not None:
+        try:
+            await refuse_used({"dsn": settings.database_url.get_secret_value()})
+        except DumpFailed:
+            raise CannotStart(
+                "the database that CODEHUB_DATABASE_URL names is not empty: stop codehub, and name an empty one. Nothing is restored over another"
+            ) from None
+    else:
+        _refuse_directory(settings.data_dir)
+    if settings.archive_url is not None:
+        store = Objects(settings.archive_url, installation=manifest.installation)
+        if store.directory is not None and not store.directory.is_dir():
+            return
+        mark = await store.get(MARK)
+        # Its own archives, which outlived the database, stay: those that are newer than the back-up too.
+        if mark is None and await store.list_under():
+            raise CannotStart(
+                f"{settings.archive_url} holds something, and no codehub's mark: name an empty place in CODEHUB_ARCHIVE_URL"
+            )
+        if mark is not None and mark.strip().decode(errors="replace") != manifest.installation:
+            raise CannotStart(
+                f"{settings.archive_url} is another installation's: name an empty place in CODEHUB_ARCHIVE_URL"
+            )
+
+
+def _refuse_directory(data_dir: Path, *, beside: Path | None = None) -> None:
+    if (pid := owner_of(data_dir)) is not None:
+        raise CannotStart(
+            f"a codehub runs in {data_dir} (pid {pid}): stop it, and name an empty CODEHUB_DATA_DIR"
+        )
+    if data_dir.is_dir() and any(
+        each not in (beside, data_dir / "lost+found") for each in data_dir.iterdir()
+    ):
+        raise CannotStart(
+            f"{data_dir} is not empty: move it away, or name another CODEHUB_DATA_DIR. Nothing is restored over another installation"
+        )
+
+
+@asynccontextmanager
+async def _new_place(settings: Settings) -> AsyncIterator[tuple[Settings, Path]]:
+    """Yield settings that lead to a place of its own, and a directory for what is needed meanwhile. The place gets its name at the end."""
+    if settings.database_url is not None:
+        with tempfile.TemporaryDirectory(prefix="codehub-restore-") as directory:
+            yield settings, Path(directory)
+        return
+    data_dir = settings.data_dir.absolute()
+    beside = data_dir if data_dir.is_mount() else data_dir.parent
+    await in_thread(beside.mkdir, parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{data_dir.name}.restoring-", dir=beside))
+    try:
+        inside, scratch = made / data_dir.name, made / "scratch"
+        scratch.mkdir(mode=0o700)
+        inside.mkdir(mode=0o755)
+        yield settings.model_copy(update={"data_dir": inside}), scratch
+        _refuse_directory(data_dir, beside=made)
+        await in_thread(_put_in_place, inside, data_dir)
+    finally:
+        await asyncio.shield(remove_tree(made))
+
+
+def _put_in_place(made: Path, data_dir: Path) -> None:
+    """Give it its name. A mounted directory keeps its own: there the database comes last, without which there is no installation."""
+    if data_dir.is_mount():
+        for part in sorted(made.iterdir(), key=lambda part: part.name == "postgres"):
+            part.rename(data_dir / part.name)
+            _flush(data_dir)
+        return
+    with suppress(FileNotFoundError):
+        data_dir.rmdir()
+    made.rename(data_dir)
+    _flush(data_dir.parent)
+
+
+def _flush(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+async def _fetch(root: Objects, manifest: Manifest, dump: Path) -> None:
+    """Read the dump and find it whole, before anything is made of it."""
+    parts = await in_thread(root.download, DUMP)
+    if parts is None:
+        raise ActionFailed(f"the back-up has no {DUMP}")
+    digest, size = hashlib.sha256(), 0
+    handle = os.open(dump, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        while part := await in_thread(next, parts, b""):
+            digest.update(part)
+            size += len(part)
+            await in_thread(file.write, part)
+    if (digest.hexdigest(), size) != (manifest.dump_sha256, manifest.dump_size):
+        raise ActionFailed(f"{DUMP} of the back-up is damaged: its checksum is wrong")
+
+
+async def _copy_archives(url: str, settings: Settings, manifest: Manifest, tell: Tell) -> None:
+    """Copy every archive, each verified. One that is there already is left alone, and so is every other."""
+    source = Objects(f"{url}/{ARCHIVES}", installation=manifest.installation)
+    target = Objects(settings.archives, installation=manifest.installation)
+    await source.check()
+    await target.prepare()
+    keys = [*manifest.archives, *(home.archive_key for home in manifest.homes)]
+    size = 0
+    for number, key in enumerate(keys, start=1):
+        size += await copy_archive(source, target, key)
+        tell("archives", number, len(keys), size)
+
+
+async def _restore_database(settings: Settings, system: System, manifest: Manifest, dump: Path) -> None:
+    async with database(settings, system, is_migrated=False) as connect_args:
+        await load(connect_args, dump)
+        await migrated(settings, connect_args)
+        async with (
+            stores(connect_args, system, settings.redis_url) as stored,
+            platform(settings, stored, system, stops=False) as found,
+        ):
+            if stored.installation != manifest.installation:
+                raise ActionFailed(f"{DUMP} is not that of {MANIFEST}: another installation's")
+            volumes: set[str | None] = set()
+            for storage in found.places.values():
+                await storage.prepare()
+                volumes |= {each.volume_id for each in (await storage.list_volumes()).values()}
+            for home in manifest.homes:
+                # A volume that is still there is newer than what the back-up has of it.
+                if home.volume_id not in volumes:
+                    await use_home(connect_args, UUID(home.workspace_id), home.archive_key, home.volume_id)

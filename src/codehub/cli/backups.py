@@ -1,0 +1,58 @@
+"""How a back-up, or its restore, is told: how far it is while it lasts, and what is in it at its end."""
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from codehub.cli.words import size
+
+if TYPE_CHECKING:
+    from codehub.cli.speech import Speech
+    from codehub.core.backups import Manifest
+
+_EVERY_S = 1.0
+
+
+class Teller:
+    """Says how far it is: each part's beginning and end, and about once a second in between."""
+
+    def __init__(self, speech: "Speech") -> None:
+        self._speech = speech
+        self._said = 0.0
+        self._part = ""
+
+    def __call__(self, part: str, done: int, total: int, length: int) -> None:
+        now = time.monotonic()
+        if part == self._part and done != total and now - self._said < _EVERY_S:
+            return
+        self._part, self._said = part, now
+        amount = f" ({size(length)})" if length else ""
+        self._speech.say(f"{part}: {done} of {total}{amount}")
+
+
+def contents(manifest: "Manifest") -> list[str]:
+    """Say what a back-up holds."""
+    lines = [
+        f"taken {manifest.taken_at} of installation {manifest.installation}",
+        f"the database ({size(manifest.dump_size)})",
+        f"{len(manifest.archives)} archives ({size(manifest.archives_size)})",
+        *(f"the home of {home.name}, which no archive had" for home in manifest.homes),
+    ]
+    return lines + [f"NOT in it: {name}: {why}" for name, why in manifest.missing]
+
+
+def told(manifest: "Manifest", *, done: str, as_json: bool) -> str:
+    if as_json:
+        return json.dumps(
+            {
+                "done": done,
+                "installation": manifest.installation,
+                "taken_at": manifest.taken_at,
+                "archives": len(manifest.archives),
+                "homes": [home.name for home in manifest.homes],
+                "missing": [{"name": name, "why": why} for name, why in manifest.missing],
+            },
+            ensure_ascii=False,
+            indent=2,
+        )
+    return "\n".join([f"{done}:", *(f"  {line}" for line in contents(manifest))])
