@@ -36,7 +36,7 @@ STORE := tests/contracts tests/integration/embedded_postgres tests/integration/t
 	tests/integration/test_migrations.py tests/integration/test_store_postgres.py tests/integration/test_redis.py \
 	--ignore tests/contracts/test_storage.py --ignore tests/contracts/test_instances.py
 LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
-	tests/integration/local_instances tests/integration/test_local_circle.py tests/integration/test_pairs.py
+	tests/integration/local_instances tests/integration/test_local_circle.py tests/integration/test_pairs.py tests/integration/test_full_disk.py
 DOCKER := tests/integration/docker
 CIRCLE := tests/integration/docker/test_up.py tests/integration/docker/test_circle.py
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract

@@ -157,6 +157,14 @@ class Settings(BaseSettings):
     max_disk_mb: int = Field(
         102_400, ge=64, description="The largest home that one workspace may ask for, in MB."
     )
+    disk_floor_mb: int = Field(
+        1024, ge=0, description="How much must be free where homes lie, in MB; below it nothing starts."
+    )
+    database_reserve_mb: int = Field(
+        256,
+        ge=0,
+        description="How much of that disk is kept for the embedded database when it fills up, in MB.",
+    )
     allowed_images: str = Field(
         "",
         description="Images that workspaces may run, with commas between; `*` stands for anything, and no tag for every tag: `codercom/code-server, example.org/team/*`. `WORKSPACE_IMAGE` always may. What `docker login` has kept is used for these alone. Default: any.",

@@ -41,6 +41,7 @@ FIELDS = [
     "archive_key",
     "error",
     "progress",
+    "usage",
     "standby_ttl_seconds",
     "archive_ttl_seconds",
     "last_access_at",

@@ -10,6 +10,7 @@ from tests.support.stores import World
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.operations import DesiredState, Operation
 from codehub.core.progress import Progress
+from codehub.core.room import Room, Usage
 from codehub.core.wishes import Accepted, Refusal, Refused
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, Judgement, Running
@@ -90,6 +91,27 @@ async def test_last_use_never_goes_back_and_unknown_workspaces_are_passed_over(w
     await world.api.touch({row.id: now - timedelta(hours=1)})
     touched = await world.api.get(row.id)
     assert (touched.spec.last_access_at, touched.spec.revision) == (now, 1)
+
+
+# Usage and room
+
+
+async def test_usage_is_what_was_last_measured_of_workspaces_that_exist(world: World) -> None:
+    row, now = await world.create(), await world.now()
+    first, second = Usage(300, None, 2000, now), Usage(None, 0.5, None, now)
+    await world.controller.write_usage({row.id: first, uuid4(): first})
+    assert await world.api.usages([row.id, uuid4()]) == {row.id: first}
+    await world.controller.write_usage({row.id: second})
+    assert await world.api.usages([row.id]) == {row.id: second}
+
+
+async def test_a_shortage_is_told_until_it_is_over(world: World) -> None:
+    assert await world.api.shortage() is None
+    for room in (Room(900, 1024), Room(800, 1024)):
+        await world.controller.write_shortage(room)
+        assert await world.api.shortage() == room
+    await world.controller.write_shortage(None)
+    assert await world.api.shortage() is None
 
 
 # Progress

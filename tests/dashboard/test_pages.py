@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from tests.support.site import API, PASSWORD, Site, create, open_site
 from tests.support.stores import memory_world
 
 from codehub.core.access import Role
+from codehub.core.room import Room, Usage
 from codehub.dashboard.app import TABLE
 from codehub.dashboard.assets import ASSETS
 from codehub.dashboard.face import Door, local_path
@@ -47,6 +49,24 @@ async def post(client: httpx.AsyncClient, site: Site, path: str, **fields: str) 
 )
 def test_the_way_on_after_signing_in_stays_on_this_site(given: str | None, place: str) -> None:
     assert local_path(given) == place
+
+
+async def test_every_page_says_that_the_disk_is_nearly_full_until_it_is_not(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo")
+    await site.arrives(ann, made["id"], "RUNNING")
+    await site.world.controller.write_shortage(Room(12, 1024))
+    now = await site.world.now()
+    await site.world.controller.write_usage({UUID(made["id"]): Usage(300, 0.5, 2000, now)})
+    for place in ("/", "/new", "/trash", f"/workspaces/{made['id']}"):
+        assert "The disk is nearly full: 12 MB are free" in (await ann.get(place)).text
+    in_korean = await ann.get("/", headers={"Accept-Language": "ko"})
+    assert "디스크가 거의 찼습니다" in in_korean.text
+    assert "300 MB of memory · 0.5 CPU · 2000 MB of disk" in (await ann.get(f"/workspaces/{made['id']}")).text
+    shown = (await ann.get(f"{API}/workspaces/{made['id']}")).json()
+    assert (shown["usage"]["memory_mb"], shown["usage"]["cpu"], shown["usage"]["disk_mb"]) == (300, 0.5, 2000)
+    await site.world.controller.write_shortage(None)
+    assert "nearly full" not in (await ann.get("/")).text
 
 
 async def test_whoever_only_wants_the_head_of_a_page_gets_it(site: Site) -> None:

@@ -73,6 +73,8 @@ TABLES: Mapping[str, tuple[set[str], set[str]]] = {
     "workspace_events": ({"SELECT", "INSERT"}, {"SELECT", "INSERT", "DELETE"}),
     "controllers": ({"SELECT"}, {"SELECT", "INSERT", "UPDATE", "DELETE"}),
     "workspace_progress": ({"SELECT"}, {"SELECT", "INSERT", "UPDATE", "DELETE"}),
+    "workspace_usage": ({"SELECT"}, {"SELECT", "INSERT", "UPDATE", "DELETE"}),
+    "disk_shortage": ({"SELECT"}, {"SELECT", "INSERT", "UPDATE", "DELETE"}),
     "login_failures": ({"SELECT", "INSERT", "UPDATE", "DELETE"}, set()),
     "installation": ({"SELECT"}, {"SELECT"}),
     "device_key": ({"SELECT"}, set()),

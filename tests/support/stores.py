@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Protocol, Self
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -26,7 +26,7 @@ from codehub.core.operations import Operation
 from codehub.core.workspace import Spec, Status, Workspace
 from codehub.ports.access import AccessStore
 from codehub.ports.hints import Hints
-from codehub.ports.store import ApiStore, Change, ControllerStore
+from codehub.ports.store import ApiStore, Change, ControllerStore, RoomStore
 
 PASSWORD_HASH = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA"
 BEGUN = Event(
@@ -34,15 +34,26 @@ BEGUN = Event(
 )
 # Who refers comes before who is referred to.
 _TABLES = (
-    *("workspace_progress", "idempotency_keys", "workspace_events", "workspaces"),
+    *(
+        "workspace_usage",
+        "disk_shortage",
+        "workspace_progress",
+        "idempotency_keys",
+        "workspace_events",
+        "workspaces",
+    ),
     *("sessions", "api_tokens", "users", "controllers", "login_failures"),
 )
+
+
+class ControllersStore(ControllerStore, RoomStore, Protocol):
+    """All that a controller's process writes."""
 
 
 @dataclass(frozen=True)
 class World:
     api: ApiStore
-    controller: ControllerStore
+    controller: ControllersStore
     hints: Hints
     access: AccessStore
     user_id: UUID = field(default_factory=uuid4)

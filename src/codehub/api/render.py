@@ -8,6 +8,7 @@ from codehub.core.conditions import NAMES, Conditions
 from codehub.core.errors import ErrorInfo
 from codehub.core.idle import sleeps_at
 from codehub.core.progress import Progress
+from codehub.core.room import Usage
 from codehub.core.workspace import Status, Workspace, display, health_status, holdup, observed_status
 from codehub.ports.store import Recorded
 
@@ -22,21 +23,25 @@ class Renderer:
 
     def __init__(self, base_url: str) -> None:
         self._base_url = base_url
-        self._known: dict[UUID, tuple[Workspace, bytes]] = {}
+        self._known: dict[UUID, tuple[Workspace, Usage | None, bytes]] = {}
 
-    def workspace(self, row: Workspace, owner: str, progress: Progress | None = None) -> bytes:
+    def workspace(
+        self, row: Workspace, owner: str, progress: Progress | None = None, usage: Usage | None = None
+    ) -> bytes:
         if progress is not None:
-            return to_json(self._shape(row, owner, progress))
+            return to_json(self._shape(row, owner, progress, usage))
         known = self._known.get(row.id)
-        if known is not None and known[0] is row:
-            return known[1]
-        rendered = to_json(self._shape(row, owner, None))
+        if known is not None and known[0] is row and known[1] == usage:
+            return known[2]
+        rendered = to_json(self._shape(row, owner, None, usage))
         if len(self._known) >= _KNOWN_MAX:
             del self._known[next(iter(self._known))]
-        self._known[row.id] = (row, rendered)
+        self._known[row.id] = (row, usage, rendered)
         return rendered
 
-    def _shape(self, row: Workspace, owner: str, progress: Progress | None) -> dict[str, Any]:
+    def _shape(
+        self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None
+    ) -> dict[str, Any]:
         spec, status, resources = row.spec, row.status, row.spec.resources
         return {
             "id": str(row.id),
@@ -69,6 +74,7 @@ class Renderer:
             "archive_key": status.archive_key,
             "error": error(status.error_info),
             "progress": None if progress is None else progress_shape(progress),
+            "usage": None if usage is None else usage_shape(usage),
             "standby_ttl_seconds": spec.standby_ttl_seconds,
             "archive_ttl_seconds": spec.archive_ttl_seconds,
             "last_access_at": time(spec.last_access_at),
@@ -118,6 +124,15 @@ def _held_up(status: Status) -> dict[str, Any] | None:
         "message": found.message,
         "since": time(found.since),
         "next_try_at": time(status.retry_at),
+    }
+
+
+def usage_shape(usage: Usage) -> dict[str, Any]:
+    return {
+        "memory_mb": usage.memory_mb,
+        "cpu": usage.cpu,
+        "disk_mb": usage.disk_mb,
+        "at": time(usage.at),
     }
 
 

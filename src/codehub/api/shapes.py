@@ -130,6 +130,13 @@ class ProgressShape(BaseModel):
     eta_seconds: float | None
 
 
+class UsageShape(BaseModel):
+    memory_mb: int | None
+    cpu: float | None
+    disk_mb: int | None
+    at: datetime
+
+
 class WorkspaceShape(BaseModel):
     id: UUID
     name: str
@@ -156,6 +163,7 @@ class WorkspaceShape(BaseModel):
     archive_key: str | None
     error: ErrorInfoShape | None
     progress: ProgressShape | None
+    usage: UsageShape | None
     standby_ttl_seconds: int | None
     archive_ttl_seconds: int | None
     last_access_at: datetime | None

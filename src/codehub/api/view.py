@@ -24,8 +24,11 @@ class View:
         await self._learn_names({row.spec.owner_user_id for row in rows})
         moving = [row.id for row in rows if row.status.operation in _MOVES_BYTES]
         progress = await self._store.progress(moving) if moving else {}
+        usages = await self._store.usages([row.id for row in rows]) if rows else {}
         return [
-            self._renderer.workspace(row, self._names.get(row.spec.owner_user_id, ""), progress.get(row.id))
+            self._renderer.workspace(
+                row, self._names.get(row.spec.owner_user_id, ""), progress.get(row.id), usages.get(row.id)
+            )
             for row in rows
         ]
 

@@ -1,26 +1,30 @@
 """The controller role: the loop, time to live and garbage collection, side by side until everything is stopped."""
 
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
 import structlog
 
+from codehub.adapters.local.disk import FileReserve
 from codehub.adapters.system.machine import SystemTasks
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
 from codehub.app.roles import supervised
 from codehub.core.limits import Limits
 from codehub.core.membership import machine_of
+from codehub.core.workspace import Workspace
 from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
 from codehub.engine.gc import GarbageCollector
 from codehub.engine.platforms import Platforms
+from codehub.engine.room import TICK_S, RoomKeeper
 from codehub.engine.system import Cadence, System
 from codehub.engine.ttl import put_to_sleep
-from codehub.ports.meters import Meters
+from codehub.ports.disks import Reserve
+from codehub.ports.meters import Meters, Unmetered
 from codehub.ports.store import StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings
@@ -45,13 +49,25 @@ async def control(
     service = make_service(settings, stores)
     collector = garbage_collector(settings, stores, platforms)
     role = _ControllerRole(settings, stores, platforms, system, meters)
+    keeper = RoomKeeper(
+        platforms,
+        stores.controller,
+        service,
+        role.running,
+        system.clock,
+        meters or Unmetered(),
+        *_reserve(settings),
+    )
     await role.join()
     try:
+        await keeper.look()
         await role.controller.run_pass(Woken(frozenset(), everyone=True))
         for name, work in (
             ("controller", role.run),
             ("ttl", lambda: every(_TTL_PERIOD_S, lambda: put_to_sleep(stores.controller, service), system)),
             ("gc", lambda: every(_GC_PERIOD_S, collector.collect, system)),
+            ("room", lambda: every(TICK_S, keeper.look, system)),
+            ("usage", lambda: every(TICK_S, keeper.measure, system)),
         ):
             system.tasks.spawn(supervised(name, work, system), name=name)
         yield role.check
@@ -59,6 +75,14 @@ async def control(
         await system.tasks.settle()
         with suppress(StoreUnavailable):
             await role.controller.leave()
+
+
+def _reserve(settings: Settings) -> tuple[Reserve | None, int]:
+    """Return what is kept for the database, and below what it may need it. One of somebody else's has a disk of its own."""
+    if settings.database_url is not None or settings.database_reserve_mb == 0:
+        return None, 0
+    size_mb = settings.database_reserve_mb
+    return FileReserve(settings.data_dir, size_mb=size_mb, floor_mb=settings.disk_floor_mb), size_mb // 2
 
 
 class _ControllerRole:
@@ -110,6 +134,10 @@ class _ControllerRole:
             await self.controller.run()
         finally:
             await self._tasks.settle()
+
+    def running(self) -> Sequence[Workspace]:
+        """Return what runs, as the controller of the moment knows it."""
+        return self.controller.running()
 
     async def check(self) -> None:
         silent_s = self._system.clock.monotonic() - self.controller.passed_at

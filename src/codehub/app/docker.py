@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
 from codehub.adapters.docker.containers import Mount
+from codehub.adapters.docker.disk import DockerDisk
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.profiles import PROFILES, UID
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.docker.wire import DEFAULT_URL
+from codehub.adapters.local.disk import LocalDisk
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.app.archives import Unmarked, archive_store
@@ -76,8 +78,17 @@ async def docker_platform(
         with _needing_docker():
             await instances.open()
         on_disk = {StorageBackend.LOCAL_DIR: directories} if in_directories else {}
+        floor_mb = settings.disk_floor_mb
+        disk = DockerDisk(engine, floor_mb=floor_mb, clock=system.clock)
         backends = Platforms(
-            {InstanceBackend.LOCAL_DOCKER: instances}, {**homes, **on_disk}, settings.ceilings
+            {InstanceBackend.LOCAL_DOCKER: instances},
+            {**homes, **on_disk},
+            settings.ceilings,
+            {
+                **dict.fromkeys(homes, disk),
+                **{each: LocalDisk(settings.data_dir, floor_mb=floor_mb) for each in on_disk},
+            },
+            {InstanceBackend.LOCAL_DOCKER: instances},
         )
         places: dict[StorageBackend, Place] = {StorageBackend.DOCKER_VOLUME: volumes, **on_disk}
         yield Platform(backends, settings.ide or next(iter(PROFILES)), tuple(PROFILES), places)

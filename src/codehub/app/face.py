@@ -21,9 +21,10 @@ from codehub.engine.system import System
 from codehub.ports.instances import InstanceController
 from codehub.ports.meters import Meters
 from codehub.ports.storage import StorageProvider
+from codehub.ports.store import ApiStore
 from codehub.service.access import AccessService
 from codehub.settings import Settings, fitting_homes
-from codehub.web.parts import Check, Defaults, Parts
+from codehub.web.parts import Check, Defaults, NotReady, Parts
 
 
 @asynccontextmanager
@@ -86,7 +87,7 @@ def make_web(
         identity=system.identity,
         tasks=system.tasks,
         meters=meters,
-        checks={**checks, **mark_checks(platform.places, system.clock)},
+        checks={**checks, **mark_checks(platform.places, system.clock), "disk": _has_room(stored.api)},
         trusted_proxies=settings.proxies,
         sleep_warning_s=settings.sleep_warning_seconds,
         ides=platform.ides,
@@ -96,6 +97,14 @@ def make_web(
     web = create_web(parts)
     add_dashboard(web.app, parts)
     return web
+
+
+def _has_room(store: ApiStore) -> Check:
+    async def look() -> None:
+        if (room := await store.shortage()) is not None:
+            raise NotReady(str(room))
+
+    return look
 
 
 def _looks(platforms: Platforms) -> Mapping[str, Check]:

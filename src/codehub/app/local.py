@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
+from codehub.adapters.local.disk import LocalDisk
 from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.local.storage import LocalStorage
@@ -49,6 +50,7 @@ async def local_platform(
         is_in_use=is_in_use,
         owner_of=owner_of,
     )
+    disk = LocalDisk(settings.data_dir, floor_mb=settings.disk_floor_mb)
     run_dir = settings.data_dir / "run" / "instances"
     instances = LocalInstances(
         run_dir, stores.installation, home_of, profiles, clock=system.clock, hidden=settings.data_dir
@@ -64,6 +66,8 @@ async def local_platform(
             {InstanceBackend.LOCAL_PROCESS: instances},
             {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
             settings.ceilings,
+            {StorageBackend.LOCAL_DIR: disk, StorageBackend.OBJECT_STORE: disk},
+            {InstanceBackend.LOCAL_PROCESS: instances},
         )
         ides = tuple(instances.profiles)
         ide = settings.ide or next(iter(ides), "none")

@@ -1,7 +1,8 @@
 """Workspaces and their history laid out for people: the API's objects in, rows and text out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from codehub.cli.tables import coloured, pairs
 from codehub.cli.words import Shown, actor, ago, ahead, clock, harmless, is_over, span, state
@@ -53,6 +54,7 @@ def details(shown: Shown, now: datetime | None) -> str:
         "image": None if shown["instance_backend"] == "local-process" else shown["image_ref"],
         "runs as": f"{shown['instance_backend']}, files in {shown['storage_backend']}",
         "limits": f"{resources['memory_mb']} MB, {resources['cpus']:g} processors, {resources['pids']} processes, {resources['disk_mb']} MB of disk",
+        "uses": _used(shown["usage"]),
         "sleeps": _lifetime("when unused for", shown["standby_ttl_seconds"], shown["sleeps_at"], now),
         "archived": _lifetime("after sleeping for", shown["archive_ttl_seconds"], None, now),
         "awake until": _promise(shown["awake_until"], now),
@@ -86,6 +88,13 @@ def _lifetime(words: str, ttl_s: int | None, at: str | None, now: datetime | Non
     if ttl_s is None:
         return "never"
     return f"{words} {span(ttl_s)}" + (f", that is {ahead(at, now)}" if at else "")
+
+
+def _used(usage: Mapping[str, Any] | None) -> str | None:
+    if usage is None:
+        return None
+    words = (("memory_mb", "{} MB"), ("cpu", "{:g} processors"), ("disk_mb", "{} MB of disk"))
+    return ", ".join(text.format(usage[name]) for name, text in words if usage[name] is not None) or None
 
 
 def _promise(at: str | None, now: datetime | None) -> str | None:

@@ -1,9 +1,10 @@
 """One workspace: what is happening and why, what was seen, its history, its output."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from starlette.responses import Response
 
@@ -12,10 +13,11 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import WaitsFor
 from codehub.core.history import EventKind
 from codehub.core.operations import Operation, Phase
+from codehub.core.room import Usage
 from codehub.core.workspace import Workspace, counts_as_running
 from codehub.dashboard.face import Caller, Face
 from codehub.dashboard.home import drawn_rows, usage
-from codehub.dashboard.shown import TTL, event_tone, event_words, track
+from codehub.dashboard.shown import OUR_OWN, event_tone, event_words, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
 from codehub.web.terms import TROUBLE, reason_words, remedy_words, waiting_words, why_words
@@ -75,8 +77,18 @@ async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, A
         "is_loss": error is not None
         and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),
         "usage": await usage(face, caller),
+        "used": _used(await face.parts.store.usages([row.id]), row, caller),
         **await _history(face, caller, row, None),
     }
+
+
+def _used(usages: Mapping[UUID, Usage], row: Workspace, caller: Caller) -> str | None:
+    """Return what it uses in words, as far as it was measured."""
+    found = usages.get(row.id)
+    if found is None:
+        return None
+    facts = {"memory_mb": found.memory_mb, "cpu": found.cpu, "disk_mb": found.disk_mb}
+    return " · ".join(caller.say(f"used.{name}", n=n) for name, n in facts.items() if n is not None) or None
 
 
 async def history(face: Face, caller: Caller) -> Response:
@@ -117,7 +129,7 @@ def told_once(found: Sequence[Recorded]) -> list[Recorded]:
 
 def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
     event = recorded.event
-    is_asked = event.kind in _ASKED and event.actor != TTL
+    is_asked = event.kind in _ASKED and event.actor not in OUR_OWN
     return {
         "seq": recorded.seq,
         "at": recorded.at,

@@ -21,6 +21,7 @@ from starlette.responses import Response
 
 from codehub.core.access import SAFE_METHODS, Person, is_foreign, may_manage
 from codehub.core.language import preferred_language
+from codehub.core.room import Room
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import assets
 from codehub.dashboard.words import Say, speaker
@@ -92,6 +93,8 @@ class Caller:
     language: str
     say: Say
     now: datetime
+    shortage: Room | None = None
+    """How little room is left, if nothing starts because of it."""
 
     @property
     def person(self) -> Person:
@@ -161,8 +164,10 @@ class Face:
             facts = {"base": self.parts.base_url}
             raise Turned(self._plain(request, language, "error.403.foreign", 403, **facts))
         access, store = self.parts.access, self.parts.store
-        person, now = await asyncio.gather(
-            access.authenticate(sent_session(request, self.parts.base_url), None), store.now()
+        person, now, shortage = await asyncio.gather(
+            access.authenticate(sent_session(request, self.parts.base_url), None),
+            store.now(),
+            store.shortage(),
         )
         if person is None and door is not Door.ANYBODY:
             raise Turned(_to_login(request))
@@ -170,7 +175,7 @@ class Face:
             wait_s = self.parts.pace.wait_s(person.id, self.parts.clock.monotonic())
             if wait_s > 0:
                 raise Turned(self._plain(request, language, "error.429", 429, max=self.parts.pace.per_minute))
-        caller = Caller(request, person, language, speaker(language), now)
+        caller = Caller(request, person, language, speaker(language), now, shortage)
         if door is Door.ADMIN and not caller.person.is_admin:
             raise Turned(self.refusal(caller, 403, "error.403.admin"))
         return caller
@@ -218,6 +223,7 @@ class Face:
             left=lambda at: left(at, now, language),
             units=json.dumps(MEASURES[language], ensure_ascii=False),
             path=caller.request.url.path,
+            shortage=caller.shortage,
             **values,
         )
 

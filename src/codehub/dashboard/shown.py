@@ -23,7 +23,8 @@ KEPT_AWAKE_S = 3600
 # Stages that are called like their operation: to say so beside it would say it twice.
 _PLAIN = frozenset({"archive", "restore"})
 # Who asks in the history when nobody does.
-TTL = "ttl"
+OUR_OWN = frozenset({"ttl", "disk"})
+"""Who wishes on codehub's own behalf: unused for too long, or growing on a full disk."""
 # How each state looks: the name of a colour, never the only sign of it.
 TONES: Mapping[str, str] = {
     "PENDING": "quiet",
@@ -235,7 +236,7 @@ def event_words(event: Event, say: Say, language: str) -> str:
         key = "event.made" if event.before is None else "event.settings"
     return say(
         key,
-        actor=say("actor.ttl") if event.actor == TTL else event.actor,
+        actor=say(f"actor.{event.actor}") if event.actor in OUR_OWN else event.actor,
         before=_noun(event.kind, event.before, say, language),
         after=_noun(event.kind, event.after, say, language),
     )

@@ -15,7 +15,14 @@ from codehub.core.plan import Act
 from codehub.core.seen import Instance, Volume
 from codehub.core.settle import ENDED_EARLY, ENDED_SAYING, Done, Failed, Outcome, Unreached
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import HomeCtx, Spec, Workspace, is_as_restored, start_facts
+from codehub.core.workspace import (
+    HomeCtx,
+    Spec,
+    StorageBackend,
+    Workspace,
+    is_as_restored,
+    start_facts,
+)
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceController, InstanceSpec
@@ -32,6 +39,7 @@ _NOT_ALLOWED = (
     "The image {image} is not allowed here (CODEHUB_ALLOWED_IMAGES): choose another one, then recover it."
 )
 _LAST_LINES, _LAST_LINES_BYTES_MAX, _LAST_LINES_S_MAX = 12, 1_500, 5.0
+_FILLS = frozenset({Step.PROVISION, Step.RESTORE, Step.START})
 LONG_STEPS = frozenset({Step.ARCHIVE, Step.RESTORE})
 
 
@@ -52,6 +60,7 @@ class Executor:
         assert op_id is not None
         facts = start_facts(workspace.spec) if act.step is Step.START else {}
         try:
+            await self._require_room(workspace.spec.storage_backend, act.step)
             await self._require(workspace.id, op_id)
             return await self._do(workspace, act.step, op_id, volume, since, report)
         except Superseded:
@@ -95,6 +104,15 @@ class Executor:
         if instances is None or storage is None:
             raise BackendUnreachable("This process has no adapter for the workspace's backend.")
         return instances, storage
+
+    async def _require_room(self, backend: StorageBackend, step: Step) -> None:
+        """Hold what would fill a disk that is nearly full. It waits as for an outage; whatever makes room goes on."""
+        disk = self._platforms.disks.get(backend)
+        if disk is None or step not in _FILLS:
+            return
+        room = await disk.room()
+        if room is not None and room.is_short:
+            raise BackendUnreachable(str(room))
 
     async def _do(
         self,

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from codehub.core.ceilings import Ceilings
 from codehub.core.workspace import InstanceBackend, StorageBackend
+from codehub.ports.disks import Disk, Gauge
 from codehub.ports.instances import InstanceController
 from codehub.ports.storage import StorageProvider
 
@@ -20,6 +21,9 @@ class Platforms:
     storage: Mapping[StorageBackend, StorageProvider]
     ceilings: Ceilings = field(default_factory=Ceilings)
     """What a start gives at most, and which images it runs: rows may be older than these."""
+    disks: Mapping[StorageBackend, Disk] = field(default_factory=dict)
+    """What the homes of each backend lie on, where that can be seen."""
+    gauges: Mapping[InstanceBackend, Gauge] = field(default_factory=dict)
 
 
 def distinct(backends: Mapping[Any, A]) -> Sequence[A]:

@@ -25,6 +25,9 @@ class Meters(Protocol):
     def moved(self, stage: str, done_bytes: int) -> None:
         """An archive or a restore has moved so many bytes."""
 
+    def room(self, free_mb: int, floor_mb: int) -> None:
+        """So much is free on the disk of homes that has least, and below so much nothing starts."""
+
     def listening(self, count: int) -> None:
         """So many event streams are open."""
 
@@ -49,6 +52,8 @@ class Unmetered:
     def flying(self, lane: str, count: int) -> None: ...
 
     def moved(self, stage: str, done_bytes: int) -> None: ...
+
+    def room(self, free_mb: int, floor_mb: int) -> None: ...
 
     def listening(self, count: int) -> None: ...
 

@@ -10,6 +10,7 @@ from codehub.core.history import Event
 from codehub.core.membership import Member, Members
 from codehub.core.operations import Phase
 from codehub.core.progress import Progress
+from codehub.core.room import Room, Usage
 from codehub.core.wishes import Refused, Ruling
 from codehub.core.workspace import Spec, Status, Workspace
 
@@ -208,6 +209,19 @@ class ControllerStore(Protocol):
         """Forget this controller at once."""
 
 
+class RoomStore(Protocol):
+    """What the keeper of room may write. None of it is durable: after a crash it is measured anew."""
+
+    async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
+        """Return these workspaces, those of them that exist."""
+
+    async def write_usage(self, usages: Mapping[UUID, Usage]) -> None:
+        """Store what workspaces use, those of them that exist."""
+
+    async def write_shortage(self, room: Room | None) -> None:
+        """Store how little room is left, or that there is enough."""
+
+
 class ApiStore(Protocol):
     """What the service layer may read and write."""
 
@@ -240,6 +254,12 @@ class ApiStore(Protocol):
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         """Store when workspaces were last used, many at once. A time never goes back; unknown workspaces are passed over."""
+
+    async def usages(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Usage]:
+        """Return what these workspaces use, as far as it was measured."""
+
+    async def shortage(self) -> Room | None:
+        """Return how little room is left on a disk, if nothing starts because of it."""
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         """Return how far these workspaces' operations are, those of them that move bytes."""

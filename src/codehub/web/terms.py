@@ -17,6 +17,7 @@ from codehub.core.idle import UNUSED
 from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, IDENTITY_LOST, VOLUME_LOST, WITHOUT_VOLUME
 from codehub.core.operations import Operation
 from codehub.core.plan import LAST_TRY, TOOK_LONGER, Why
+from codehub.core.room import GREW, NO_ROOM
 from codehub.core.settle import ENDED_EARLY, ENDED_SAYING, FAILED_AGAIN
 
 WHY_EN: Mapping[Why, str] = {
@@ -183,6 +184,14 @@ _FILLED: Mapping[str, Mapping[str, str]] = {
     ENDED_EARLY: {
         "en": ENDED_EARLY,
         "ko": "IDE가 시작하다가 종료 코드 {code}(으)로 끝났습니다.",
+    },
+    NO_ROOM: {
+        "en": "Only {free} MB are free where homes lie, and nothing starts below {floor} MB. Archive or delete what you don't need.",
+        "ko": "홈이 있는 디스크에 {free} MB만 남았습니다. {floor} MB보다 적으면 아무것도 시작하지 않습니다. 필요 없는 것을 보관하거나 삭제하세요.",
+    },
+    GREW: {
+        "en": "Its home grew by {grew} MB while the disk is nearly full. Nothing of it is deleted.",
+        "ko": "디스크가 거의 찬 동안 홈이 {grew} MB 늘었습니다. 삭제된 것은 없습니다.",
     },
     FAILED_AGAIN: {
         "en": "It failed {count} times, the last time so: {message}",

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from codehub.adapters.docker.profiles import HOME, UID, Profile
+from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, TcpUpstream
 
 NETWORK = "codehub"
@@ -127,6 +128,16 @@ def listed(said: Mapping[str, Any]) -> Container:
         _on_loopback(ports),
         has_ended=said["State"] in _ENDED,
     )
+
+
+def spent(said: Mapping[str, Any] | None) -> Spent | None:
+    """Read what a container takes: what it could give back (its cache) is not counted, as Docker itself does not."""
+    memory = (said or {}).get("memory_stats") or {}
+    if said is None or "usage" not in memory:
+        return None
+    detail = memory.get("stats") or {}
+    cache = detail.get("inactive_file", detail.get("total_inactive_file", 0))
+    return Spent((memory["usage"] - cache) >> 20, said["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
 
 
 def _on_loopback(ports: list[tuple[str, int]]) -> TcpUpstream | None:

@@ -24,6 +24,7 @@ from codehub.adapters.docker.containers import (
     fingerprint,
     inspected,
     listed,
+    spent,
 )
 from codehub.adapters.docker.engine import CONFLICT, INSTALL, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
 from codehub.adapters.docker.frames import frames
@@ -34,6 +35,7 @@ from codehub.adapters.docker.turns import Turns
 from codehub.adapters.health import answer_status
 from codehub.core.seen import Instance
 from codehub.ports.backends import ActionFailed
+from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, Upstream
 from codehub.ports.storage import Report, tell_nobody
 from codehub.ports.system import Clock
@@ -158,6 +160,10 @@ class DockerInstances:
             async with self._engine.stream("GET", path, stdout=1, stderr=1, tail=tail, follow=follow) as told:
                 async for words in frames(told):
                     yield words
+
+    async def spent(self, workspace_id: UUID) -> Spent | None:
+        path = f"containers/{container_name(workspace_id)}/stats?stream=false&one-shot=true"
+        return spent(await self._engine.find(path))
 
     def events(self) -> AbstractAsyncContextManager[AsyncIterator[UUID]]:
         return self._events()

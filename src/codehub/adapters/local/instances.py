@@ -28,6 +28,7 @@ from codehub.adapters.local.trial import TRIAL_ID, tried
 from codehub.adapters.threads import in_thread
 from codehub.core.seen import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, UnixUpstream, Upstream
 from codehub.ports.storage import Report, tell_nobody
 from codehub.ports.system import Clock
@@ -214,6 +215,9 @@ class LocalInstances:
             for found in await asyncio.to_thread(self._look_at_all):
                 self._keep_watch(found)
             yield told
+
+    async def spent(self, workspace_id: UUID) -> Spent | None:
+        return self._opened().limits.spent(workspace_id)
 
     def uid_of(self, workspace_id: UUID) -> int | None:
         """Return the uid that a workspace's files have, or None where they have ours."""

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from codehub.adapters.local.processes import POLL_S
 from codehub.core.workspace import Resources
+from codehub.ports.disks import Spent
 from codehub.ports.system import Clock
 
 _ROOT = Path("/sys/fs/cgroup")
@@ -40,6 +41,23 @@ class Limits:
                     (group / file).write_text(value)
             entries.append(group / "cgroup.procs")
         return list(dict.fromkeys(entries))
+
+    def spent(self, workspace_id: UUID) -> Spent | None:
+        """Return what the processes in a workspace's groups take, as far as somebody counts."""
+        if self.missing:
+            return None
+        try:
+            memory = self.parents["memory"] / str(workspace_id)
+            cpu = self.parents["cpu"] / str(workspace_id)
+            if self.unified:
+                told = dict(line.split() for line in (cpu / "cpu.stat").read_text().splitlines())
+                used, spent_s = int((memory / "memory.current").read_text()), int(told["usage_usec"]) / 1e6
+            else:
+                used = int((memory / "memory.usage_in_bytes").read_text())
+                spent_s = int((cpu / "cpuacct.usage").read_text()) / 1e9
+        except (OSError, ValueError, KeyError):
+            return None
+        return Spent(used >> 20, spent_s)
 
     async def remove(self, workspace_id: UUID, clock: Clock) -> None:
         """Take the groups away. The kernel takes a moment to see that they are empty; one that stays is used again."""

@@ -12,6 +12,7 @@ from codehub.core.history import EventKind
 from codehub.core.idle import sleeps_at
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
+from codehub.core.room import Room, Usage
 from codehub.core.wishes import in_trash
 from codehub.core.workspace import Workspace, counts_as_running, is_deleted
 from codehub.ports.store import Feed, FeedEvent, Heard, Moving, PageQuery, Position, Recorded
@@ -30,6 +31,8 @@ class MemoryReading:
         self._workspaces: dict[UUID, Workspace] = {}
         self._history: list[Recorded] = []
         self._progress: dict[UUID, tuple[UUID, Progress]] = {}
+        self._usages: dict[UUID, Usage] = {}
+        self._shortage: Room | None = None
         self._members: dict[UUID, tuple[Member, datetime]] = {}
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
@@ -91,6 +94,14 @@ class MemoryReading:
         return [
             row for row in self._workspaces.values() if (at := sleeps_at(row)) is not None and at <= until
         ]
+
+    async def usages(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Usage]:
+        await self._faults("load")
+        return {one: self._usages[one] for one in workspace_ids if one in self._usages}
+
+    async def shortage(self) -> Room | None:
+        await self._faults("load")
+        return self._shortage
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         await self._faults("load")

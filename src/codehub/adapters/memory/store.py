@@ -15,6 +15,7 @@ from codehub.core.access import Role, User
 from codehub.core.history import Event, EventKind
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
+from codehub.core.room import Room, Usage
 from codehub.core.wishes import Accepted, Refused
 from codehub.core.workspace import Spec, Status, Workspace, counts_as_running
 from codehub.ports.access import Credentials
@@ -105,6 +106,14 @@ class MemoryStore(MemoryReading):
         self._progress.update(progress)
         for workspace_id in ended:
             self._progress.pop(workspace_id, None)
+
+    async def write_usage(self, usages: Mapping[UUID, Usage]) -> None:
+        await self._faults("usage.before_commit")
+        self._usages.update({one: usage for one, usage in usages.items() if one in self._workspaces})
+
+    async def write_shortage(self, room: Room | None) -> None:
+        await self._faults("usage.before_commit")
+        self._shortage = room
 
     async def forget_history(self, older_than: timedelta) -> int:
         await self._faults("forget_history.before_commit")

@@ -12,6 +12,7 @@ from codehub.adapters.postgres.rows import from_events, from_spec, to_recorded, 
 from codehub.core.history import Event
 from codehub.core.operations import Phase
 from codehub.core.progress import Progress
+from codehub.core.room import Room, Usage
 from codehub.core.wishes import Accepted, Refused
 from codehub.core.workspace import Spec, Workspace
 from codehub.ports.hints import Hints
@@ -148,6 +149,16 @@ class PostgresApiStore(PostgresReading):
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         async with translated():
             await self._pool.execute(self._sql["touch"], list(accesses), list(accesses.values()))
+
+    async def usages(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Usage]:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["usages"], list(workspace_ids))
+        return {row["workspace_id"]: Usage(*tuple(row)[1:]) for row in rows}
+
+    async def shortage(self) -> Room | None:
+        async with translated():
+            row = await self._pool.fetchrow(self._sql["shortage"])
+        return None if row is None else Room(*row)
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         async with translated():

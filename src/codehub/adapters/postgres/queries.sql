@@ -229,6 +229,26 @@ SELECT p.workspace_id, p.stage, p.done_bytes, p.total_bytes, p.bytes_per_second,
 FROM workspace_progress p JOIN workspaces w ON w.id = p.workspace_id AND w.op_id = p.op_id
 WHERE p.workspace_id = ANY ($1::uuid[]) AND w.operation <> 'NONE';
 
+-- name: write_usage
+INSERT INTO workspace_usage (workspace_id, memory_mb, cpu, disk_mb, at)
+SELECT u.* FROM unnest($1::uuid[], $2::int[], $3::float8[], $4::int[], $5::timestamptz[]) AS u (id, memory_mb, cpu, disk_mb, at)
+    JOIN workspaces w ON w.id = u.id
+ON CONFLICT (workspace_id) DO UPDATE SET
+    memory_mb = excluded.memory_mb, cpu = excluded.cpu, disk_mb = excluded.disk_mb, at = excluded.at;
+
+-- name: usages
+SELECT workspace_id, memory_mb, cpu, disk_mb, at FROM workspace_usage WHERE workspace_id = ANY ($1::uuid[]);
+
+-- name: write_shortage
+INSERT INTO disk_shortage (free_mb, floor_mb) VALUES ($1, $2)
+ON CONFLICT (is_only) DO UPDATE SET free_mb = excluded.free_mb, floor_mb = excluded.floor_mb;
+
+-- name: end_shortage
+DELETE FROM disk_shortage;
+
+-- name: shortage
+SELECT free_mb, floor_mb FROM disk_shortage;
+
 -- name: forget_history
 -- Events past their retention. Readers that are older than that get everything anew.
 WITH forgotten AS (DELETE FROM workspace_events WHERE at < clock_timestamp() - $1::interval RETURNING 1)

@@ -10,6 +10,7 @@ from codehub.adapters.postgres.rows import from_changes, from_events, to_workspa
 from codehub.adapters.postgres.sql import statements
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
+from codehub.core.room import Room, Usage
 from codehub.ports.hints import Hints
 from codehub.ports.store import Change, Changes, Loaded
 
@@ -104,6 +105,18 @@ class PostgresControllerStore:
                 await connection.execute(self._sql["write_progress"], *map(list, zip(*rows, strict=True)))
             if ended:
                 await connection.execute(self._sql["end_progress"], list(ended))
+
+    async def write_usage(self, usages: Mapping[UUID, Usage]) -> None:
+        rows = [(one, usage.memory_mb, usage.cpu, usage.disk_mb, usage.at) for one, usage in usages.items()]
+        async with translated():
+            await self._pool.execute(self._sql["write_usage"], *map(list, zip(*rows, strict=True)))
+
+    async def write_shortage(self, room: Room | None) -> None:
+        async with translated():
+            if room is None:
+                await self._pool.execute(self._sql["end_shortage"])
+            else:
+                await self._pool.execute(self._sql["write_shortage"], room.free_mb, room.floor_mb)
 
     async def forget_history(self, older_than: timedelta) -> int:
         async with translated():

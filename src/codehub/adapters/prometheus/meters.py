@@ -55,6 +55,14 @@ class PrometheusMeters:
         self._cut_off = Counter(
             "codehub_event_streams_cut_off", "Streams whose reader was too slow.", registry=registry
         )
+        self._free = Gauge(
+            "codehub_disk_free_megabytes",
+            "Free where homes lie, on the disk that has least.",
+            registry=registry,
+        )
+        self._floor = Gauge(
+            "codehub_disk_floor_megabytes", "Below this much free nothing starts.", registry=registry
+        )
         for lane in ("short", "long"):
             self._lanes.labels(lane).set(0)
 
@@ -77,6 +85,10 @@ class PrometheusMeters:
 
     def moved(self, stage: str, done_bytes: int) -> None:
         self._bytes.labels(stage).inc(done_bytes)
+
+    def room(self, free_mb: int, floor_mb: int) -> None:
+        self._free.set(free_mb)
+        self._floor.set(floor_mb)
 
     def listening(self, count: int) -> None:
         self._streams.set(count)

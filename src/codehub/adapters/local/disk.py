@@ -1,0 +1,78 @@
+"""The filesystem that homes of this machine lie on: its free room, what each home uses, and a reserve for the database beside them."""
+
+import asyncio
+import os
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+from codehub.adapters.filesystems import MB, free_mb
+from codehub.adapters.local.programs import running
+from codehub.adapters.threads import Looking, in_thread
+from codehub.core.room import Room
+from codehub.ports.storage import Home
+
+_MEASURE_S_MAX = 30.0
+# Least of all in the way of whoever works there.
+_MEASURE = ("nice", "-n", "19", "du", "-s", "-x", "-B", "1M", "--")
+
+
+class LocalDisk:
+    """The Disk below a root directory."""
+
+    def __init__(self, root: Path, *, floor_mb: int) -> None:
+        self._root = root
+        self._floor_mb = floor_mb
+        self._looking = Looking(str(root))
+
+    async def room(self) -> Room:
+        return Room(await self._looking.ask(lambda: free_mb(self._root)), self._floor_mb)
+
+    async def used_mb(self, home: Home) -> int | None:
+        return await measured_mb(self._root / home.home_store_key)
+
+
+class FileReserve:
+    """A file that holds room for the database, so that a disk somebody filled has some left for it."""
+
+    def __init__(self, directory: Path, *, size_mb: int, floor_mb: int) -> None:
+        self._path = directory / "reserve"
+        self._size_mb = size_mb
+        self._floor_mb = floor_mb
+
+    async def hold(self) -> None:
+        await in_thread(self._hold)
+
+    def _hold(self) -> None:
+        if self._path.exists() or free_mb(self._path.parent) < self._floor_mb + self._size_mb:
+            return
+        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, self._size_mb * MB)
+        except OSError:  # a filesystem that keeps no room, or has none by now
+            self._path.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
+
+    async def release(self) -> bool:
+        return await in_thread(self._release)
+
+    def _release(self) -> bool:
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+            return True
+        return False
+
+
+async def measured_mb(place: Path) -> int | None:
+    """Add up what is there. What can't be looked into is left out, and what takes too long is not told."""
+    try:
+        async with (
+            asyncio.timeout(_MEASURE_S_MAX),
+            running((*_MEASURE, str(place)), feeds_it=False) as du,
+            aclosing(du.parts()) as parts,
+        ):
+            told = b"".join([part async for part in parts])
+    except TimeoutError:
+        return None
+    size = told.split(b"\t")[0]
+    return int(size) if size.isdigit() else None

@@ -1,0 +1,22 @@
+"""A disk in memory: what is free and what homes use is what somebody says."""
+
+from typing import TYPE_CHECKING
+
+from codehub.core.room import Room
+from codehub.ports.storage import Home
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+class MemoryDisk:
+    def __init__(self, *, free_mb: int = 100_000, floor_mb: int = 1024) -> None:
+        self.free_mb = free_mb
+        self.floor_mb = floor_mb
+        self.homes_mb: dict[UUID, int] = {}
+
+    async def room(self) -> Room:
+        return Room(self.free_mb, self.floor_mb)
+
+    async def used_mb(self, home: Home) -> int | None:
+        return self.homes_mb.get(home.workspace_id)

@@ -1,0 +1,41 @@
+"""Disks: what homes lie on, what is left there, and what each uses. Measuring is bounded, and never as exact as a backend's own word."""
+
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from codehub.core.room import Room
+from codehub.ports.storage import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an instance has in memory now, and the processor time that it has taken so far."""
+
+    memory_mb: int
+    cpu_s: float
+
+
+class Disk(Protocol):
+    async def room(self) -> Room | None:
+        """Return what is free where homes lie, or None where that can't be seen from here. Cheap: asked before every start."""
+
+    async def used_mb(self, home: Home) -> int | None:
+        """Return what this home uses, or None if that could not be told in time."""
+
+
+class Gauge(Protocol):
+    """An InstanceController that can also tell what its instances take."""
+
+    async def spent(self, workspace_id: UUID) -> Spent | None:
+        """Return what this instance takes, or None if it does not run or nobody counts."""
+
+
+class Reserve(Protocol):
+    """Room that is kept for the database, until it needs it."""
+
+    async def hold(self) -> None:
+        """Take it, if it is not held and there is plenty."""
+
+    async def release(self) -> bool:
+        """Give it to the database, and say whether there was any."""
