@@ -139,6 +139,16 @@ class Settings(BaseSettings):
         2, ge=0, description="How many workspaces of one person may run at once."
     )
     limit_running_total: int = Field(100, ge=0, description="How many workspaces may run at once in all.")
+    limit_memory_mb_total: int | None = Field(
+        None,
+        ge=64,
+        description="Memory of all workspaces of a machine together, in MB. Default: nine tenths of it.",
+    )
+    limit_pids_total: int | None = Field(
+        None,
+        ge=16,
+        description="Processes of all workspaces of a machine together. Default: three quarters of what it can have.",
+    )
     limit_workspaces_per_user: int = Field(
         100, ge=1, description="How many workspaces one person may have; those in the trash don't count."
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.program import codehub, running
 
+from codehub.doctor.bounds import examine_groups, examine_room
 from codehub.doctor.examine import (
     examine_archives,
     examine_backend,
@@ -92,3 +93,20 @@ def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
     found = examine_sandbox(load_settings())
     assert "this machine's network is shared: neither pasta" in found.found
     assert "apt-get install passt" in str(found.do)
+
+
+def test_the_doctor_says_what_bounds_workspaces_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load_settings(data_dir=tmp_path, limit_memory_mb_total=512, limit_pids_total=300)
+    assert examine_room(settings, tmp_path).verdict is Verdict.OK
+    full = examine_room(load_settings(data_dir=tmp_path, disk_floor_mb=1 << 30), tmp_path)
+    assert (full.verdict, "no workspace starts below" in full.found) == (Verdict.OPTIONAL, True)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "only root can make control groups" in examine_groups(settings).found
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("codehub.doctor.bounds.ROOT", tmp_path / "nowhere")
+    assert "no control groups can be made" in examine_groups(settings).found
+    monkeypatch.setattr("codehub.doctor.bounds.ROOT", tmp_path)
+    for name in ("memory", "pids"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr("codehub.doctor.bounds.is_unified", lambda: False)
+    assert examine_groups(settings).found == "all workspaces together: 512 MB, 300 processes"

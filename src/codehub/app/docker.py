@@ -8,11 +8,13 @@ from uuid import UUID
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.disk import DockerDisk
 from codehub.adapters.docker.engine import Engine
+from codehub.adapters.docker.groups import ParentGroup
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.profiles import PROFILES, UID
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.docker.wire import DEFAULT_URL
-from codehub.adapters.local.disk import LocalDisk
+from codehub.adapters.groups import totals
+from codehub.adapters.local.disk import LocalDisk, usable_quota
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.app.archives import Unmarked, archive_store
@@ -66,7 +68,11 @@ async def docker_platform(
         return Mount("bind", str(path)), volume_id
 
     instances = DockerInstances(
-        engine, home_of, clock=system.clock, has_login=settings.ceilings.images.has_login
+        engine,
+        home_of,
+        clock=system.clock,
+        has_login=settings.ceilings.images.has_login,
+        group=_group(settings, stores, engine.url),
     )
     homes = {StorageBackend.DOCKER_VOLUME: volumes, StorageBackend.OBJECT_STORE: volumes}
     try:
@@ -86,7 +92,12 @@ async def docker_platform(
             settings.ceilings,
             {
                 **dict.fromkeys(homes, disk),
-                **{each: LocalDisk(settings.data_dir, floor_mb=floor_mb) for each in on_disk},
+                **{
+                    each: LocalDisk(
+                        settings.data_dir, floor_mb=floor_mb, quota=usable_quota(settings.data_dir)
+                    )
+                    for each in on_disk
+                },
             },
             {InstanceBackend.LOCAL_DOCKER: instances},
         )
@@ -94,6 +105,13 @@ async def docker_platform(
         yield Platform(backends, settings.ide or next(iter(PROFILES)), tuple(PROFILES), places)
     finally:
         await engine.close()
+
+
+def _group(settings: Settings, stores: Stores, url: str) -> ParentGroup | None:
+    """Return what all containers are in, if the engine is this machine's: no other's groups are ours to make."""
+    if not url.startswith("unix://"):
+        return None
+    return ParentGroup(stores.installation, totals(settings.limit_memory_mb_total, settings.limit_pids_total))
 
 
 @contextmanager

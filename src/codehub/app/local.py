@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
-from codehub.adapters.local.disk import LocalDisk
+from codehub.adapters.groups import totals
+from codehub.adapters.local.disk import LocalDisk, usable_quota
 from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.local.storage import LocalStorage
@@ -50,10 +51,18 @@ async def local_platform(
         is_in_use=is_in_use,
         owner_of=owner_of,
     )
-    disk = LocalDisk(settings.data_dir, floor_mb=settings.disk_floor_mb)
+    disk = LocalDisk(
+        settings.data_dir, floor_mb=settings.disk_floor_mb, quota=usable_quota(settings.data_dir)
+    )
     run_dir = settings.data_dir / "run" / "instances"
     instances = LocalInstances(
-        run_dir, stores.installation, home_of, profiles, clock=system.clock, hidden=settings.data_dir
+        run_dir,
+        stores.installation,
+        home_of,
+        profiles,
+        clock=system.clock,
+        hidden=settings.data_dir,
+        most=totals(settings.limit_memory_mb_total, settings.limit_pids_total),
     )
     if StorageBackend.LOCAL_DIR in marks.homes:
         await storage.prepare()

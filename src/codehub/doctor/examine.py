@@ -14,6 +14,7 @@ from codehub.adapters.local.network import find_gateway, why_unusable
 from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.postgres.embedded import owner_of
 from codehub.core.workspace import InstanceBackend
+from codehub.doctor.bounds import examine_groups, examine_room
 from codehub.doctor.database import examine_database
 from codehub.doctor.findings import Finding, Running, Verdict
 from codehub.doctor.services import examine_docker, examine_redis, examine_s3
@@ -29,11 +30,13 @@ def examine(settings: Settings) -> list[Finding]:
     return [
         examine_python(),
         examine_data_dir(settings),
+        examine_room(settings, _nearest(settings.data_dir)[0]),
         examine_database(settings),
         examine_port(settings),
         examine_archives(settings),
         examine_backend(settings),
         examine_sandbox(settings),
+        examine_groups(settings),
         examine_ide(settings),
         examine_docker(settings),
         examine_redis(settings),

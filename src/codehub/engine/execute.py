@@ -146,8 +146,7 @@ class Executor:
                 return Done(archive_key=key)
             case Step.START:
                 assert status.home_ctx.volume_id is not None
-                spec = _allowed(workspace, self._platforms.ceilings)
-                await instances.start(spec, status.home_ctx.volume_id, report)
+                await self._start(instances, workspace, status.home_ctx.volume_id, report)
             case Step.DELETE_INSTANCE:
                 await instances.delete(workspace.id)
             case Step.DELETE_VOLUME:
@@ -155,6 +154,15 @@ class Executor:
             case Step.PURGE_ARCHIVES:
                 await storage.purge(home)
         return Done()
+
+    async def _start(
+        self, instances: InstanceController, workspace: Workspace, volume_id: str, report: Report
+    ) -> None:
+        spec = _allowed(workspace, self._platforms.ceilings)
+        disk = self._platforms.disks.get(workspace.spec.storage_backend)
+        if disk is not None:
+            await disk.bind(Home(workspace.id, workspace.spec.home_store_key), spec.resources.disk_mb)
+        await instances.start(spec, volume_id, report)
 
     async def _archived(
         self, storage: StorageProvider, workspace: Workspace, op_id: UUID, report: Report

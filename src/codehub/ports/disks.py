@@ -20,6 +20,9 @@ class Disk(Protocol):
     async def room(self) -> Room | None:
         """Return what is free where homes lie, or None where that can't be seen from here. Cheap: asked before every start."""
 
+    async def bind(self, home: Home, most_mb: int) -> None:
+        """Let this home hold so much and no more, where the filesystem can. Elsewhere its use is only measured."""
+
     async def used_mb(self, home: Home) -> int | None:
         """Return what this home uses, or None if that could not be told in time."""
 

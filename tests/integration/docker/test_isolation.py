@@ -8,7 +8,9 @@ from tests.support.docker_world import DockerWorld
 from tests.support.instances import become_healthy, eventually, new_spec
 from tests.support.patience import PATIENCE_S
 
+from codehub.adapters.docker.groups import ParentGroup
 from codehub.adapters.docker.network import ensure_network
+from codehub.adapters.groups import ROOT, Totals, is_unified
 from codehub.core.workspace import Resources
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import TcpUpstream
@@ -180,3 +182,17 @@ async def test_two_installations_on_one_engine_do_not_know_each_other(world: Doc
     finally:
         world.engine.remove_labelled(other.install_id)
         await other.connection.close()
+
+
+async def test_all_containers_are_in_one_group_that_is_bound(world: DockerWorld) -> None:
+    group = ParentGroup(world.install_id, Totals(memory_mb=700, pids=500))
+    driver = (await world.connection.find("info") or {})["CgroupDriver"]
+    world.instances = world.controller(group=group)
+    found = world.inspect(await world.run())
+    parent = await asyncio.to_thread(group.prepare, driver)
+    assert found["HostConfig"]["CgroupParent"] == (parent or "")
+    if parent is not None and not is_unified():
+        bound = (ROOT / "memory" / parent.lstrip("/") / "memory.limit_in_bytes").read_text()
+        assert int(bound) == 700 << 20
+    if parent is not None and is_unified():
+        assert int((ROOT / parent.lstrip("/") / "memory.max").read_text()) == 700 << 20

@@ -40,6 +40,9 @@ class DockerDisk:
         except OSError:  # the engine is another machine's, or its directory is hidden from us
             return None
 
+    async def bind(self, home: Home, most_mb: int) -> None:
+        """Docker's own volumes have no size that it would keep."""
+
     async def used_mb(self, home: Home) -> int | None:
         if self._clock.monotonic() - self._said_at >= _FRESH_S:
             self._said = await self._all()

@@ -28,11 +28,13 @@ from codehub.adapters.docker.containers import (
 )
 from codehub.adapters.docker.engine import CONFLICT, INSTALL, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
 from codehub.adapters.docker.frames import frames
+from codehub.adapters.docker.groups import ParentGroup
 from codehub.adapters.docker.images import pull, unusable
 from codehub.adapters.docker.network import ensure_network
 from codehub.adapters.docker.profiles import PROFILES, Profile
 from codehub.adapters.docker.turns import Turns
 from codehub.adapters.health import answer_status
+from codehub.adapters.threads import in_thread
 from codehub.core.seen import Instance
 from codehub.ports.backends import ActionFailed
 from codehub.ports.disks import Spent
@@ -75,6 +77,7 @@ class DockerInstances:
         clock: Clock,
         boot_s_max: float = _BOOT_S_MAX,
         has_login: Callable[[str], bool] = lambda _image: True,
+        group: ParentGroup | None = None,
     ) -> None:
         """`has_login` says for which images what `docker login` has kept may be used."""
         self._engine = engine
@@ -82,7 +85,9 @@ class DockerInstances:
         self._clock = clock
         self._boot_s_max = boot_s_max
         self._has_login = has_login
+        self._group = group
         self._turns = Turns()
+        self._driver: str | None = None
         self._answered: dict[str, float] = {}
         """When each container last answered well."""
         self._booting: dict[UUID, tuple[Container, float]] = {}
@@ -227,9 +232,19 @@ class DockerInstances:
         labels |= {SPEC: fingerprint(spec, mount), VOLUME: volume_id, IDE: spec.ide}
         stray = self._engine.labels(spec.workspace_id, "home")
         config = container_config(spec, mount, profile, labels, stray)
+        if (parent := await self._parent()) is not None:
+            config["HostConfig"]["CgroupParent"] = parent
         name = container_name(spec.workspace_id)
         made = await self._engine.ask("POST", "containers/create", body=config, name=name)
         return str(made["Id"])
+
+    async def _parent(self) -> str | None:
+        """Return the control group that bounds all of them together, if there is one to be had."""
+        if self._group is None:
+            return None
+        if self._driver is None:
+            self._driver = str((await self._engine.find("info") or {}).get("CgroupDriver", "none"))
+        return await in_thread(self._group.prepare, self._driver)
 
     async def _clear_up(self, spec: InstanceSpec, error: DockerError, report: Report) -> NoReturn:
         """Say why no container was made, having done what can be done about it."""

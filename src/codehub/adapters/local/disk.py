@@ -4,12 +4,21 @@ import asyncio
 import os
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
 
 from codehub.adapters.filesystems import MB, free_mb
 from codehub.adapters.local.programs import running
+from codehub.adapters.local.quota import Quota, find_quota
 from codehub.adapters.threads import Looking, in_thread
 from codehub.core.room import Room
 from codehub.ports.storage import Home
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+log = structlog.get_logger()
 
 _MEASURE_S_MAX = 30.0
 # Least of all in the way of whoever works there.
@@ -19,15 +28,33 @@ _MEASURE = ("nice", "-n", "19", "du", "-s", "-x", "-B", "1M", "--")
 class LocalDisk:
     """The Disk below a root directory."""
 
-    def __init__(self, root: Path, *, floor_mb: int) -> None:
+    def __init__(self, root: Path, *, floor_mb: int, quota: Quota | None = None) -> None:
         self._root = root
+        self._quota = quota
+        self._bound: set[UUID] = set()
         self._floor_mb = floor_mb
         self._looking = Looking(str(root))
 
     async def room(self) -> Room:
         return Room(await self._looking.ask(lambda: free_mb(self._root)), self._floor_mb)
 
+    async def bind(self, home: Home, most_mb: int) -> None:
+        if self._quota is None:
+            return
+        try:
+            await in_thread(self._quota.bind, self._root / home.home_store_key, home.workspace_id, most_mb)
+        except (
+            OSError,
+            RecursionError,
+        ) as error:  # a start does not fail for it: the home is measured instead
+            log.warning("home_not_bound", workspace_id=str(home.workspace_id), reason=str(error))
+            self._bound.discard(home.workspace_id)
+        else:
+            self._bound.add(home.workspace_id)
+
     async def used_mb(self, home: Home) -> int | None:
+        if self._quota is not None and home.workspace_id in self._bound:
+            return await in_thread(self._quota.used_mb, home.workspace_id)
         return await measured_mb(self._root / home.home_store_key)
 
 
@@ -61,6 +88,12 @@ class FileReserve:
             self._path.unlink()
             return True
         return False
+
+
+def usable_quota(root: Path) -> Quota | None:
+    """Return the quotas of the filesystem that homes lie on, if it has any."""
+    found = find_quota(root)
+    return found if isinstance(found, Quota) else None
 
 
 async def measured_mb(place: Path) -> int | None:

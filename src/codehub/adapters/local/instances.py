@@ -11,6 +11,7 @@ from uuid import UUID
 import structlog
 
 from codehub.adapters.cache import cache_directory
+from codehub.adapters.groups import Totals
 from codehub.adapters.health import answer_status
 from codehub.adapters.local import network
 from codehub.adapters.local.accounts import Accounts
@@ -67,6 +68,7 @@ class LocalInstances:
         hidden: Path | None = None,
         sandbox: bool = True,
         boot_s_max: float = _BOOT_S_MAX,
+        most: Totals | None = None,
     ) -> None:
         """`home_of` says where a home is and which volume that is; `hidden` is DATA_DIR. `sandbox` False is for tests."""
         self._run = RunDirectory(run_dir, install_id)
@@ -78,6 +80,7 @@ class LocalInstances:
         self._hidden = hidden or run_dir
         self._wants_sandbox = sandbox
         self._boot_s_max = boot_s_max
+        self._most = most
         self._accounts = Accounts(self._run.uids, install_id)
         self._launcher: Launcher | None = None
         self._watch = Watch()
@@ -92,7 +95,7 @@ class LocalInstances:
         bwrap = find_bubblewrap() if self._wants_sandbox else None
         uid = self._accounts.uid_of(TRIAL_ID)
         why_not = await asyncio.to_thread(why_unusable, bwrap, uid)
-        limits = find_limits(self._install_id)
+        limits = find_limits(self._install_id, self._most)
         warnings = []
         if why_not is not None:
             warnings.append(f"WORKSPACES ARE NOT ISOLATED from this machine: {why_not}")

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from codehub.adapters.groups import ROOT as _ROOT
+from codehub.adapters.groups import Totals, bind_together, is_unified, make_group
 from codehub.adapters.local.processes import POLL_S
 from codehub.core.workspace import Resources
 from codehub.ports.disks import Spent
 from codehub.ports.system import Clock
 
-_ROOT = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "cpu", "pids")
 _PERIOD_US = 100_000
 _REMOVE_S = 1.0
@@ -24,6 +25,8 @@ class Limits:
 
     parents: Mapping[str, Path]
     unified: bool
+    most: Totals | None = None
+    """What all of them may take together."""
 
     @property
     def missing(self) -> list[str]:
@@ -34,12 +37,14 @@ class Limits:
         entries = []
         for name, parent in self.parents.items():
             group = parent / str(workspace_id)
-            _make(parent, name, unified=self.unified)
+            make_group(parent, name, unified=self.unified)
             group.mkdir(exist_ok=True)
             for file, value in _values(name, resources, unified=self.unified):
                 with suppress(FileNotFoundError):  # swap may not be counted
                     (group / file).write_text(value)
             entries.append(group / "cgroup.procs")
+        if self.most is not None:
+            bind_together(self.parents, self.most, unified=self.unified)
         return list(dict.fromkeys(entries))
 
     def spent(self, workspace_id: UUID) -> Spent | None:
@@ -72,26 +77,19 @@ class Limits:
             _removed(parent)
 
 
-def find_limits(install_id: str) -> Limits:
+def find_limits(install_id: str, most: Totals | None = None) -> Limits:
     """Return what control groups this process can make. Only root is asked to: others rarely own any."""
     if os.geteuid() != 0:
         return Limits({}, unified=False)
     name = f"codehub-{install_id}"
-    unified = (_ROOT / "cgroup.controllers").exists()
+    unified = is_unified(_ROOT)
     candidates = dict.fromkeys(_CONTROLLERS, _ROOT / name) if unified else _beside_us(name)
     found = {}
     for controller, parent in candidates.items():
         with suppress(OSError):
-            _make(parent, controller, unified=unified)
+            make_group(parent, controller, unified=unified)
             found[controller] = parent
-    return Limits(found, unified=unified)
-
-
-def _make(parent: Path, controller: str, *, unified: bool) -> None:
-    parent.mkdir(exist_ok=True)
-    if unified:
-        for group in (parent.parent, parent):
-            (group / "cgroup.subtree_control").write_text(f"+{controller}")
+    return Limits(found, unified=unified, most=most)
 
 
 def _beside_us(name: str) -> dict[str, Path]:

@@ -14,9 +14,13 @@ class MemoryDisk:
         self.free_mb = free_mb
         self.floor_mb = floor_mb
         self.homes_mb: dict[UUID, int] = {}
+        self.bound_mb: dict[UUID, int] = {}
 
     async def room(self) -> Room:
         return Room(self.free_mb, self.floor_mb)
+
+    async def bind(self, home: Home, most_mb: int) -> None:
+        self.bound_mb[home.workspace_id] = most_mb
 
     async def used_mb(self, home: Home) -> int | None:
         return self.homes_mb.get(home.workspace_id)
