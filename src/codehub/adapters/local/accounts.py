@@ -1,26 +1,54 @@
-"""A workspace goes in, the uid its processes and files have comes out: its own under root, else ours. None is given twice."""
+"""A workspace goes in, the uid its processes and files have comes out: its own under root, else ours. None is given again while anything of its workspace is left."""
 
 import fcntl
 import os
+import subprocess
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 from uuid import UUID
+
+import structlog
+
+from codehub.adapters.processes import all_pids, told_of
+from codehub.ports.backends import ActionFailed
+
+log = structlog.get_logger()
 
 USER = "coder"
 _BLOCK = 65_536
 _FIRST = 0x2000_0000
 _BLOCKS = 16_384
 _WIDTH = 37
+_NOBODY_S = str(UUID(int=0))  # the trial's, which leaves nothing behind and is never another's
+_FIND = ("find", "-P")
+_SCRATCH = tuple(path for path in map(Path, ("/tmp", "/var/tmp", "/dev/shm")) if path.is_dir())  # noqa: S108
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What is left of workspaces: the names of their directories, and the uids that files and processes have."""
+
+    names: Set[str]
+    uids: Set[int]
 
 
 class Accounts:
-    """One line per workspace in a file that only grows; a workspace's uid is the place of its line.
+    """One line per workspace; a workspace's uid is the place of its line. A line is given to another only when all are taken, and only
+    if nothing of its workspace is left: no home, no archive, no file and no process.
 
     Two installations of one machine must not share uids either, so each has its own block of them.
     """
 
-    def __init__(self, path: Path, install_id: str) -> None:
+    def __init__(
+        self, path: Path, install_id: str, *, used: Callable[[], Used] | None = None, block: int = _BLOCK
+    ) -> None:
+        """`used` is asked when no uid is left; without it none is given twice. `block` is how many there are, for tests."""
         self._path = path
+        self._used = used
+        self._block = block
         self._first = _first_uid(install_id, _uid_max())
         self._known: dict[UUID, int] = {}
 
@@ -28,27 +56,70 @@ class Accounts:
         """Return the workspace's own uid, or None where there is none to give: only root can."""
         if os.geteuid() != 0:
             return None
-        if workspace_id not in self._known:
-            self._known[workspace_id] = self._first + self._place(workspace_id)
-        return self._known[workspace_id]
-
-    def _place(self, workspace_id: UUID) -> int:
         line = f"{workspace_id}\n".encode()
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            taken = file.read()
-            for place in range(len(taken) // _WIDTH):
-                if taken[place * _WIDTH : (place + 1) * _WIDTH] == line:
+            place = self._known.get(workspace_id)
+            # Another process may have given it away since, if nothing of the workspace was left.
+            if place is None or os.pread(fd, _WIDTH, place * _WIDTH) != line:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                place = self._known[workspace_id] = self._place(file, line)
+        return self._first + place
+
+    def _place(self, file: BinaryIO, line: bytes) -> int:
+        taken = file.read()
+        lines = [taken[at : at + _WIDTH] for at in range(0, len(taken) // _WIDTH * _WIDTH, _WIDTH)]
+        if line in lines:
+            return lines.index(line)
+        # A line that a crash cut short was never used: it is written over.
+        place = len(lines) if len(lines) < self._block else self._left(lines)
+        file.seek(place * _WIDTH)
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+        return place
+
+    def _left(self, lines: Sequence[bytes]) -> int:
+        """Return a place whose workspace is gone without a trace."""
+        if self._used is not None:
+            used = self._used()
+            for place, line in enumerate(lines):
+                name = line.decode().strip()
+                if name not in used.names and name != _NOBODY_S and self._first + place not in used.uids:
+                    log.info("uid_given_again", uid=self._first + place, former=name)
                     return place
-            place = len(taken) // _WIDTH  # a line that a crash cut short was never used: it is written over
-            if place >= _BLOCK:
-                raise RuntimeError(f"all {_BLOCK} user ids of this installation are taken")
-            file.seek(place * _WIDTH)
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-            return place
+        raise ActionFailed(f"all {self._block} user ids of this installation are taken")
+
+
+def used_in(data_dir: Path) -> Used:
+    """Look through the data directory, the directories that everybody may write to, and the processes of this machine."""
+    names, uids = set[str](), set[int]()
+    for pid in all_pids():
+        rows = (line.split() for line in (told_of(pid, "status") or "").splitlines())
+        uids |= {int(uid) for row in rows if row and row[0] == "Uid:" for uid in row[1:]}
+    for directory in (data_dir, *_SCRATCH):
+        # The database's own files are nobody's home, and many.
+        told = subprocess.run(  # noqa: S603  # the command is ours
+            [
+                *_FIND,
+                str(directory),
+                "-ignore_readdir_race",
+                "-path",
+                f"{data_dir}/postgres",
+                "-prune",
+                "-o",
+                "-printf",
+                r"%U %f\0",
+            ],
+            stdout=subprocess.PIPE,
+            check=directory == data_dir,
+        ).stdout
+        for entry in told.decode(errors="surrogateescape").split("\0")[:-1]:
+            uid, _, name = entry.partition(" ")
+            uids.add(int(uid))
+            if directory == data_dir:
+                names.add(name)
+    return Used(names, uids)
 
 
 def own_home(home: Path, uid: int) -> None:

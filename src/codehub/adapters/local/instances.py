@@ -14,7 +14,7 @@ from codehub.adapters.cache import cache_directory
 from codehub.adapters.groups import Totals
 from codehub.adapters.health import answer_status
 from codehub.adapters.local import network
-from codehub.adapters.local.accounts import Accounts
+from codehub.adapters.local.accounts import Accounts, used_in
 from codehub.adapters.local.ending import end
 from codehub.adapters.local.launch import Launcher
 from codehub.adapters.local.limits import find_limits
@@ -81,7 +81,7 @@ class LocalInstances:
         self._wants_sandbox = sandbox
         self._boot_s_max = boot_s_max
         self._most = most
-        self._accounts = Accounts(self._run.uids, install_id)
+        self._accounts = Accounts(self._run.uids, install_id, used=lambda: used_in(self._hidden))
         self._launcher: Launcher | None = None
         self._watch = Watch()
         self._directory_fd: int | None = None
