@@ -12,6 +12,7 @@ SUITES = (
     "api",
     "docker",
     "proxy",
+    "hostile",
     "wake",
     "dashboard",
 )

@@ -83,9 +83,10 @@ async def attack(listener: socket.socket, edge: int, name: str) -> None:
     more *= BLOCK // len(more) if more else 0
 
     async def pour(writer: asyncio.StreamWriter, data: bytes) -> None:
-        while data:
-            writer.write(data)
-            await writer.drain()
+        with suppress(ConnectionError):
+            while data:
+                writer.write(data)
+                await writer.drain()
 
     async def workspace(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):

@@ -62,7 +62,7 @@ def test_one_byte_chunks_are_walked_many_in_a_step(monkeypatch: pytest.MonkeyPat
     data = ONE_BYTE * (READ // len(ONE_BYTE))
     with steps_counted(monkeypatch) as looks:
         assert taken(Chunked(), data) == data
-    assert sum(looks) <= len(data) // len(ONE_BYTE) // 50
+    assert sum(looks) <= len(data) // len(ONE_BYTE) // 25
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ _TRAILER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t\x20-\x7e\x80-\xff]*")
 _LINE_BYTES_MAX = 4096
 _TRAILER_BYTES_MAX = 16_384
 # So many small chunks, as every server writes them, are walked by one expression: Python would take fifty times as long.
-_SMALL_CHUNKS_MAX = 64
+_SMALL_CHUNKS_MAX = 32
 _SMALL_CHUNK = "|".join(
     rf"{size:x}\r\n.{{{size}}}\r\n" if size < 10 else rf"[{size:x}{size:X}]\r\n.{{{size}}}\r\n"  # noqa: PLR2004
     for size in range(1, 16)
 )
 _SMALL_CHUNKS = re.compile(rf"(?s:{_SMALL_CHUNK}){{1,{_SMALL_CHUNKS_MAX}}}+".encode())
-STEPS_MAX = 64
+STEPS_MAX = 128
 """How many lines, chunks or runs of small ones are read at once: whoever else waits comes next, then the rest."""
 # What says where a message ends, where it goes or who sends it must not come after it (RFC 9110, 6.5.1).
 NEVER_TRAILERS = frozenset(
@@ -152,6 +152,10 @@ class Chunked:
             steps -= 1
         self.has_more = position < end and not self.done
         return position
+
+    @property
+    def is_as_it_came(self) -> bool:
+        return self._content is None
 
     def passed_on(self, data: bytes, start: int, stop: int) -> bytes:
         """Return what the other side is given of what was just taken."""

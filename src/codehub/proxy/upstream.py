@@ -295,7 +295,7 @@ class UpstreamConnection(asyncio.Protocol):
         closes = client.response_begins(ends_with_connection=type(body) is UntilClose)
         request_id = None if target.prefix is None else client.request_id
         shown = head.to_client(request_id, closes=closes, decodes=decodes)
-        if type(body) is Chunked or stop <= _JOIN_BYTES_MAX:
+        if stop <= _JOIN_BYTES_MAX or (type(body) is Chunked and not body.is_as_it_came):
             client.write(shown + _passed_on(body, data, start, stop))
         else:
             client.writelines((shown, memoryview(data)[start:stop]))
