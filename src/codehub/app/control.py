@@ -10,6 +10,7 @@ import structlog
 
 from codehub.adapters.local.disk import FileReserve
 from codehub.adapters.system.machine import SystemTasks
+from codehub.app.awaiting import until_reachable
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
 from codehub.app.roles import supervised
@@ -58,10 +59,10 @@ async def control(
         meters or Unmetered(),
         *_reserve(settings),
     )
-    await role.join()
+    await until_reachable(role.join, system)
     try:
-        await keeper.look()
-        await role.controller.run_pass(Woken(frozenset(), everyone=True))
+        await until_reachable(keeper.look, system)
+        await until_reachable(lambda: role.controller.run_pass(Woken(frozenset(), everyone=True)), system)
         for name, work in (
             ("controller", role.run),
             ("ttl", lambda: every(_TTL_PERIOD_S, lambda: put_to_sleep(stores.controller, service), system)),

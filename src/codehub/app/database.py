@@ -11,12 +11,13 @@ from pydantic import SecretStr
 
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
-from codehub.adapters.postgres.connect import Role, open_pool
+from codehub.adapters.postgres.connect import Role, open_pool, reaching
 from codehub.adapters.postgres.doors import PostgresDoorkeeper
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running, has_cluster
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
 from codehub.adapters.postgres.migrate import Migration, migrate
 from codehub.adapters.postgres.store import PostgresControllerStore
+from codehub.app.awaiting import until_reachable
 from codehub.app.errors import CannotStart
 from codehub.engine.system import System
 from codehub.ports.hints import Hints
@@ -69,7 +70,7 @@ async def database(
     await embedded.start()
     try:
         if is_migrated:
-            await migrated(settings, embedded.connect_args)
+            await until_reachable(lambda: migrated(settings, embedded.connect_args), system)
         yield embedded.connect_args
     finally:
         await embedded.stop()
@@ -127,15 +128,20 @@ async def stores(
 ) -> AsyncIterator[Stores]:
     """Open both writers' stores. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
-        api_pool = await open_pool(
-            connect_args,
-            Role.API,
-            size_min=SERVING_CONNECTIONS if is_serving else 1,
-            size_max=SERVING_CONNECTIONS,
-            answer_s_max=_ANSWER_S_MAX,
+        api_pool = await until_reachable(
+            lambda: open_pool(
+                connect_args,
+                Role.API,
+                size_min=SERVING_CONNECTIONS if is_serving else 1,
+                size_max=SERVING_CONNECTIONS,
+                answer_s_max=_ANSWER_S_MAX,
+            ),
+            system,
         )
         stack.callback(api_pool.terminate)
-        pool = await open_pool(connect_args, Role.CONTROLLER, answer_s_max=_PASS_ANSWER_S_MAX)
+        pool = await until_reachable(
+            lambda: open_pool(connect_args, Role.CONTROLLER, answer_s_max=_PASS_ANSWER_S_MAX), system
+        )
         stack.callback(pool.terminate)
         by_database = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
         hints: Hints = by_database
@@ -159,8 +165,12 @@ async def stores(
             api_pool.terminate()
             pool.terminate()
 
+        async def ask_whose() -> str:
+            async with reaching():
+                return str(await api_pool.fetchval("SELECT id FROM installation"))
+
         probe = _Probe(lambda: api_pool.fetchval("SELECT id FROM installation"), system.tasks)
-        installation = str(await api_pool.fetchval("SELECT id FROM installation"))
+        installation = await until_reachable(ask_whose, system)
         yield Stores(
             PostgresApiStore(api_pool, api_hints),
             PostgresControllerStore(pool, hints),
