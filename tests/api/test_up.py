@@ -46,7 +46,7 @@ def test_healthz_says_that_the_process_answers(server: Running) -> None:
 
 
 def test_readyz_says_that_everything_answers_and_is_marked(server: Running) -> None:
-    checks = {"database": "ok", "controller": "ok", "local-dir": "ok"}
+    checks = {"database": "ok", "controller": "ok", "local-dir": "ok", "disk": "ok"}
     assert server.until_ready().json() == {"ready": True, "checks": checks}
 
 
