@@ -10,10 +10,19 @@ from tests.simulation.truth import Truth
 
 from codehub.core.errors import ErrorReason
 from codehub.core.history import Event, EventKind
+from codehub.core.judge import is_recovered
 from codehub.core.operations import LEVEL, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.wishes import is_purge_due
-from codehub.core.workspace import Status, Workspace, counts_as_running, holdup, says_the_same
+from codehub.core.workspace import (
+    RecoverChoice,
+    Status,
+    Workspace,
+    counts_as_running,
+    holdup,
+    is_adopting,
+    says_the_same,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -173,6 +182,8 @@ class Commits:
     def _check_let_go(self, before: Workspace, after: Workspace) -> None:
         held_up, wish = after.status.held_up, after.spec.desired_state
         is_tried_again = holdup(before.status) is not None and held_up is not None and held_up.is_trying
+        if is_adopting(after.status):
+            return
         if is_tried_again and wish not in _SERVES.get(after.status.operation, frozenset(DesiredState)):
             what = f"{after.status.operation} is tried again with the wish {wish}"
             self._break("what is given up is let go", after.id, what)
@@ -193,10 +204,22 @@ class Commits:
         key, home = before.status.archive_key, before.status.home_ctx
         is_condemned = key is not None and key != home.restore_marker
         is_down = operation is Operation.ARCHIVING and not is_condemned
-        if (operation in _UP and target <= level) or (is_down and target >= level):
+        is_up = operation in _UP and not self._is_adoption(before, after)
+        if (is_up and target <= level) or (is_down and target >= level):
             self._break("5 ordered", after.id, f"{operation} began in {phase} with the wish {wish}")
         if operation is Operation.STARTING and not after.status.home_ctx.dirty:
             self._break("11 no silent loss", after.id, "STARTING began without dirty")
+
+    def _is_adoption(self, before: Workspace, after: Workspace) -> bool:
+        """Whether the volume that is there is taken for the home, whatever is wished: right when a person has said so of this very error."""
+        if not is_adopting(after.status):
+            return False
+        error, spec = before.status.error_info, after.spec
+        if error is None or spec.recover_choice is not RecoverChoice.ADOPT or not is_recovered(spec, error):
+            self._break("11 no silent loss", after.id, "a volume was adopted, and nobody had said so")
+        if after.status.home_ctx != before.status.home_ctx:
+            self._break("11 no silent loss", after.id, "an adoption forgot what is known of the home")
+        return True
 
     def _ended(self, before: Workspace, after: Workspace, truth: Truth, events: list[Event]) -> None:
         """Only an observation completes an operation (contract 1)."""

@@ -38,6 +38,7 @@ class Fault(StrEnum):
     INSTANCE_GONE = "an instance vanishes"
     VOLUME_GONE = "a volume vanishes"
     ARCHIVE_GONE = "an archive vanishes"
+    IDENTITY_GONE = "what says which volume it is vanishes, and its files stay"
     LAST_CRASH = "a controller dies right after the last wishes"
 
 
@@ -70,6 +71,9 @@ RIFE = {
     Fault.ARCHIVE_GONE: 0.015,
     Fault.LAST_CRASH: 0.8,
 }
+# Drawn by dice of their own, and in every third seed: what the others mean stays as it was.
+RIFE_TOO = {Fault.IDENTITY_GONE: 0.03}
+_SEEDS_WITH_OTHERS = 3
 _CHANCE_OF_A_KIND = 0.45
 # Trouble comes in spells: what failed at one point is likely to fail there again, for a while.
 _SPELLS = frozenset(
@@ -114,6 +118,12 @@ class Faults:
             for fault, rate in RIFE.items()
             if self._dice.random() < _CHANCE_OF_A_KIND
         }
+        self._other_dice = random.Random(f"other faults {seed}")
+        self.rates |= {
+            fault: rate * strength * self._other_dice.random()
+            for fault, rate in RIFE_TOO.items()
+            if self._other_dice.random() < _CHANCE_OF_A_KIND and seed % _SEEDS_WITH_OTHERS == 0
+        }
         self._spells: dict[tuple[Fault, str], float] = {}
         self.strikes: list[Strike] = []
 
@@ -125,7 +135,8 @@ class Faults:
         self._opportunities += 1
         if self._spells and self._spells.get((fault, point), 0.0) > self._time():
             rate = _RATE_IN_A_SPELL
-        if self._dice.random() >= rate:
+        dice = self._other_dice if fault in RIFE_TOO else self._dice
+        if dice.random() >= rate:
             return False
         if self._only is not None and self._opportunities not in self._only:
             return False

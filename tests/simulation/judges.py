@@ -183,9 +183,10 @@ class Judges:
             self._break(
                 "6 a container implies a volume", workspace_id, "a volume that was gone is there again"
             )
-        if before is None or before.volume_id is None:
+        if before is None or (before.volume_id is None and before.bears is None):
             return
-        truth.volumes_gone.add(before.volume_id)
+        if before.volume_id is not None:
+            truth.volumes_gone.add(before.volume_id)
         if self._excused == workspace_id:
             return
         row = self._world.store._workspaces[workspace_id]

@@ -12,7 +12,7 @@ from tests.support.workspaces import SPEC
 from codehub.core.forgetting import is_held_up
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
-from codehub.core.workspace import Workspace, holdup
+from codehub.core.workspace import RecoverChoice, Workspace, holdup
 from codehub.ports.store import NameTaken, UnknownWorkspace
 from codehub.service.workspaces import By, WorkspaceService
 
@@ -77,10 +77,15 @@ class Person:
         ]
         if row.status.phase is Phase.ERROR:
             accept_loss = dice.random() < 0.4
+            is_there = row.status.conditions.volume_ready.is_unidentified
+            adopts = is_there and dice.random() < 0.7
 
             async def recover(service: WorkspaceService) -> None:
                 """Who recovers a workspace mostly wants to go on with it, and does not wait to say so."""
-                await service.recover(row.id, _BY, accept_loss=accept_loss)
+                if adopts:
+                    await service.recover(row.id, _BY, choice=RecoverChoice.ADOPT)
+                else:
+                    await service.recover(row.id, _BY, accept_loss=accept_loss)
                 for _ in range(dice.choice((0, 1, 4))):
                     await service.set_wish(row.id, DesiredState.RUNNING, _BY)
                     await asyncio.sleep(dice.uniform(0, 1))

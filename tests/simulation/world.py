@@ -247,6 +247,9 @@ class World:
         if row.id in self.storage._disks and self.strikes(Fault.VOLUME_GONE, row.spec.name):
             with self.judges.misfortune(row.id):
                 self.storage.lose_volume(row.id)
+        if self.storage.volume_id(row.id) is not None and self.strikes(Fault.IDENTITY_GONE, row.spec.name):
+            with self.judges.misfortune(row.id):
+                self.storage.lose_identity(row.id)
         key = row.status.archive_key
         if (
             key is not None

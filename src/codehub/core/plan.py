@@ -266,8 +266,9 @@ def _why_let_go(spec: Spec, status: Status, now: datetime) -> Why | None:
 
 
 def _is_given_up(spec: Spec, status: Status, now: datetime) -> bool:
-    """Whether something else is wanted by now than what the operation leads to. A deletion that has come this far goes on."""
-    if status.operation is Operation.DELETING:
+    """Whether something else is wanted by now than what the operation leads to. A deletion that has come this far goes on, and so does an
+    adoption: no wish led to it."""
+    if status.operation is Operation.DELETING or is_adopting(status):
         return False
     chosen = choose(spec, replace(status, error_info=None), now)
     return not isinstance(chosen, Begin) or chosen.operation is not status.operation

@@ -86,6 +86,39 @@ def count_a_half_restored_volume_as_ready() -> Any:
 
 
 @mutant
+def go_on_without_a_volume_whose_identity_is_lost() -> Any:
+    def broken(spec: Any, stored: Status, status: Status, now: datetime) -> ErrorInfo | None:
+        if status.conditions.volume_ready.is_unidentified and status.conditions.container_ready.is_absent:
+            return None
+        return original(spec, stored, status, now)
+
+    original = judge._broken_invariant
+    return patched(judge, "_broken_invariant", broken)
+
+
+@mutant
+def adopt_what_nobody_spoke_of() -> Any:
+    def is_adopted(_spec: Any, _stored: Status, status: Status) -> bool:
+        conditions = status.conditions
+        is_there = conditions.volume_ready.is_unidentified and conditions.container_ready.is_absent
+        return is_there and status.home_ctx.dirty and status.operation is Operation.NONE
+
+    return patched(judge, "_is_adopted", is_adopted)
+
+
+@mutant
+def adopt_by_making_a_new_volume() -> Any:
+    async def adopt(self: Any, home: Home, lost: str) -> str:
+        disk = self._disks.get(home.workspace_id)
+        if disk is not None and disk.bears == lost:
+            self._disks[home.workspace_id] = memory_storage.Disk(str(self._identity.new_id()), adopted=lost)
+        return await original(self, home, lost)
+
+    original = memory_storage.MemoryStorage.adopt
+    return patched(memory_storage.MemoryStorage, "adopt", adopt)
+
+
+@mutant
 def begin_starting_without_dirty() -> Any:
     def begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
         after = original(status, operation, now, op_id)

@@ -11,6 +11,9 @@ Mutant = Callable[[], Any]
 MUTANTS: dict[str, Mutant] = {}
 # What has to go wrong before they can be seen: seeds in which it is rife are searched first.
 NEEDS: dict[str, tuple[Fault, ...]] = {
+    "adopt_by_making_a_new_volume": (Fault.IDENTITY_GONE,),
+    "adopt_what_nobody_spoke_of": (Fault.IDENTITY_GONE,),
+    "go_on_without_a_volume_whose_identity_is_lost": (Fault.IDENTITY_GONE,),
     "collect_older_archives_while_the_archive_is_missing": (Fault.ARCHIVE_GONE,),
     "delete_a_volume_that_is_in_use": (Fault.ACT_LATE,),
     "forget_what_changed_when_a_pass_fails": (Fault.STORE_AWAY, Fault.HINT_LOST),
