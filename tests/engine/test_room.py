@@ -159,6 +159,20 @@ async def test_everybody_is_told_of_a_shortage_and_of_its_end(scene: Scene) -> N
     assert await scene.plane.store.shortage() is None
 
 
+async def test_what_an_earlier_process_said_of_a_shortage_is_taken_back(scene: Scene) -> None:
+    await scene.plane.store.write_shortage(Room(1, 1000))
+    keeper = RoomKeeper(
+        scene.plane.platforms,
+        scene.plane.store,
+        scene.plane.service,
+        scene.controller.running,
+        scene.plane.clock,
+        Unmetered(),
+    )
+    await keeper.look()
+    assert await scene.plane.store.shortage() is None
+
+
 async def test_where_the_database_may_stop_what_grows_is_ended_without_it_and_the_reserve_is_given_up(
     scene: Scene,
 ) -> None:

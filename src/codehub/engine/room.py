@@ -49,6 +49,8 @@ class RoomKeeper:
 
     shortage: Room | None = None
     _told: Room | None = None
+    _has_told: bool = False
+    """Before it has, what an earlier process said may still stand."""
     _measured_s: float | None = None
     _homes_mb: dict[UUID, int] = field(default_factory=dict)
     _spent: dict[UUID, tuple[Spent, float]] = field(default_factory=dict)
@@ -196,11 +198,7 @@ class RoomKeeper:
 
     async def _tell(self) -> None:
         """Let every process know, when it changes noticeably: the faces may run elsewhere."""
-        if self._told == self.shortage or (
-            self._told is not None
-            and self.shortage is not None
-            and abs(self._told.free_mb - self.shortage.free_mb) < self.shortage.floor_mb / 20
-        ):
+        if self._has_told and self._is_as_told():
             return
         try:
             await self.store.write_shortage(self.shortage)
@@ -209,7 +207,13 @@ class RoomKeeper:
             return
         if (self._told is None) != (self.shortage is None):
             log.warning("disk_short" if self.shortage else "disk_has_room", why=str(self.shortage or ""))
-        self._told = self.shortage
+        self._told, self._has_told = self.shortage, True
+
+    def _is_as_told(self) -> bool:
+        told, short = self._told, self.shortage
+        if told is None or short is None:
+            return told is short
+        return abs(told.free_mb - short.free_mb) < short.floor_mb / 20
 
     def _disks(self) -> Sequence[Disk]:
         return list({id(disk): disk for disk in self.platforms.disks.values()}.values())
