@@ -14,7 +14,7 @@ import httpx
 import pytest
 from tests.support.engine import ManualClock
 from tests.support.patience import PATIENCE_S
-from tests.support.program import Running, running
+from tests.support.program import Running, processes_in, running
 
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app import workers
@@ -75,6 +75,9 @@ def test_the_port_is_served_by_a_process_of_its_own_that_is_replaced_when_it_die
         server.process.kill()
         server.process.wait(PATIENCE_S)
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in after))
+    with running(tmp_path / "data") as again:  # its database outlives a killed one, until the next start
+        assert again.stop() == 0
+    assert processes_in(tmp_path) == []
 
 
 def accepts(pid: int, port: int) -> bool:

@@ -26,7 +26,7 @@ from codehub.settings import Settings
 
 log = structlog.get_logger()
 
-_READY_S_MAX = 30.0
+_READY_S_MAX = 60.0
 _AGAIN_S = 1.0
 _END_S_MAX = 5.0
 
