@@ -14,7 +14,7 @@ from tests.support.instances import LocalWorld, eventually, new_spec
 from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.local import accounts, output
-from codehub.adapters.local.accounts import Accounts, own_home
+from codehub.adapters.local.accounts import Accounts
 from codehub.adapters.local.profiles import Place, installed_profiles
 from codehub.adapters.local.sandbox import blocked_directory
 from codehub.adapters.system.machine import SystemIdentity
@@ -135,22 +135,6 @@ def test_a_line_that_a_crash_cut_short_is_written_over(
 
 def test_in_a_container_with_few_uids_the_upper_half_is_used() -> None:
     assert accounts._first_uid("x", 65_535) == 32_767
-
-
-@AS_ROOT
-def test_a_home_from_elsewhere_is_given_to_its_new_user_and_links_are_not_followed(tmp_path: Path) -> None:
-    home, outside = tmp_path / "home", tmp_path / "outside"
-    (home / "deep" / "er").mkdir(parents=True)
-    (home / "deep" / "file").write_text("")
-    (home / "others").write_text("")
-    outside.write_text("")
-    (home / "link").symlink_to(outside)
-    os.chown(home / "others", 4242, 4242)
-    own_home(home, 300_000)
-    owners = {path.name: path.lstat().st_uid for path in home.rglob("*")}
-    assert owners == {"deep": 300_000, "er": 300_000, "file": 300_000, "link": 300_000, "others": 4242}
-    assert home.stat().st_uid == 300_000
-    assert outside.stat().st_uid == 0
 
 
 def test_code_server_is_preferred_where_it_is_installed(tmp_path: Path) -> None:

@@ -122,21 +122,6 @@ def used_in(data_dir: Path) -> Used:
     return Used(names, uids)
 
 
-def own_home(home: Path, uid: int) -> None:
-    """Give a home to its workspace's uid: what its former owner had in it, its top last, so that a crash repeats it.
-
-    A home is made, or restored from another machine's archive, before anybody knows its uid.
-    """
-    former = home.stat(follow_symlinks=False).st_uid
-    if former == uid:
-        return
-    for _, directories, files, fd in os.fwalk(home, topdown=False, follow_symlinks=False):
-        for name in (*directories, *files):
-            if os.stat(name, dir_fd=fd, follow_symlinks=False).st_uid == former:
-                os.chown(name, uid, uid, dir_fd=fd, follow_symlinks=False)
-    os.chown(home, uid, uid, follow_symlinks=False)
-
-
 def write_names(directory: Path, uid: int) -> tuple[Path, Path]:
     """Write the passwd and group files that a sandbox sees: its own user has a name, and nobody of the machine is in them."""
     nobody = "root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"

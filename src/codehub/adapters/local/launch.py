@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from codehub.adapters.local.accounts import USER, Accounts, own_home, write_names
+from codehub.adapters.local.accounts import USER, Accounts, write_names
 from codehub.adapters.local.limits import Limits
 from codehub.adapters.local.locks import taken
 from codehub.adapters.local.network import Gateway, in_network, name_servers
 from codehub.adapters.local.output import shorten
+from codehub.adapters.local.ownership import own_home
 from codehub.adapters.local.processes import boot_id
 from codehub.adapters.local.profiles import SOCKET, Place, Profile
 from codehub.adapters.local.records import Paths, Record, fingerprint
