@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -129,6 +130,10 @@ class Settings(BaseSettings):
     initial_admin_password: SecretStr | None = Field(
         None,
         description="The password of `admin` at the very first start. Default: one is made and shown once.",
+    )
+    metrics_token: SecretStr | None = Field(
+        None,
+        description="What opens `/metrics`, and the reasons of `/readyz`, beside an admin's token: sent as `Authorization: Bearer …`, 16 letters and digits at least. Default: admins alone.",
     )
     trusted_proxies: str = Field(
         "",
@@ -261,6 +266,15 @@ class Settings(BaseSettings):
         problem = of_password(value.get_secret_value())
         if problem is not None:
             raise ValueError(problem)
+        return value
+
+    @field_validator("metrics_token")
+    @classmethod
+    def _is_a_word(cls, value: SecretStr) -> SecretStr:
+        if re.fullmatch(r"[A-Za-z0-9._~+/=-]{16,256}", value.get_secret_value()) is None:
+            raise ValueError(
+                "it must be 16 to 256 letters, digits and . _ ~ + / = -, as a header can carry them"
+            )
         return value
 
     @field_validator("database_url", "redis_url", "archive_url", "api_url")

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import Servers
 from tests.support.engine import ManualClock, breathe
 from tests.support.patience import PATIENCE_S
-from tests.support.site import API, PASSWORD, RESTS, Site, create, nobody_listens, open_site
+from tests.support.site import API, PASSWORD, RESTS, WATCHES, Site, create, nobody_listens, open_site
 from tests.support.stores import PostgresWorld
 from tests.support.streams import Message, reading
 from tests.support.workspaces import READY, conditions, home, workspace
@@ -345,7 +345,9 @@ async def test_ended_streams_leave_nothing_behind(site: Site) -> None:
 async def cut_off(client: httpx.AsyncClient) -> float:
     """Return how many streams were cut off so far, in whichever test."""
     (line,) = re.findall(
-        r"^codehub_event_streams_cut_off_total (.*)$", (await client.get("/metrics")).text, re.MULTILINE
+        r"^codehub_event_streams_cut_off_total (.*)$",
+        (await client.get("/metrics", headers=WATCHES)).text,
+        re.MULTILINE,
     )
     return float(line)
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.support.patience import PATIENCE_S, within
 from tests.support.postgres import TestServer, running_server
-from tests.support.site import API, RESTS, Site, create, open_site
+from tests.support.site import API, RESTS, WATCHES, Site, create, open_site
 from tests.support.stores import PostgresWorld
 from tests.support.streams import reading
 
@@ -145,16 +145,17 @@ async def test_whoever_is_to_stop_does_not_wait_for_a_database_that_hangs(
 # What operators see
 
 
-async def test_metrics_are_for_admins_and_programs_on_this_machine(living_site: Site) -> None:
+async def test_metrics_are_for_admins_and_who_has_the_token_wherever_they_are(living_site: Site) -> None:
     ann, admin = await living_site.browser("ann"), await living_site.browser("root", Role.ADMIN)
     made = await create(ann)
     await living_site.arrives(ann, made["id"], "RUNNING")
-    passed_on = {"X-Forwarded-For": "203.0.113.7"}
     async with living_site.anybody() as nobody:
-        assert (await nobody.get("/metrics")).status_code == 200
-        assert (await nobody.get("/metrics", headers=passed_on)).status_code == 401
-    assert (await ann.get("/metrics", headers=passed_on)).status_code == 403
-    told = (await admin.get("/metrics", headers=passed_on)).text
+        assert (await nobody.get("/metrics", headers=WATCHES)).status_code == 200
+        for wrong in ({}, {"Authorization": "Bearer who-watches-this-codehuB"}, {"Authorization": "Bearer"}):
+            assert (await nobody.get("/metrics", headers=wrong)).status_code == 401, "loopback is no trust"
+        assert (await nobody.get(f"{API}/session", headers=WATCHES)).status_code == 401
+    assert (await ann.get("/metrics")).status_code == 403
+    told = (await admin.get("/metrics")).text
     for line in (
         'codehub_workspaces{phase="RUNNING"}',
         'codehub_operation_seconds_count{operation="STARTING",outcome="completed"}',
@@ -175,7 +176,7 @@ async def test_a_path_of_anybody_s_choosing_makes_no_new_meter(site: Site) -> No
         for number in range(20):
             await nobody.get(f"/nothing/{number}")
             await nobody.get(f"{API}/workspaces/{number}")
-        told = await nobody.get("/metrics")
+        told = await nobody.get("/metrics", headers=WATCHES)
     assert "/nothing" not in told.text
     assert 'route="none"' in told.text
     assert 'route="/api/v1/workspaces/{workspace_id}"' in told.text

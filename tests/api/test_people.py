@@ -72,6 +72,15 @@ async def test_a_second_session_that_somebody_tossed_in_opens_nothing(site: Site
             assert "Delete the cookies" in page.text
 
 
+async def test_a_name_that_only_the_database_takes_for_another_is_nobody_s(
+    site: Site, nobody: httpx.AsyncClient
+) -> None:
+    """Its small letters are not ours: tries at it would be counted apart."""
+    await site.user("kim")
+    assert (await login(nobody, "\N{KELVIN SIGN}im")).status_code == 401
+    assert (await login(nobody, "KIM")).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("name", "password"), [("ann", "wrong password"), ("nobody", PASSWORD), ("ann", ""), ("a\0b", PASSWORD)]
 )

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from httpx import AsyncClient
-from tests.support.site import open_site
+from tests.support.site import WATCHES, open_site
 from tests.support.stores import memory_world
 
 from codehub.core.access import Role
@@ -44,8 +44,13 @@ async def test_readyz_names_what_is_not_ready_and_tells_admins_alone_what_others
     async with open_site(memory_world(), checks=CHECKS) as site:
         admin, ann = await site.browser("root", Role.ADMIN), await site.browser("ann")
         async with site.anybody() as stranger:
-            for asking, why in ((stranger, STRANGER), (ann, STRANGER), (admin, _WHY)):
-                answer = await asking.get("/readyz")
+            for asking, why, headers in (
+                (stranger, STRANGER, {}),
+                (ann, STRANGER, {}),
+                (admin, _WHY, {}),
+                (stranger, _WHY, WATCHES),
+            ):
+                answer = await asking.get("/readyz", headers=headers)
                 assert answer.status_code == 503
                 checks = {"database": "ok", "store": why, "docker": "the mark is missing"}
                 assert answer.json() == {"ready": False, "checks": checks}

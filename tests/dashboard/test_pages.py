@@ -6,7 +6,7 @@ from uuid import UUID
 
 import httpx
 import pytest
-from tests.support.site import API, PASSWORD, Site, create, open_site
+from tests.support.site import API, PASSWORD, WATCHES, Site, create, open_site
 from tests.support.stores import memory_world
 
 from codehub.core.access import Role
@@ -409,5 +409,5 @@ async def test_what_fails_though_it_should_not_is_a_page_in_a_browser(
     told = await ann.get(f"{API}/workspaces")
     assert (told.status_code, told.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
     assert told.headers["x-request-id"]
-    counted = (await ann.get("/metrics")).text
+    counted = (await ann.get("/metrics", headers=WATCHES)).text
     assert 'route="/api/v1/workspaces",status="500"' in counted

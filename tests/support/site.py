@@ -42,6 +42,8 @@ from codehub.web.parts import Defaults, Parts
 PASSWORD = "correct horse"
 RESTS = {"desired_state": "PENDING"}
 API = "/api/v1"
+METRICS_TOKEN = "who-watches-this-codehub"
+WATCHES = {"Authorization": f"Bearer {METRICS_TOKEN}"}
 _NUMBERS = itertools.count()
 BOUNDLESS = Ceilings(
     Resources(4_194_304, 1024.0, 4_194_304, 1_073_741_824),
@@ -179,6 +181,7 @@ async def open_site(
         tasks=tasks,
         meters=meters,
         checks=checks or {},
+        metrics_token=METRICS_TOKEN,
         **options,
     )
     web = create_web(parts)

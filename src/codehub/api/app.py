@@ -28,7 +28,14 @@ def create_web(parts: Parts) -> Web:
     app = _routed()
     view = View(parts.store, parts.base_url)
     feed = LiveFeed(parts, view)
-    guard = Guard(parts.access, parts.base_url, parts.origins, parts.pace, parts.clock)
+    guard = Guard(
+        parts.access,
+        parts.base_url,
+        parts.origins,
+        parts.pace,
+        parts.clock,
+        metrics_token=parts.metrics_token,
+    )
     app.state.desk = Desk(parts, guard, view, feed)
     app.add_middleware(FilledQueries)
     app.add_middleware(BoundedBodies)

@@ -1,5 +1,6 @@
 """The door of the API: a request in, who asks out. Refuses what nobody, the wrong person or another site's page sends."""
 
+import hmac
 import math
 from collections.abc import Collection
 
@@ -25,12 +26,15 @@ class Guard:
         own_origins: Collection[str],
         pace: Pace,
         clock: Clock,
+        *,
+        metrics_token: str | None,
     ) -> None:
         self._access = access
         self._pace = pace
         self._clock = clock
         self._base_url = base_url
         self._own_origins = own_origins
+        self._metrics_token = metrics_token
 
     async def person(self, request: Request) -> Person:
         """Return whoever asks, signed in by a session or a token; a change needs more than either. Raises SeveralSessions."""
@@ -62,6 +66,16 @@ class Guard:
         if not person.is_admin:
             raise ApiError(Code.FORBIDDEN, "Only an admin may do this.")
         return person
+
+    async def watcher(self, request: Request) -> None:
+        """Let in whoever watches this codehub: by the metrics token, or an admin. Where they are is no reason (security 23)."""
+        if not self.is_watched_by(request):
+            await self.admin(request)
+
+    def is_watched_by(self, request: Request) -> bool:
+        """Whether the metrics token is shown."""
+        bearer, token = _bearer(request), self._metrics_token
+        return token is not None and hmac.compare_digest((bearer or "").encode(), token.encode())
 
     def refuse_foreign(self, request: Request) -> None:
         """Refuse a change that a page of another site asks for (security 3)."""

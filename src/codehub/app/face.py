@@ -89,6 +89,7 @@ def make_web(
         meters=meters,
         checks={**checks, **mark_checks(platform.places, system.clock), "disk": _has_room(stored.api)},
         trusted_proxies=settings.proxies,
+        metrics_token=None if settings.metrics_token is None else settings.metrics_token.get_secret_value(),
         sleep_warning_s=settings.sleep_warning_seconds,
         ides=platform.ides,
         own_origins=own_origins(settings, settings.port),

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from codehub.core.access import SESSION_LASTS, Person, Role, Scope, Throttle, User, login_throttles
+from codehub.core.access import (
+    SESSION_LASTS,
+    Person,
+    Role,
+    Scope,
+    Throttle,
+    User,
+    is_username,
+    login_throttles,
+)
 from codehub.core.ceilings import Ceilings
 from codehub.core.devices import Device, read_device, written_device
 from codehub.ports.access import AccessStore, Amendment, Key, KeyEnded, Token
@@ -91,7 +100,8 @@ class AccessService:
             wait_s = await self._store.count_try(throttles)
             if wait_s > 0:
                 return Throttled(wait_s)
-            found = await self._store.credentials(username)
+            # The database has its own idea of small letters: what can't be a name must not find one that is counted by another.
+            found = await self._store.credentials(username) if is_username(username) else None
             is_right = await self._passwords.verified(
                 password, None if found is None else found.password_hash
             )

@@ -9,8 +9,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from starlette.requests import Request
 
 Networks = Sequence[IPv4Network | IPv6Network]
-# What the edge says of every request; that somebody before it passed it on, it says in another header.
-_OF_THE_EDGE = frozenset({"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"})
 
 
 def client_address(request: Request, trusted: Networks) -> str:
@@ -26,19 +24,6 @@ def client_address(request: Request, trusted: Networks) -> str:
             return hop
         peer = hop
     return peer
-
-
-def is_local(request: Request) -> bool:
-    """Whether a program on this machine asks, and for itself: a proxy on this machine says for whom it asks."""
-    hops = request.headers.get("x-forwarded-for", "").split(",")
-    peer = _peer(request, hops)
-    of_the_edge = _OF_THE_EDGE if request.client is None else ()
-    is_passed_on = any(
-        name.startswith(("x-forwarded-", "forwarded", "via"))
-        for name in request.headers
-        if name not in of_the_edge
-    )
-    return _is_address(peer) and ip_address(peer).is_loopback and not is_passed_on
 
 
 def _peer(request: Request, hops: list[str]) -> str:

@@ -61,6 +61,8 @@ class Parts:
     """What a new workspace can have as its IDE here, the usual one first. None named: whatever codehub knows."""
     own_origins: Collection[str] = ()
     """Where its pages may be open, beside base_url."""
+    metrics_token: str | None = None
+    """What lets whoever watches this codehub see its meters. None: admins alone do."""
     backends: Mapping[str, Check] = field(default_factory=dict)
     """A look at each backend, for the admins' page of health."""
 
