@@ -20,6 +20,7 @@ NEEDS: dict[str, tuple[Fault, ...]] = {
     "let_everybody_handle_nothing_that_is_new": (Fault.LAST_CRASH,),
     "replace_whatever_volume_is_there": (Fault.ACT_LATE,),
     "take_what_an_earlier_restore_left_as_it_is": (Fault.ACT_LATE,),
+    "take_a_step_in_flight_for_held_up": (Fault.ACT_HUNG, Fault.LOOK_FAILED),
     "use_a_condemned_volume": (Fault.ACT_LATE,),
 }
 
