@@ -8,6 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from codehub.adapters.local.instances import LocalInstances
+from codehub.adapters.local.peers import LoopbackPeers
 from codehub.adapters.system.machine import SystemTasks
 from codehub.app.control import make_service
 from codehub.app.database import Stores
@@ -21,7 +23,7 @@ from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstrea
 from codehub.ports.store import ApiStore, ControllerStore, Loaded
 from codehub.proxy.activity import Activity
 from codehub.proxy.directory import Directory
-from codehub.proxy.edge import Edge
+from codehub.proxy.edge import AddressOf, Edge
 from codehub.proxy.gate import GateRules, WorkspaceGate
 from codehub.proxy.targets import Target
 from codehub.settings import Settings
@@ -94,6 +96,7 @@ async def edge(
         randomness=system.randomness,
         proto=urlsplit(settings.base_url).scheme.encode(),
         trusted_proxies=settings.proxies,
+        address_of=_address_of(stored, backends),
     )
     directory.in_use = made.targets_in_use
     try:
@@ -103,6 +106,14 @@ async def edge(
             yield made
     finally:
         await tasks.settle()
+
+
+def _address_of(stored: Stores, backends: Platforms) -> AddressOf:
+    """Workspaces that share this machine's network are told from its own programs, which loopback alone does not do."""
+    local = backends.instances.get(InstanceBackend.LOCAL_PROCESS)
+    if isinstance(local, LocalInstances) and local.shares_network:
+        return LoopbackPeers(stored.installation).address_of
+    return lambda _peer, _ours: None
 
 
 def upstream_of(url: str) -> Upstream:

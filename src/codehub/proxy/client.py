@@ -87,7 +87,9 @@ class ClientConnection(Line):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._sender = self._edge.sender(transport.get_extra_info("peername"))
+        self._sender = self._edge.sender(
+            transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        )
         self._edge.connections.add(self)
         self.deadline = self._edge.now + self._edge.limits.head_s_max
 

@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -56,6 +56,8 @@ class EdgeLimits:
 DEFAULT_LIMITS = EdgeLimits()
 Networks = Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]
 
+AddressOf = Callable[[tuple[str, int], tuple[str, int]], str | None]
+
 
 class Edge:
     def __init__(
@@ -68,7 +70,9 @@ class Edge:
         limits: EdgeLimits = DEFAULT_LIMITS,
         proto: bytes = b"http",
         trusted_proxies: Networks = (),
+        address_of: AddressOf = lambda _peer, _ours: None,
     ) -> None:
+        """`address_of` says of a peer which address to take for its own, if not that."""
         self.gate = gate
         self.clock = clock
         self.tasks = tasks
@@ -82,6 +86,7 @@ class Edge:
         """The cookie that says who asks."""
         self._proto = proto
         self._trusted = trusted_proxies
+        self._address_of = address_of
         self._ids = randomness.token()[:12].replace("-", "x").replace("_", "y").encode() + b"-"
         self._requests = 0
 
@@ -89,11 +94,13 @@ class Edge:
         self._requests += 1
         return self._ids + str(self._requests).encode()
 
-    def sender(self, peer: object) -> Sender:
+    def sender(self, peer: object, ours: object = None) -> Sender:
         """Return who that is."""
         if not isinstance(peer, tuple):
             return Sender(b"127.0.0.1", is_trusted=False, proto=self._proto)
         text = str(peer[0]).partition("%")[0]
+        if isinstance(ours, tuple):
+            text = self._address_of((text, int(peer[1])), (str(ours[0]), int(ours[1]))) or text
         address = ipaddress.ip_address(text)
         mapped = getattr(address, "ipv4_mapped", None)
         address = mapped or address

@@ -133,6 +133,12 @@ def write_names(directory: Path, uid: int) -> tuple[Path, Path]:
     return passwd, group
 
 
+def uids_of(install_id: str) -> range:
+    """Return the uids that workspaces of this installation have: none where codehub is not root."""
+    first = _first_uid(install_id, _uid_max())
+    return range(first, first + _BLOCK) if os.geteuid() == 0 else range(0)
+
+
 def _first_uid(install_id: str, uid_max: int) -> int:
     if uid_max < _FIRST + _BLOCK * _BLOCKS:
         return uid_max // 2  # in a container with few uids; two installations there share them

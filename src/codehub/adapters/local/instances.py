@@ -222,6 +222,11 @@ class LocalInstances:
     async def spent(self, workspace_id: UUID) -> Spent | None:
         return self._opened().limits.spent(workspace_id)
 
+    @property
+    def shares_network(self) -> bool:
+        """Whether workspaces reach what listens on this machine's loopback."""
+        return self._opened().gateway is None
+
     def uid_of(self, workspace_id: UUID) -> int | None:
         """Return the uid that a workspace's files have, or None where they have ours."""
         return self._accounts.uid_of(workspace_id)
