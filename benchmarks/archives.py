@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -73,8 +74,8 @@ async def _never(_workspace_id: UUID) -> bool:
     return False
 
 
-async def _always() -> bool:
-    return True
+async def _always() -> datetime:
+    return datetime.now(UTC)
 
 
 def _unheard(_amount: Amount) -> None:

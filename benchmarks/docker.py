@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -221,8 +222,8 @@ def _tar(path: Path, target: Path) -> None:
     subprocess.run(["bash", "-c", f"tar -C {path} -cf - . | zstd -3 -T0 -q -f -o {target}"], check=True)
 
 
-async def _always() -> bool:
-    return True
+async def _always() -> datetime:
+    return datetime.now(UTC)
 
 
 # Looks

@@ -7,12 +7,21 @@ from uuid import uuid4
 
 import pytest
 from tests.support.docker import DOCKER, Docker
-from tests.support.storages import Files, Storage, denied, granted, new_home, opened_storage, unheard
+from tests.support.storages import (
+    COMMITTED_AT,
+    Files,
+    Storage,
+    denied,
+    granted,
+    new_home,
+    opened_storage,
+    unheard,
+)
 
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import UNTOLD, Archive, Volume
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Amount, Home, Restored, StorageProvider
+from codehub.ports.storage import Amount, Home, MayCommit, Restored, StorageProvider
 
 FILES: Files = {"notes.txt": b"hello\n", "src/deep/main.py": b"print()\n" * 1000, "empty": b""}
 
@@ -262,10 +271,10 @@ async def test_an_archive_is_not_committed_once_the_operation_was_taken_over(
 async def test_an_archive_is_not_committed_once_its_volume_is_gone(storage: Storage, home: Home) -> None:
     volume_id, op_id = await filled(storage, home), uuid4()
 
-    async def loses_the_volume() -> bool:
+    async def loses_the_volume() -> datetime | None:
         storage.lose_volume(home)
         await storage.provider.provision(home)
-        return True
+        return await granted()
 
     with pytest.raises(ActionFailed):
         await storage.provider.archive(home, volume_id, op_id, unheard, loses_the_volume)
@@ -280,10 +289,10 @@ async def test_whether_it_may_commit_is_asked_after_everything_was_written(
     heard: list[Amount] = []
     asked_after = -1
 
-    async def asked() -> bool:
+    async def asked() -> datetime | None:
         nonlocal asked_after
         asked_after = len(heard)
-        return True
+        return await granted()
 
     await storage.provider.archive(home, volume_id, uuid4(), heard.append, asked)
     assert asked_after == len(heard) > 0
@@ -302,12 +311,9 @@ async def test_an_empty_archive_restores_to_an_empty_home(storage: Storage, home
 async def test_an_empty_archive_of_an_operation_that_was_taken_over_does_not_count(
     storage: Storage, home: Home
 ) -> None:
-    async def refused() -> bool:
-        return False
-
     op_id = uuid4()
     with pytest.raises(ActionFailed, match="taken over"):
-        await storage.provider.create_empty_archive(home, op_id, refused)
+        await storage.provider.create_empty_archive(home, op_id, denied)
     (found,) = await storage.provider.list_archives()
     assert not found.committed
     key = await storage.provider.create_empty_archive(home, op_id, granted)
@@ -487,3 +493,70 @@ async def test_where_there_is_no_volume_nothing_is_adopted(storage: Storage, hom
         await storage.provider.adopt(home, str(uuid4()))
     assert refused.value.reason is ErrorReason.DATA_LOST
     assert await storage.provider.list_volumes() == {}
+
+
+def at(seconds: int) -> MayCommit:
+    """The database lets it be committed, at this time of its own."""
+
+    async def may_commit() -> datetime | None:
+        return COMMITTED_AT + timedelta(seconds=seconds)
+
+    return may_commit
+
+
+async def test_the_archives_of_a_workspace_are_listed_with_the_database_s_time_of_their_commits(
+    storage: Storage, home: Home
+) -> None:
+    provider = storage.provider
+    older = await provider.create_empty_archive(home, uuid4(), at(60))
+    volume_id = await filled(storage, home)
+    newer = await provider.archive(home, volume_id, uuid4(), unheard, at(-60))
+    with pytest.raises(ActionFailed, match="taken over"):
+        await provider.create_empty_archive(home, half := uuid4(), denied)
+    await provider.create_empty_archive(new_home(), uuid4(), granted)
+    listed = {each.key: each for each in await provider.list_archives_of(home.workspace_id)}
+    assert listed.keys() == {older, newer, f"{home.workspace_id}/{half}/home.tar.zst"}
+    assert (listed[older].committed_at, listed[older].is_empty) == (await at(60)(), True)
+    assert (listed[newer].committed_at, listed[newer].is_empty) == (await at(-60)(), False)
+    assert [each.key for each in listed.values() if not each.committed] == [
+        f"{home.workspace_id}/{half}/home.tar.zst"
+    ]
+
+
+async def test_an_archive_whose_meta_was_cut_is_listed_as_half_of_one(storage: Storage, home: Home) -> None:
+    key = await storage.provider.create_empty_archive(home, uuid4(), granted)
+    storage.damage(key)
+    (found,) = await storage.provider.list_archives_of(home.workspace_id)
+    assert (found.committed, found.committed_at, found.is_empty) == (False, None, False)
+
+
+async def test_a_copy_of_an_archive_is_committed_anew_and_restores_the_same(
+    storage: Storage, home: Home
+) -> None:
+    key, op_id = await archived(storage, home, FILES), uuid4()
+    copied = await storage.provider.copy_archive(home, key, op_id, unheard, at(60))
+    assert await storage.provider.copy_archive(home, key, op_id, unheard, at(90)) == copied
+    listed = {
+        each.key: each.committed_at for each in await storage.provider.list_archives_of(home.workspace_id)
+    }
+    assert listed == {key: await granted(), copied: await at(60)()}
+    await restored(storage, home, copied)
+    assert storage.files(home) == FILES
+
+
+async def test_a_copy_for_an_operation_that_was_taken_over_does_not_count(
+    storage: Storage, home: Home
+) -> None:
+    key, op_id = await archived(storage, home, FILES), uuid4()
+    with pytest.raises(ActionFailed, match="taken over"):
+        await storage.provider.copy_archive(home, key, op_id, unheard, denied)
+    found = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
+    assert found is None or not found.committed
+
+
+async def test_what_is_gone_can_not_be_copied(storage: Storage, home: Home) -> None:
+    key = await archived(storage, home, FILES)
+    await storage.provider.delete_archive(key)
+    with pytest.raises(ActionFailed) as failure:
+        await storage.provider.copy_archive(home, key, uuid4(), unheard, granted)
+    assert failure.value.reason is ErrorReason.DATA_LOST

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from tests.support.workspaces import KEY, NEW_OP_ID, NOW, OP_ID, ago, error, workspace
 
+from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import HEALTHY, INITIAL, Condition, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.judge import Verdict, judge
@@ -125,8 +126,16 @@ def build(point: Point) -> tuple[Workspace, Seen]:
         archives_left=Blind.UNREACHABLE
         if point.archive is Thing.UNREACHABLE
         else point.archive is not Thing.ABSENT,
+        archives=_archives(point.archive, has_key=point.has_key),
     )
     return row, look
+
+
+def _archives(thing: Thing, *, has_key: bool) -> tuple[CommittedArchive, ...] | Blind:
+    """The row's own alone. What an archive that it does not name leads to has tables of its own."""
+    if thing is Thing.UNREACHABLE:
+        return Blind.UNREACHABLE
+    return (CommittedArchive(KEY, ago(500)),) if thing is Thing.READY and has_key else ()
 
 
 T = TypeVar("T")
@@ -169,7 +178,7 @@ def _act(point: Point, step: Step) -> tuple[Point, Done]:
             return point._replace(volume=Thing.READY), Done(volume_id="v1")
         case Step.RESTORE:
             return point._replace(volume=Thing.READY), Done(volume_id="v1", restore_marker=KEY)
-        case Step.ARCHIVE | Step.CREATE_EMPTY_ARCHIVE:
+        case Step.ARCHIVE | Step.CREATE_EMPTY_ARCHIVE | Step.COPY_ARCHIVE:
             return point._replace(archive=Thing.READY), Done(archive_key=KEY)
         case Step.START:
             return point._replace(container=Thing.READY), Done()

@@ -19,8 +19,8 @@ from tests.support.workspaces import (
     workspace,
 )
 
-from codehub.core.errors import ErrorReason
-from codehub.core.explain import explain
+from codehub.core.errors import KEPT_REMEDY, NEWER_REMEDY, NEWEST_ARCHIVE, ErrorReason
+from codehub.core.explain import Action, Ask, explain
 from codehub.core.idle import sleeps_at
 from codehub.core.judge import judge
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -228,3 +228,17 @@ def test_what_was_undeleted_is_there_at_once() -> None:
     assert is_deleted(workspace(Phase.DELETED, DesiredState.PENDING, spec=DELETED))
     assert not is_deleted(workspace(Phase.DELETED, DesiredState.PENDING))
     assert not is_deleted(workspace(Phase.STANDBY, DesiredState.PENDING, spec=DELETED))
+
+
+def test_a_newer_archive_than_the_row_s_is_offered_and_not_of_what_is_being_deleted() -> None:
+    told = replace(error(ErrorReason.DATA_LOST), context={NEWEST_ARCHIVE: KEY})
+    row = workspace(Phase.ERROR, error_info=told)
+    explained = explain(row, NOW)
+    assert Action(Ask.TAKE_NEWEST, "POST", ":recover?take=newest") in explained.actions
+    assert NEWER_REMEDY in str(explained.waiting_for)
+    over = {"deleted_at": ago(100), "purge_at": ago(60)}
+    kept = explain(workspace(Phase.ERROR, DesiredState.PENDING, error_info=told, spec=over), NOW)
+    offered = {action.label for action in kept.actions}
+    assert Ask.TAKE_NEWEST not in offered
+    assert {Ask.UNDELETE, Ask.PURGE} <= offered
+    assert KEPT_REMEDY in str(kept.waiting_for)

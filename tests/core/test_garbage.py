@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from tests.support.workspaces import KEY, NOW, OP_ID, WORKSPACE_ID, ago, error, home, workspace
 
-from codehub.core.garbage import Found, Thing, sort_garbage
+from codehub.core.garbage import Found, Thing, sort_garbage, to_be_read
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
 
@@ -17,15 +17,17 @@ TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000)}
 OVER = {"deleted_at": ago(10), "purge_at": ago(5)}
 
 
-def archive(name: str, modified_at: datetime = OLD, *, committed: bool = True) -> Found:
-    return Found(Thing.ARCHIVE, WORKSPACE_ID, name, modified_at, committed)
+def archive(
+    name: str, modified_at: datetime = OLD, *, committed: bool = True, at: datetime | None = None
+) -> Found:
+    return Found(Thing.ARCHIVE, WORKSPACE_ID, name, modified_at, committed, at)
 
 
 VOLUME = Found(Thing.VOLUME, WORKSPACE_ID, "v1")
 INSTANCE = Found(Thing.INSTANCE, WORKSPACE_ID, None)
 CASES = [
     # what lies there, whose it is, whether it goes
-    (archive(OTHER), workspace(Phase.STANDBY), True),
+    (archive(OTHER), workspace(Phase.STANDBY), False),  # it is newer than none
     (archive(OTHER, committed=False), workspace(Phase.STANDBY), True),
     (archive(OTHER, YOUNG), workspace(Phase.STANDBY), False),
     (archive(OTHER), workspace(Phase.ERROR, error_info=error()), False),
@@ -91,3 +93,70 @@ def test_a_volume_that_a_late_restore_left_goes_where_the_archive_is_whole(
 def test_what_the_database_does_not_know_is_reported_and_not_touched() -> None:
     result = sort_garbage([archive(OTHER), VOLUME], {}, NOW, grace=GRACE)
     assert (result.removals, result.unknown) == ((), (archive(OTHER), VOLUME))
+
+
+# Which of several archives goes: by the database's time of their commits
+
+ARCHIVED = workspace(Phase.ARCHIVED, archive_key=KEY, op_id=None)
+THIRD = f"{WORKSPACE_ID}/{UUID(int=8)}/home.tar.zst"
+HOUR = 3600
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "goes"),
+    [
+        # made long ago and replaced long ago, or just now: the grace counts from then
+        (archive(KEY, at=ago(3 * HOUR)), archive(OTHER, at=ago(9 * HOUR)), True),
+        (archive(KEY, at=ago(HOUR)), archive(OTHER, at=ago(9 * HOUR)), False),
+        # one without a time is older than any that has one
+        (archive(KEY, at=ago(3 * HOUR)), archive(OTHER), True),
+        (archive(KEY, at=ago(HOUR)), archive(OTHER), False),
+        (archive(KEY), archive(OTHER), True),
+        (archive(KEY, YOUNG), archive(OTHER), False),
+        # newer than the row's: never
+        (archive(KEY, at=ago(9 * HOUR)), archive(OTHER, at=ago(8 * HOUR)), False),
+        (archive(KEY), archive(OTHER, at=ago(8 * HOUR)), False),
+    ],
+)
+def test_an_archive_goes_when_it_was_replaced_long_enough_ago(own: Found, other: Found, goes: bool) -> None:
+    result = sort_garbage([own, other], {WORKSPACE_ID: ARCHIVED}, NOW, grace=GRACE)
+    assert [removal.found for removal in result.removals] == ([other] if goes else [])
+
+
+def test_an_archive_is_replaced_by_the_next_one_and_not_by_the_last() -> None:
+    first, second = archive(OTHER, at=ago(9 * HOUR)), archive(THIRD, at=ago(3 * HOUR))
+    own = archive(KEY, at=ago(HOUR))
+    result = sort_garbage([first, second, own], {WORKSPACE_ID: ARCHIVED}, NOW, grace=GRACE)
+    assert [removal.found for removal in result.removals] == [first]
+
+
+def test_an_archive_that_is_newer_than_what_the_row_names_is_told() -> None:
+    newer, half = archive(OTHER, at=ago(8 * HOUR)), archive(THIRD, committed=False)
+    own = archive(KEY, at=ago(9 * HOUR))
+    result = sort_garbage([own, newer, half], {WORKSPACE_ID: ARCHIVED}, NOW, grace=GRACE)
+    assert (result.newer, [removal.found for removal in result.removals]) == ((newer,), [half])
+
+
+@pytest.mark.parametrize(
+    ("spec", "at", "goes"),
+    [
+        (OVER, ago(3 * HOUR), True),
+        (OVER, ago(7), False),
+        (OVER | {"purge_at": ago(10)}, ago(7), True),
+    ],
+)
+def test_after_the_trash_s_time_what_was_archived_since_the_deletion_stays_unless_a_person_purged_it(
+    spec: dict[str, datetime], at: datetime, goes: bool
+) -> None:
+    found, row = archive(OTHER, at=at), workspace(Phase.DELETED, spec=spec)
+    result = sort_garbage([found], {row.id: row}, NOW, grace=GRACE)
+    assert [removal.found for removal in result.removals] == ([found] if goes else [])
+    assert result.newer == (() if goes else (found,))
+
+
+def test_the_meta_of_archives_is_read_where_another_than_the_row_s_is_old_enough() -> None:
+    rows = {WORKSPACE_ID: ARCHIVED}
+    assert to_be_read([archive(KEY), VOLUME], rows, NOW, GRACE) == frozenset()
+    assert to_be_read([archive(KEY), archive(OTHER, YOUNG)], rows, NOW, GRACE) == frozenset()
+    assert to_be_read([archive(KEY), archive(OTHER)], rows, NOW, GRACE) == {WORKSPACE_ID}
+    assert to_be_read([archive(OTHER)], {}, NOW, GRACE) == frozenset()

@@ -426,3 +426,41 @@ def test_a_deletion_is_done_because_its_end_was_seen() -> None:
         workspace(Phase.ARCHIVED).status, workspace(Phase.DELETED).status, actor="c1", reason=Why.SEEN.value
     )
     assert event.reason == Why.SEEN.value
+
+
+P = DesiredState.PENDING
+IN_TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000)}
+
+
+def test_what_is_being_deleted_is_not_gone_on_with() -> None:
+    row = workspace(Phase.ERROR, P, error_info=error(ErrorReason.DATA_LOST), spec=IN_TRASH)
+    ruled = rule_recovery(row, NOW, choice=RecoverChoice.NEWEST)
+    assert isinstance(ruled, Refused)
+    assert ruled.code is Refusal.INVALID_STATE
+
+
+OVER = IN_TRASH | {"purge_at": ago(5)}
+ASKED = IN_TRASH | {"purge_at": ago(10)}
+
+
+@pytest.mark.parametrize(
+    ("phase", "spec", "may"),
+    [
+        (Phase.ERROR, OVER, True),
+        (Phase.ERROR, ASKED, False),
+        (Phase.DELETED, OVER, False),
+        (Phase.ARCHIVED, OVER, False),
+    ],
+)
+def test_what_outlived_its_time_in_the_trash_can_be_undeleted(
+    phase: Phase, spec: dict[str, Any], may: bool
+) -> None:
+    row = workspace(phase, P, error_info=error() if phase is Phase.ERROR else None, spec=spec)
+    assert isinstance(rule_undeletion(row, NOW), Accepted) is may
+
+
+def test_a_deletion_that_is_asked_for_again_after_the_trash_s_time_is_no_purge() -> None:
+    row = workspace(Phase.ERROR, P, error_info=error(), spec=OVER)
+    assert accepted(rule_deletion(row, NOW, trash_s=700)).purge_at == ago(-700)
+    row = workspace(Phase.ERROR, P, error_info=error(), spec=ASKED)
+    assert accepted(rule_deletion(row, NOW, trash_s=700)).purge_at == NOW

@@ -2,9 +2,10 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -233,6 +234,28 @@ async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> N
     await site.arrives(ann, made["id"], "STANDBY")
 
 
+async def test_a_newer_archive_than_the_database_names_is_offered_and_taken(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="ARCHIVED")
+    place, workspace_id = f"/workspaces/{made['id']}", UUID(made["id"])
+    await site.arrives(ann, made["id"], "ARCHIVED")
+    (key,) = site.storage._objects
+    newest = f"{workspace_id}/{uuid4()}/home.tar.zst"
+    found = site.storage._objects[key]
+    assert found.committed_at is not None
+    later = found.committed_at + timedelta(seconds=1)
+    site.storage._objects[newest] = replace(found, files={"notes": b"mine"}, committed_at=later)
+    await post(ann, site, f"{place}/start")
+    await site.arrives(ann, made["id"], "ERROR")
+    assert "A newer archive is there" in (await ann.get(place)).text
+    korean = (await ann.get(place, headers={"Accept-Language": "ko"})).text
+    assert "더 새로운 보관본이 있습니다" in korean
+    assert "데이터베이스가 가리키는 것보다 새로운 보관본" in korean
+    await post(ann, site, f"{place}/recover", choice="newest")
+    await site.arrives(ann, made["id"], "RUNNING")
+    assert site.storage.files(workspace_id) == {"notes": b"mine"}
+
+
 async def test_rows_are_answered_as_they_are_now_and_what_fits_no_more_is_left_out(site: Site) -> None:
     ann = await site.browser("ann")
     made = await create(ann, "demo", desired_state="PENDING")
@@ -288,7 +311,7 @@ async def test_the_output_of_what_sleeps_is_not_waited_for_and_a_remedy_leads_to
     assert "#logs-title" not in (await ann.get(place)).text
     for reason in (ErrorReason.CRASH_LOOP, ErrorReason.TIMEOUT):
         monkeypatch.setattr(
-            detail, "remedy_words", lambda _, language, why=reason: remedy_words(why, language)
+            detail, "remedy_words", lambda _, language, _said, why=reason: remedy_words(why, language)
         )
         for language, words in (("en", "IDE&#39;s output"), ("ko", "IDE 출력")):
             page = (await ann.get(place, headers={"Accept-Language": language})).text

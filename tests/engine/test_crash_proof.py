@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from tests.support.engine import BY, EVERYONE, Crashed, Plane, breathe, process
@@ -16,6 +16,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import RecoverChoice
 from codehub.engine.controller import Controller
+from codehub.ports.archives import archive_key
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import StoreUnavailable
 
@@ -42,6 +43,19 @@ async def adopt(plane: Plane, workspace_id: UUID) -> None:
     await plane.service.recover(workspace_id, BY, choice=RecoverChoice.ADOPT)
 
 
+async def choose_the_older_archive(plane: Plane, workspace_id: UUID) -> None:
+    """A newer archive is there than the row names, and a person gave it up."""
+    row = await plane.get(workspace_id)
+    key, now = row.status.archive_key, plane.clock.now()
+    assert key is not None
+    plane.storage._objects[archive_key(workspace_id, uuid4())] = replace(
+        plane.storage._objects[key], committed_at=now
+    )
+    chosen = replace(row.status, home_ctx=replace(row.status.home_ctx, given_up_at=now))
+    plane.store.roll_back({workspace_id: replace(row, status=chosen)})
+    await plane.service.set_wish(workspace_id, DesiredState.STANDBY, BY)
+
+
 P, S, R, A = DesiredState.PENDING, DesiredState.STANDBY, DesiredState.RUNNING, DesiredState.ARCHIVED
 # What is proved: the operation, the wishes that lead up to it (with files written on the way), and what sets it off.
 OPERATIONS: dict[str, tuple[tuple[DesiredState, ...], Act]] = {
@@ -54,6 +68,7 @@ OPERATIONS: dict[str, tuple[tuple[DesiredState, ...], Act]] = {
     "RESTORING": ((P, R, A), wishing(S)),
     "PROVISIONING by adoption": ((P, R, S), adopt),
     "RESTORING by adoption": ((P, R, A, R, S), adopt),
+    "RESTORING what was chosen instead of a newer archive": ((P, R, A), choose_the_older_archive),
     "DELETING": ((P, R, A), delete),
     "DELETING by purge": ((P, R, A, R), purge),
 }
@@ -124,7 +139,7 @@ async def ending(plane: Plane, workspace_id: UUID, operation: str) -> End:
         plane.storage.archived_files(status.archive_key) if status.archive_key else None,
         (len(plane.instances.started), len(plane.instances.deleted)),
         # What was restored and not recorded is restored again, in its place.
-        made - destroyed if operation == "RESTORING" else (made, destroyed),
+        made - destroyed if operation.startswith("RESTORING") else (made, destroyed),
     )
 
 

@@ -174,8 +174,8 @@ async def test_the_row_is_asked_again_after_a_look_through_a_home_which_may_take
     before = (plane.storage.volume_id(workspace_id), len(await plane.storage.list_archives()))
     is_mine = True
 
-    async def holds(_workspace_id: UUID, _op_id: UUID) -> bool:
-        return is_mine
+    async def holds(_workspace_id: UUID, _op_id: UUID) -> datetime | None:
+        return plane.clock.now() if is_mine else None
 
     async def taken_over(point: str) -> None:
         nonlocal is_mine

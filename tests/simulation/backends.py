@@ -160,6 +160,16 @@ class ProcessStorage(_Backend):
         )
         return made
 
+    async def copy_archive(
+        self, home: Home, archive_key: str, op_id: UUID, report: Report, may_commit: MayCommit
+    ) -> str:
+        made: str = await self._act(
+            "copy_archive",
+            home.workspace_id,
+            lambda: self._there.copy_archive(home, archive_key, op_id, self._heard(report), may_commit),
+        )
+        return made
+
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         await self._act(
             "delete_volume", home.workspace_id, lambda: self._there.delete_volume(home, volume_id)
@@ -190,6 +200,12 @@ class ProcessStorage(_Backend):
         asked_at = self._machine.world.loop.time()
         found: Sequence[StoredArchive] = await self._look("list_archives", self._there.list_archives)
         self._listed_at = asked_at
+        return found
+
+    async def list_archives_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
+        found: Sequence[StoredArchive] = await self._look(
+            "list_archives_of", lambda: self._there.list_archives_of(workspace_id)
+        )
         return found
 
     async def delete_archive(self, archive_key: str) -> None:

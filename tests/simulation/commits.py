@@ -109,6 +109,8 @@ class Commits:
         is_recovery = spec.recover_at != before.spec.recover_at
         if is_given_up or (is_recovery and spec.recover_accepts_loss):
             self._truth(after.id).expected = None
+        if is_recovery and spec.recover_choice is RecoverChoice.NEWEST:
+            self._take_newest(after)
         if error is not None and (is_deletion or is_recovery):
             self._truth(after.id).losses.clear()  # whoever answers an error begins anew
 
@@ -121,6 +123,20 @@ class Commits:
             self._break(
                 "4 non-preemptive", before.id, f"{wish} was wished while a step of {operation} was in flight"
             )
+
+    def _take_newest(self, row: Workspace) -> None:
+        """Who takes the newest archive gets just that one: what the home held beyond is given up."""
+        storage, truth = self._world.storage, self._truth(row.id)
+        if storage.volume_id(row.id) == row.status.home_ctx.volume_id is not None:
+            return  # a home that is there is not replaced
+        found = {
+            key: at
+            for key, at in truth.committed.items()
+            if (files := storage.archived_files(key)) is not None
+            and (files or row.status.archive_key is not None)
+        }
+        newest = max(found, key=found.__getitem__, default=None)
+        truth.expected = None if newest is None else storage.archived_files(newest)
 
     def _check_use(self, after: Workspace) -> None:
         """What is recorded as use was somebody's doing: an open tab is not."""

@@ -39,6 +39,7 @@ class Fault(StrEnum):
     VOLUME_GONE = "a volume vanishes"
     ARCHIVE_GONE = "an archive vanishes"
     IDENTITY_GONE = "what says which volume it is vanishes, and its files stay"
+    ROLLBACK = "the database rolls back: an older dump is restored while the world went on"
     LAST_CRASH = "a controller dies right after the last wishes"
 
 
@@ -70,6 +71,7 @@ RIFE = {
     Fault.VOLUME_GONE: 0.015,
     Fault.ARCHIVE_GONE: 0.015,
     Fault.LAST_CRASH: 0.8,
+    Fault.ROLLBACK: 0.02,
 }
 # Drawn by dice of their own, and in every third seed: what the others mean stays as it was.
 RIFE_TOO = {Fault.IDENTITY_GONE: 0.03}

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tests.simulation.commits import Commits
 from tests.simulation.doors import NAVIGATION, PROGRAM
-from tests.simulation.numbers import GRACE
+from tests.simulation.numbers import EPOCH, GRACE
 from tests.simulation.truth import ASKED_AT, Truth, Watched
 
 from codehub.adapters.memory.instances import Box
@@ -17,7 +17,7 @@ from codehub.core.history import Event
 from codehub.core.operations import Operation, Phase
 from codehub.core.seen import Instance, Volume
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake
-from codehub.core.wishes import is_purge_due
+from codehub.core.wishes import is_purge_asked, is_purge_due
 from codehub.core.workspace import Workspace, holdup
 from codehub.ports.archives import archive_key
 from codehub.ports.store import Change
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Whoever decided just before a misfortune could not know of it.
 _NOTICED_S = 120.0
+# What is committed is known as exactly as the question that comes before it.
+_MOMENT_S = 10.0
 
 
 class Judges:
@@ -89,7 +91,7 @@ class Judges:
         if box is None or not box.running or self._world.storage.volume_id(workspace_id) != box.volume_id:
             return False
         truth = self.truth(workspace_id)
-        truth.used_at = self._world.loop.time()
+        truth.used_at = truth.written_at = self._world.loop.time()
         truth.writes += 1
         instances.write(workspace_id, "notes", b"%d" % truth.writes)
         truth.expected = self._world.storage.files(workspace_id)
@@ -205,13 +207,18 @@ class Judges:
             if before is not None and before.committed and not is_same:
                 self._break("7 archiving is idempotent", workspace_id, f"{key} was written over")
             if after.committed:
-                truth.committed.add(key)
+                truth.committed.setdefault(key, self._world.loop.time())
             return
         if self._excused == workspace_id or before is None:
             return
-        row = self._world.store._workspaces[workspace_id]
+        self._removed_object(self._world.store._workspaces[workspace_id], key, before)
+
+    def _removed_object(self, row: Workspace, key: str, before: Object) -> None:
+        truth, workspace_id = self.truth(row.id), row.id
         now = self._world.now()
         if is_purge_due(row.spec, now):
+            if before.committed:
+                self._check_copies(row, before.files, "an archive was removed")
             return
         if key == row.status.archive_key:
             self._break("9 garbage collection", workspace_id, f"the archive it needs was removed: {key}")
@@ -222,8 +229,64 @@ class Judges:
             self._break(
                 "9 garbage collection", workspace_id, f"an object within its grace time was removed: {key}"
             )
+        if before.committed and row.status.phase is not Phase.DELETED:
+            self._check_replaced(row, key, truth)
         if before.committed:  # what was never committed was no copy
             self._check_copies(row, before.files, "an archive was removed", since=self._listed_at.get(key))
+
+    def _may_be_purged(self, row: Workspace) -> bool:
+        """A person's purge keeps nothing. The end of the trash's time is nobody's word for what was worked on after the deletion."""
+        if not is_purge_due(row.spec, self._world.now()):
+            return False
+        assert row.spec.deleted_at is not None
+        said_at = row.spec.deleted_at
+        if row.spec.recover_accepts_loss and row.spec.recover_at is not None:
+            said_at = max(said_at, row.spec.recover_at)
+        said_s = (said_at - EPOCH).total_seconds()
+        return is_purge_asked(row.spec) or self.truth(row.id).written_at <= said_s
+
+    def _check_replaced(self, row: Workspace, key: str, truth: Truth) -> None:
+        """An archive goes when another took its place long enough ago, so that a dump of the database from before finds it."""
+        mine, own = truth.committed[key], truth.committed.get(row.status.archive_key or "")
+        if own is None or mine > own:
+            self._break("9 garbage collection", row.id, f"an archive newer than the row's was removed: {key}")
+            return
+        replaced_at = min(at for at in truth.committed.values() if at > mine)
+        asked_at = ASKED_AT.get(self._world.loop.time())
+        if asked_at - replaced_at < GRACE.total_seconds() - _MOMENT_S:
+            self._break(
+                "9 garbage collection", row.id, f"an archive that was replaced just now was removed: {key}"
+            )
+
+    def was_replaced_before(self, row: Workspace, key: str, seconds: float) -> bool:
+        """Whether garbage collection had so much time to remove this archive after its grace. One that is newer than the row's stays."""
+        committed = self.truth(row.id).committed
+        own = committed.get(row.status.archive_key or "")
+        if own is None or committed[key] >= own:
+            return False
+        there = self._world.storage._objects
+        later = [at for each, at in committed.items() if at > committed[key] and each in there]
+        if not later:  # its own archive is missing, so that this one is a spare
+            return False
+        replaced_at = min(later)
+        return self._world.loop.time() - replaced_at > GRACE.total_seconds() + seconds
+
+    def rolled_back(self, rows: Iterable[Workspace]) -> None:
+        """What was under way in the dump begins anew, and what was counted towards a crash loop is forgotten. A home that was lost before
+        can't be missed any more: the dump does not know of it."""
+        storage = self._world.storage
+        for row in rows:
+            truth = self.truth(row.id)
+            archived = (storage.archived_files(key) for key in truth.committed)
+            if truth.expected is not None and truth.expected not in (storage.files(row.id), *archived):
+                truth.expected = None
+            truth.losses.clear()
+            begun, looked = row.status.op_started_at, row.status.observed_at
+            ran = 0.0 if begun is None or looked is None else (looked - begun).total_seconds()
+            truth.began_at = self._world.loop.time() - max(ran, 0.0)
+            self.commits.at_work.pop(row.id, None)
+            if row.status.operation is not Operation.NONE:
+                self.commits.at_work[row.id] = truth
 
     def _box_changed(self, workspace_id: UUID, before: Box | None, after: Box | None) -> None:
         is_start = after is not None and (before is None or before.volume_id != after.volume_id)
@@ -243,7 +306,7 @@ class Judges:
         """Somewhere the home must be: on its volume, in the archive that the row names, or in what its operation has made
         (contracts 8 and 11)."""
         expected = self.truth(row.id).expected
-        if not expected or removed != expected or is_purge_due(row.spec, self._world.now()):
+        if not expected or removed != expected or self._may_be_purged(row):
             return
         storage = self._world.storage
         key = row.status.archive_key
@@ -251,10 +314,17 @@ class Judges:
         if self.truth(row.id).struck_at >= noticed_at:
             return
         kept = [key, None if row.status.op_id is None else archive_key(row.id, row.status.op_id)]
+        kept += self._newer_than(row)
         archived = (storage.archived_files(each) for each in kept if each is not None)
         if storage.files(row.id) == expected or expected in archived:
             return
         self._break("11 no silent loss", row.id, f"{what}, and nothing holds {dict(expected)} any more")
+
+    def _newer_than(self, row: Workspace) -> list[str]:
+        """Archives that the row does not know yet, and that a person will be asked about."""
+        committed = self.truth(row.id).committed
+        own = committed.get(row.status.archive_key or "", -1.0)
+        return [key for key, at in committed.items() if at > own]
 
     def _break(self, contract: str, workspace_id: UUID | None, what: str) -> None:
         self._world.break_(contract, workspace_id, what)

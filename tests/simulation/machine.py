@@ -186,9 +186,9 @@ class ProcessStore:
         self._machine.world.passes += 1
         return await self._read("changes", lambda: self._store.changes(cursor))
 
-    async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
+    async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
         answer = await self._read("holds", lambda: self._store.holds(workspace_id, op_id))
-        if answer:
+        if answer is not None:
             self._machine.asked[workspace_id] = op_id
         return answer
 

@@ -76,7 +76,9 @@ class Person:
             (1, lambda service: service.keep_awake(row.id, _BY, seconds=100)),
         ]
         if row.status.phase is Phase.ERROR:
-            accept_loss = dice.random() < 0.4
+            drawn = dice.random()
+            accept_loss = drawn < 0.4
+            choice = RecoverChoice.NEWEST if 0.4 <= drawn < 0.7 else None
             is_there = row.status.conditions.volume_ready.is_unidentified
             adopts = is_there and dice.random() < 0.7
 
@@ -85,7 +87,7 @@ class Person:
                 if adopts:
                     await service.recover(row.id, _BY, choice=RecoverChoice.ADOPT)
                 else:
-                    await service.recover(row.id, _BY, accept_loss=accept_loss)
+                    await service.recover(row.id, _BY, accept_loss=accept_loss, choice=choice)
                 for _ in range(dice.choice((0, 1, 4))):
                     await service.set_wish(row.id, DesiredState.RUNNING, _BY)
                     await asyncio.sleep(dice.uniform(0, 1))

@@ -29,6 +29,8 @@ _CALM_S = 900.0
 _STILL_S = 220.0
 _SWEEP_S = 150.0
 _CHANCE_OF_CHATTER = 0.25
+# So often may a person be asked about one home: after an older dump a stray instance, a lost volume, an unknown one, newer archives.
+_QUESTIONS = 6
 _SILENT = 50  # logging.CRITICAL: nothing here is
 _BY = By("person", "because the storm is over")
 
@@ -109,7 +111,7 @@ def _calm(world: World) -> None:
     _settle(world)
     loop = world.loop
     loop.run_until(loop.time() + _SWEEP_S)  # what has vanished is noticed by then
-    for _ in range(3):
+    for _ in range(_QUESTIONS):
         _settle(world)
         _recover(world)
     world.is_still = True
@@ -172,6 +174,8 @@ def _judge_leftovers(world: World) -> None:
         workspace_id = world.owner_of(key)
         status = rows[workspace_id].status
         is_old = world.now() + world.skew - found.modified_at > GRACE + timedelta(seconds=200)
+        if found.committed:
+            is_old &= world.judges.was_replaced_before(rows[workspace_id], key, _STILL_S)
         is_needed = key == status.archive_key or str(status.op_id) in key or status.phase is Phase.ERROR
         # While the archive itself is missing, an older one may be the best that is left.
         is_spare = status.archive_key is not None and status.archive_key not in world.storage._objects
@@ -183,8 +187,14 @@ def _judge_leftovers(world: World) -> None:
         if row.spec.forgotten_at is not None and not is_purge_due(row.spec, world.now())
     }
     for workspace_id in world.storage._disks.keys() - forgotten:
-        # In PENDING a volume that nobody knows may be a home that came back: the next start finds it.
-        if rows[workspace_id].status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING):
+        # In PENDING a volume that nobody knows may be a home that came back: the next start finds it. And one that somebody worked in
+        # before an older dump was restored stays until a person says what to do with it.
+        disk = world.storage._disks[workspace_id]
+        is_work = disk.volume_id is not None and disk.files != disk.as_made
+        if (
+            rows[workspace_id].status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING)
+            and not is_work
+        ):
             world.break_("no orphan", workspace_id, f"a volume in {rows[workspace_id].status.phase}")
     for workspace_id in world.instances._boxes.keys() - forgotten:
         if rows[workspace_id].status.phase is not Phase.RUNNING:

@@ -39,7 +39,9 @@ class Truth:
     struck_at: float = -1e9
     losses: deque[float] = field(default_factory=deque)
     used_at: float = -1e9
-    committed: set[str] = field(default_factory=set)
+    written_at: float = -1e9
+    committed: dict[str, float] = field(default_factory=dict)
+    """Which archives were committed, and when first."""
     volumes_gone: set[str] = field(default_factory=set)
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
@@ -38,6 +39,9 @@ _ACTIVITY_S = 15.0
 _GC_S = 100.0
 _MISFORTUNE_S = 20.0
 _SKEW_S = 30.0
+_DUMPS = 30
+# Longer than anything that was asked of a backend goes on there.
+_RESTORING_S = 300.0
 _EXPECTED = (ActionFailed, BackendUnreachable, StoreUnavailable, Crashed)
 
 
@@ -72,6 +76,8 @@ class World:
         self.doors: dict[str, Door] = {}
         self._running: dict[str, Controller] = {}
         self.people: list[asyncio.Task[Any]] = []
+        self._is_restoring = False
+        self._dumps: deque[Mapping[UUID, Workspace]] = deque(maxlen=_DUMPS)
         self._chatter: asyncio.Task[Any] | None = None
 
     def break_(self, contract: str, workspace_id: UUID | None, what: str) -> None:
@@ -135,7 +141,12 @@ class World:
 
     # Processes.
 
+    def _may_start(self, machine: Machine | None) -> bool:
+        return not self._is_restoring and (machine is None or machine.is_dead)
+
     def start_controller(self, name: str) -> None:
+        if not self._may_start(self.controllers.get(name)):
+            return
         machine = Machine(self, name)
         self.controllers[name] = machine
         self.restarts.append(self.loop.time())
@@ -180,6 +191,8 @@ class World:
         await self._running[name].leave()
 
     def start_api(self, name: str) -> None:
+        if not self._may_start(self.apis.get(name)):
+            return
         machine = Machine(self, name)
         self.apis[name] = machine
         service = WorkspaceService(cast("ApiStore", machine.store), limits=LIMITS, trash_s=TRASH_S)
@@ -222,6 +235,7 @@ class World:
         while True:
             await asyncio.sleep(_MISFORTUNE_S)
             await self._strike_platform()
+            self._strike_database()
             for row in list(self.store._workspaces.values()):
                 self._strike_workspace(row)
 
@@ -235,6 +249,29 @@ class World:
             for workspace_id in list(self.instances._boxes):
                 self.instances.vanish(workspace_id)
 
+    def _strike_database(self) -> None:
+        """Restore an older dump, as one should: everything is stopped first, and what was under way in the backends has ended."""
+        self._dumps.append(self.store.dump())
+        if not self._is_restoring and self.strikes(Fault.ROLLBACK, "store"):
+            self._is_restoring = True
+            self.spawn(self._restore(self.dice.choice(self._dumps)), name="restore of a dump")
+
+    async def _restore(self, dump: Mapping[UUID, Workspace]) -> None:
+        for machine in (*self.controllers.values(), *self.apis.values()):
+            if not machine.is_dead:
+                machine.is_dead = True
+                self.spawn(machine.tasks.settle(), name=f"end of {machine.name}")
+        self._cancel_late_calls()
+        await asyncio.sleep(_RESTORING_S)
+        self.store.roll_back(dump)
+        self._dumps.clear()
+        self.judges.rolled_back(dump.values())
+        self._is_restoring = False
+        for name in self.controllers:
+            self.start_controller(name)
+        for name in self.apis:
+            self.start_api(name)
+
     def _strike_workspace(self, row: Workspace) -> None:
         if row.id in self.instances._boxes:
             if self.strikes(Fault.INSTANCE_DIED, row.spec.name):
@@ -245,6 +282,8 @@ class World:
             elif self.strikes(Fault.INSTANCE_GONE, row.spec.name):
                 self.instances.vanish(row.id)
         if row.id in self.storage._disks and self.strikes(Fault.VOLUME_GONE, row.spec.name):
+            if self.storage.volume_id(row.id) != row.status.home_ctx.volume_id:
+                self.judges.truth(row.id).expected = None  # nobody knew of it, so nobody can miss it
             with self.judges.misfortune(row.id):
                 self.storage.lose_volume(row.id)
         if self.storage.volume_id(row.id) is not None and self.strikes(Fault.IDENTITY_GONE, row.spec.name):
@@ -266,15 +305,18 @@ class World:
     def calm(self) -> None:
         """From now on nothing goes wrong any more: what is away comes back, what was stopped goes on, what is late never comes."""
         self.faults.rates.clear()
-        for task in self._tasks:
-            if task.get_name().startswith("late "):
-                task.cancel()
+        self._cancel_late_calls()
         self._away.clear()
         self.judges.commits.end_outages(self.loop.time())
         for machine in (*self.controllers.values(), *self.apis.values()):
             machine.thaws_at = 0.0
         for workspace_id in list(self.instances._boxes):
             self.instances.sicken(workspace_id, sick=False)
+
+    def _cancel_late_calls(self) -> None:
+        for task in self._tasks:
+            if task.get_name().startswith("late "):
+                task.cancel()
 
     async def request(self, work: Callable[[WorkspaceService], Awaitable[T]]) -> T | None:
         """Ask an API process, as a person would."""

@@ -37,12 +37,15 @@ def new_home() -> Home:
     return Home(workspace_id, key)
 
 
-async def granted() -> bool:
-    return True
+COMMITTED_AT = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
 
 
-async def denied() -> bool:
-    return False
+async def granted() -> datetime | None:
+    return COMMITTED_AT
+
+
+async def denied() -> datetime | None:
+    return None
 
 
 def unheard(_amount: Amount) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -129,8 +130,9 @@ def seen(
     volume: Volume | Blind | Unmarked | None = None,
     archive: Archive | Blind | None = None,
     archives_left: bool | Blind = Blind.NOT_LOOKED,
+    archives: tuple[CommittedArchive, ...] | Blind = (),
 ) -> Seen:
-    return Seen(instance, volume, archive, archives_left)
+    return Seen(instance, volume, archive, archives_left, archives)
 
 
 CONDITION_NAMES = NAMES

@@ -163,7 +163,7 @@ async def _copy_homes(
     for number, each in enumerate(living):
         tell("homes", number, len(living), 0)
         try:
-            key = await _copy_home(platforms, into, each, system.identity.new_id())
+            key = await _copy_home(platforms, into, each, system.identity.new_id(), taken.taken_at)
         except (ActionFailed, BackendUnreachable) as error:
             missing.append((each.name, f"its home is not in an archive, and could not be copied: {error}"))
         else:
@@ -173,13 +173,16 @@ async def _copy_homes(
     return copied, missing
 
 
-async def _copy_home(platforms: Platforms, into: ObjectArchives, home: HomeThen, op_id: UUID) -> str:
+async def _copy_home(
+    platforms: Platforms, into: ObjectArchives, home: HomeThen, op_id: UUID, at: datetime
+) -> str:
+    """`at`: the database's time of the back-up, after which its archive counts as made."""
     storage: object = platforms.storage.get(StorageBackend(home.storage_backend))
     if home.volume_id is None or not isinstance(storage, ArchivedHomes):
         raise ActionFailed(f"there is no volume of it that this codehub ({home.storage_backend}) knows")
 
-    async def may_commit() -> bool:
-        return True
+    async def may_commit() -> datetime:
+        return at
 
     where = Home(home.workspace_id, home.home_store_key)
     return await storage.archive(where, home.volume_id, op_id, tell_nobody, may_commit, into=into)

@@ -15,6 +15,7 @@ def told(collected: Collected, *, dry_run: bool, as_json: bool) -> str:
                 "failed": [{**_item(one.found), "why": why} for one, why in collected.failed],
                 "unknown": [_item(found) for found in collected.unknown],
                 "forgotten": [_item(found) for found in collected.forgotten],
+                "newer": [_item(found) for found in collected.newer],
                 "unreachable": list(collected.unreachable),
                 "leftovers": list(collected.leftovers),
                 "events": collected.events,
@@ -28,6 +29,10 @@ def told(collected: Collected, *, dry_run: bool, as_json: bool) -> str:
     lines += [
         f"left of a forgotten workspace, goes when its time in the trash is over: {_words(found)}"
         for found in collected.forgotten
+    ]
+    lines += [
+        f"newer than what its workspace names, so it is kept (is the database older than the homes?): {_words(found)}"
+        for found in collected.newer
     ]
     lines += [f"could not look at {backend}" for backend in collected.unreachable]
     lines += [

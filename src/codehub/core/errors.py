@@ -46,6 +46,14 @@ REMEDY: Mapping[ErrorReason, str] = {
 }
 
 
+NEWER_REMEDY = "Take the newest archive, which holds the latest work; or accept its loss, and go on with what the database names."
+KEPT_REMEDY = "Undelete it and recover it with the newest archive; or purge it, which keeps nothing."
+
+# Of an error's context: the archive that is newer than the row's, and the database's time of its commit.
+NEWEST_ARCHIVE = "newest_archive"
+NEWEST_ARCHIVE_AT = "newest_archive_at"
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
     """What went wrong, where and when."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import Enum, StrEnum
 
 from codehub.core.conditions import Reason
-from codehub.core.errors import REMEDY, ErrorInfo, ErrorReason
+from codehub.core.errors import KEPT_REMEDY, NEWER_REMEDY, NEWEST_ARCHIVE, REMEDY, ErrorInfo, ErrorReason
 from codehub.core.forgetting import rule_forgetting
 from codehub.core.judge import unknown_conditions
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -35,6 +35,7 @@ class Ask(StrEnum):
     ARCHIVE = "Archive"
     RECOVER = "Recover"
     ADOPT = "Recover and adopt what is there"
+    TAKE_NEWEST = "Recover with the newest archive"
     ACCEPT_LOSS = "Recover and accept the loss"
     KEEP_AWAKE = "Keep awake"
     UNDELETE = "Undelete"
@@ -139,7 +140,14 @@ def _remedy(workspace: Workspace) -> Waiting:
         return Waiting(WaitsFor.PERSON)
     if is_outdated(error, workspace.spec):
         return Waiting(WaitsFor.RECOVERY)
-    return Waiting(WaitsFor.REMEDY, {"remedy": REMEDY[error.reason], "reason": error.reason})
+    return Waiting(WaitsFor.REMEDY, {"remedy": remedy(workspace, error), "reason": error.reason})
+
+
+def remedy(workspace: Workspace, error: ErrorInfo) -> str:
+    """Return what a person can do about it. A newer archive than the row's is there to be taken, but not of what is being deleted."""
+    if NEWEST_ARCHIVE not in error.context:
+        return REMEDY[error.reason]
+    return NEWER_REMEDY if workspace.spec.deleted_at is None else KEPT_REMEDY
 
 
 def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Action]:
@@ -155,6 +163,9 @@ def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Act
     if error is not None and workspace.status.conditions.volume_ready.is_unidentified:
         adopting = Action(Ask.ADOPT, "POST", ":recover?adopt=true")
         asks.append((adopting, rule_recovery(workspace, now, choice=RecoverChoice.ADOPT)))
+    if error is not None and NEWEST_ARCHIVE in error.context:
+        newest = Action(Ask.TAKE_NEWEST, "POST", ":recover?take=newest")
+        asks.append((newest, rule_recovery(workspace, now, choice=RecoverChoice.NEWEST)))
     if error is not None and error.reason in _ACCEPTS_LOSS:
         lossy = Action(Ask.ACCEPT_LOSS, "POST", ":recover?accept_loss=true")
         asks.append((lossy, rule_recovery(workspace, now, accept_loss=True)))

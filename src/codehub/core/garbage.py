@@ -1,14 +1,17 @@
 """Garbage: what lies in the backends and which rows there are in, what may go and what nobody knows out (contract 9)."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.wishes import is_purge_due
+from codehub.core.wishes import is_purge_asked, is_purge_due
 from codehub.core.workspace import Workspace
+
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
 class Thing(StrEnum):
@@ -26,6 +29,8 @@ class Found:
     name: str | None
     modified_at: datetime | None = None
     committed: bool = True
+    committed_at: datetime | None = None
+    """Of an archive: the database's time, as its `.meta` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +43,28 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """What may go; what belongs to no workspace that the database knows; and what is left of forgotten ones, whose time in the trash
-    is not over. The last two are reported, not touched."""
+    """What may go; what belongs to no workspace that the database knows; what is left of forgotten ones, whose time in the trash is not
+    over; and archives that are newer than what their workspaces name. The last three are reported, not touched."""
 
     removals: tuple[Removal, ...]
     unknown: tuple[Found, ...]
     forgotten: tuple[Found, ...]
+    newer: tuple[Found, ...]
+
+
+def to_be_read(
+    found: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, grace: timedelta
+) -> frozenset[UUID]:
+    """Return the workspaces whose archives' `.meta` decide what may go: those with another archive than their own that is old enough."""
+    return frozenset(
+        one.workspace_id
+        for one in found
+        if one.thing is Thing.ARCHIVE
+        and (row := rows.get(one.workspace_id)) is not None
+        and one.name != row.status.archive_key
+        and row.status.phase is not Phase.ERROR
+        and not _is_young(one, now, grace)
+    )
 
 
 def sort_garbage(
@@ -51,34 +72,90 @@ def sort_garbage(
 ) -> Sorted:
     """Sort what was found. Whatever a workspace in the database could still need is in neither list."""
     things = list(found)
-    archives = {one.name for one in things if one.thing is Thing.ARCHIVE and one.committed}
+    archives: dict[UUID, list[Found]] = defaultdict(list)
+    for one in things:
+        if one.thing is Thing.ARCHIVE and one.committed:
+            archives[one.workspace_id].append(one)
     return Sorted(
         tuple(_removals(things, archives, rows, now, grace)),
         tuple(one for one in things if one.workspace_id not in rows),
         tuple(one for one in things if _is_forgotten(one, rows.get(one.workspace_id), now)),
+        tuple(
+            one
+            for one in things
+            if one.thing is Thing.ARCHIVE
+            and (row := rows.get(one.workspace_id)) is not None
+            and row.status.phase is not Phase.ERROR
+            and not _is_needed(one, row, {each.name for each in archives[row.id]})
+            and _is_newer(one, row, archives[row.id], now)
+        ),
     )
 
 
 def _removals(
     things: Iterable[Found],
-    archives: Collection[str | None],
+    archives: Mapping[UUID, Sequence[Found]],
     rows: Mapping[UUID, Workspace],
     now: datetime,
     grace: timedelta,
 ) -> Iterator[Removal]:
     for one in things:
         row = rows.get(one.workspace_id)
-        if row is None or (one.modified_at is not None and now - one.modified_at < grace):
+        if row is None or _is_young(one, now, grace):
             continue
+        committed = archives[row.id]
+        names = {each.name for each in committed}
         if one.thing is Thing.ARCHIVE:
-            if row.status.phase is not Phase.ERROR and not _is_needed(one, row, archives):
+            if (
+                row.status.phase is not Phase.ERROR
+                and not _is_needed(one, row, names)
+                and not _is_newer(one, row, committed, now)
+                and not _was_just_replaced(one, row, committed, now, grace)
+            ):
                 yield Removal(
                     one, "No workspace needs it any more." if one.committed else "It was never completed."
                 )
         elif row.status.phase is Phase.DELETED and is_purge_due(row.spec, now):
             yield Removal(one, "Its workspace is deleted, and its time in the trash is over.")
-        elif one.thing is Thing.VOLUME and _is_stray(one, row, archives):
+        elif one.thing is Thing.VOLUME and _is_stray(one, row, names):
             yield Removal(one, "Its workspace is archived, and nothing ever ran on it.")
+
+
+def _is_young(one: Found, now: datetime, grace: timedelta) -> bool:
+    return one.modified_at is not None and now - one.modified_at < grace
+
+
+def _is_newer(one: Found, row: Workspace, committed: Sequence[Found], now: datetime) -> bool:
+    """Whether this archive is newer than what the row names, as after an older dump of the database was restored: it may hold what
+    nothing else does. After the trash's time, only what was archived since the deletion is."""
+    if one not in committed or one.name == row.status.archive_key:
+        return False
+    spec = row.spec
+    if row.status.phase is Phase.DELETED and is_purge_due(spec, now):
+        made_since = spec.deleted_at is not None and _order(one) > spec.deleted_at
+        return made_since and not is_purge_asked(spec)
+    own = next((each for each in committed if each.name == row.status.archive_key), None)
+    return own is None or _order(one) > _order(own)
+
+
+def _was_just_replaced(
+    one: Found, row: Workspace, committed: Sequence[Found], now: datetime, grace: timedelta
+) -> bool:
+    """Whether the archive that took its place is younger than the grace time: a dump of the database from before names this one."""
+    later = [
+        each.committed_at
+        for each in committed
+        if each.committed_at is not None and _order(each) > _order(one)
+    ]
+    if later:
+        return now - min(later) < grace
+    own = next((each for each in committed if each.name == row.status.archive_key), None)
+    return own is not None and _is_young(own, now, grace)
+
+
+def _order(archive: Found) -> datetime:
+    """An archive without a time was made by an older codehub, before any that has one."""
+    return archive.committed_at or _BEFORE_ALL
 
 
 def _is_forgotten(one: Found, row: Workspace | None, now: datetime) -> bool:

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from codehub.core.archives import CommittedArchive, newer_archive, newest, newest_facts
 from codehub.core.conditions import HEALTHY, NAMES, NO_ARCHIVE, Condition, Conditions, Truth
-from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES, Rules
-from codehub.core.seen import Seen, conditions_seen
+from codehub.core.seen import ARCHIVE_READY, Blind, Seen, conditions_seen
 from codehub.core.wishes import is_purge_due
 from codehub.core.workspace import (
     RecoverChoice,
@@ -19,6 +20,8 @@ from codehub.core.workspace import (
     start_facts,
 )
 
+# These make a home, or an archive, from what the row names: nothing newer may be there.
+MAKES_ANEW = frozenset({Operation.PROVISIONING, Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING})
 # These operations read or write the archive: for them its condition decides as well.
 _ARCHIVE_OPERATIONS = frozenset(
     {Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING, Operation.ARCHIVING, Operation.DELETING}
@@ -32,6 +35,10 @@ IDENTITY_LOST = (
 )
 VOLUME_LOST = "The home's volume is gone, and it may have held what no archive holds."
 ARCHIVE_LOST = "The home's archive is gone, and there is no volume."
+NEWER_ARCHIVE = (
+    "There is an archive of this home (of {at}) that is newer than what the database names: the database is older than the home. "
+    "Take the newest archive, or accept its loss."
+)
 DIED_AGAIN = "The instance died again after {restarts} restarts in {minutes:g} minutes."
 
 
@@ -71,10 +78,10 @@ def judge(
     started_at = _moved_clock(stored, now, rules, is_queued=is_queued)
     status = _mark_dirty(replace(stored, conditions=conditions, observed_at=now, op_started_at=started_at))
     if (error := stored.error_info) is not None and error.is_terminal and is_answered(spec, error):
-        status = _answer(spec, status, error)
+        status = _answer(spec, status, error, seen, now)
     if _is_adopted(spec, stored, status):
         return Verdict(enter(status, resource_phase(conditions), now), is_adopted=True)
-    if (broken := _broken_invariant(spec, stored, status, now)) is not None:
+    if (broken := _broken_invariant(spec, stored, status, seen, now)) is not None:
         return Verdict(enter_error(status, broken, now))
     if status.error_info is not None and status.error_info.is_terminal:
         return Verdict(enter_error(status, status.error_info, now))
@@ -125,10 +132,19 @@ def needs_archive_look(workspace: Workspace) -> bool:
     spec, status = workspace.spec, workspace.status
     error = status.error_info
     return (
-        status.operation in (Operation.ARCHIVING, Operation.RESTORING, Operation.CREATE_EMPTY_ARCHIVE)
+        status.operation in (Operation.ARCHIVING, *MAKES_ANEW)
         or status.conditions.archive_ready.is_unknown
         or (status.phase is Phase.ERROR and error is not None and is_answered(spec, error))
         or (status.phase is Phase.DELETED and spec.deleted_at is None)
+    )
+
+
+def needs_archives_look(workspace: Workspace) -> bool:
+    """Whether this pass must look whether any archive is newer than the row's. That costs a list, so few are asked about it."""
+    spec, status = workspace.spec, workspace.status
+    error = status.error_info
+    return status.operation in MAKES_ANEW or (
+        status.phase is Phase.ERROR and error is not None and is_recovered(spec, error)
     )
 
 
@@ -178,18 +194,22 @@ def _moved_clock(stored: Status, now: datetime, rules: Rules, *, is_queued: bool
     return min(stored.op_started_at + max(gap, timedelta(0)), now)
 
 
-def _answer(spec: Spec, status: Status, error: ErrorInfo) -> Status:
+def _answer(spec: Spec, status: Status, error: ErrorInfo, seen: Seen, now: datetime) -> Status:
     """Drop an error that a newer request answers, and what was counted towards it."""
-    if is_recovered(spec, error) and spec.recover_accepts_loss:
-        status = _accept_loss(status, error)
+    if is_recovered(spec, error) and not status.conditions.volume_ready.is_true:
+        if spec.recover_accepts_loss:
+            status = _accept_loss(status, error)
+        elif spec.recover_choice is RecoverChoice.NEWEST:
+            status = _take_newest(status, seen, now)
     return replace(status, error_info=None, error_count=0, restarts=())
 
 
 def _accept_loss(status: Status, error: ErrorInfo) -> Status:
-    """Go on without what is gone: a person said so. A ready volume is not gone, and a corrupted archive is."""
-    if status.conditions.volume_ready.is_true:
-        return status
-    status = replace(status, home_ctx=replace(status.home_ctx, dirty=False))
+    """Go on without what is gone: a person said so. A corrupted archive is gone, and a newer one is if the error named it."""
+    home = replace(status.home_ctx, dirty=False)
+    if error.reason is ErrorReason.ARCHIVE_CORRUPTED or NEWEST_ARCHIVE in error.context:
+        home = replace(home, given_up_at=error.occurred_at)
+    status = replace(status, home_ctx=home)
     if status.conditions.archive_ready.is_true and error.reason is not ErrorReason.ARCHIVE_CORRUPTED:
         return status
     archive_ready = replace(
@@ -212,7 +232,26 @@ def _is_adopted(spec: Spec, stored: Status, status: Status) -> bool:
     )
 
 
-def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime) -> ErrorInfo | None:
+def _take_newest(status: Status, seen: Seen, now: datetime) -> Status:
+    """Go on with the newest archive that was seen: a person said so. Where there is none, nothing changes."""
+    archives = () if isinstance(seen.archives, Blind) else seen.archives
+    is_any_full = not all(each.is_empty for each in archives)
+    must_be_full = status.archive_key is None and is_any_full  # as the error that is answered has named it
+    found = newest(each for each in archives if not (must_be_full and each.is_empty))
+    if found is None:
+        return status
+    ready = ARCHIVE_READY.following(status.conditions.archive_ready, now)
+    return replace(
+        status,
+        archive_key=found.key,
+        home_ctx=replace(status.home_ctx, dirty=False, given_up_at=None),
+        conditions=replace(status.conditions, archive_ready=ready),
+    )
+
+
+def _broken_invariant(
+    spec: Spec, stored: Status, status: Status, seen: Seen, now: datetime
+) -> ErrorInfo | None:
     """Return the broken rule, if any. Of what is being deleted or purged nothing is demanded any more."""
     if (
         status.operation is Operation.DELETING
@@ -239,6 +278,8 @@ def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime)
         reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST if is_there else VOLUME_LOST
     elif status.archive_key is not None and status.conditions.archive_ready.is_false:
         reason, message = ErrorReason.DATA_LOST, ARCHIVE_LOST
+    elif status.operation in MAKES_ANEW and (newer := _newer_archive(status, seen)) is not None:
+        return _newer_archive_error(spec, status, newer, now)
     else:
         return None
     if error is not None and error.reason is reason and not is_recovered(spec, error):
@@ -246,6 +287,23 @@ def _broken_invariant(spec: Spec, stored: Status, status: Status, now: datetime)
     # What was in ERROR already, and was not answered, enters it no second time.
     count = status.error_count + (status.phase is not Phase.ERROR or status.error_info is None)
     return ErrorInfo(reason, message, status.operation, count, error_time(spec, now))
+
+
+def _newer_archive(status: Status, seen: Seen) -> CommittedArchive | None:
+    return None if isinstance(seen.archives, Blind) else newer_archive(status, seen.archives)
+
+
+def _newer_archive_error(spec: Spec, status: Status, newer: CommittedArchive, now: datetime) -> ErrorInfo:
+    at = newer.committed_at
+    message = NEWER_ARCHIVE.format(at="unknown time" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return ErrorInfo(
+        ErrorReason.DATA_LOST,
+        message,
+        status.operation,
+        status.error_count + 1,
+        error_time(spec, now),
+        newest_facts(newer),
+    )
 
 
 def _was_lost(spec: Spec, stored: Status, status: Status) -> bool:

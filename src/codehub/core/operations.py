@@ -44,6 +44,7 @@ class Step(StrEnum):
     PROVISION = "provision"
     ADOPT = "adopt"
     CREATE_EMPTY_ARCHIVE = "create_empty_archive"
+    COPY_ARCHIVE = "copy_archive"
     RESTORE = "restore"
     START = "start"
     DELETE_INSTANCE = "delete_instance"

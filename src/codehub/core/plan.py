@@ -6,10 +6,10 @@ from enum import Enum
 
 from codehub.core.conditions import NAMES
 from codehub.core.errors import NOTHING_TO_SAVE, ErrorReason
-from codehub.core.judge import Verdict, is_answered, unknown_conditions
+from codehub.core.judge import MAKES_ANEW, Verdict, is_answered, unknown_conditions
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase, Step
 from codehub.core.rules import DEFAULT_RULES, Rules
-from codehub.core.seen import Seen
+from codehub.core.seen import Blind, Seen
 from codehub.core.wishes import is_purge_due
 from codehub.core.workspace import Spec, Status, holdup, is_adopting, is_as_restored, is_condemned
 
@@ -244,6 +244,8 @@ def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rule
         return Fail(operation, ErrorReason.TIMEOUT, message)
     if not is_mine:
         return TakeOver(operation)
+    if operation in MAKES_ANEW and isinstance(seen.archives, Blind):
+        return Hold((NAMES["archive_ready"],))
     if (
         status.retry_at is not None
         and rules.is_backing_off(status.retry_at, now)
@@ -330,5 +332,10 @@ def _first_unfinished_step(status: Status) -> Step:
             if conditions.container_ready.is_present:
                 return Step.DELETE_INSTANCE
             return Step.DELETE_VOLUME if conditions.volume_ready.is_present else Step.PURGE_ARCHIVES
+        # What was chosen instead of a newer archive is committed first: from then on it is the newest.
+        case Operation.RESTORING if status.home_ctx.given_up_at is not None:
+            return Step.COPY_ARCHIVE
+        case Operation.PROVISIONING if status.home_ctx.given_up_at is not None:
+            return Step.CREATE_EMPTY_ARCHIVE
         case operation:
             return MOVES[operation].steps[0]

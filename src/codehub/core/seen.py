@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import NO_ARCHIVE, Condition, Conditions, Reason, Truth
 from codehub.core.rules import Rules
 from codehub.core.workspace import Status
@@ -69,6 +70,8 @@ class Seen:
     """The object that archive_key names."""
     archives_left: bool | Blind = Blind.NOT_LOOKED
     """Whether any object of this workspace is left; looked at for a purge only."""
+    archives: tuple[CommittedArchive, ...] | Blind = Blind.NOT_LOOKED
+    """All its committed archives; looked at before a home is made anew, and when an error was answered."""
 
 
 VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
@@ -133,7 +136,7 @@ def _volume_ready(
 
 
 def _archive_ready(earlier: Condition, seen: Seen, archive_key: str | None) -> Condition:
-    if seen.archives_left is Blind.UNREACHABLE:
+    if Blind.UNREACHABLE in (seen.archives_left, seen.archives):
         return ARCHIVE_UNKNOWN
     if archive_key is None:
         return NO_ARCHIVE

@@ -58,7 +58,7 @@ def settle(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: U
             begun = _begin(status, operation, now, op_id)
             return begun if why is not Why.ADOPTED else replace(begun, home_ctx=status.home_ctx)
         case TakeOver():
-            return replace(status, op_id=op_id)
+            return _take_over(status, now, op_id)
         case Hold(is_held_up=True) if holdup(status) is None:
             return _hold_up(status, ErrorReason.UNREACHABLE, _blindness(status.conditions), now)
         case Resume():
@@ -124,7 +124,7 @@ def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> 
         status = enter(replace(status, error_info=None), resource_phase(status.conditions), now)
     home = status.home_ctx
     if operation in (Operation.PROVISIONING, Operation.RESTORING):
-        home = HomeCtx(dirty=home.dirty)
+        home = HomeCtx(dirty=home.dirty, given_up_at=home.given_up_at)
     elif operation is Operation.STARTING:
         home = replace(home, dirty=True)
     return replace(
@@ -136,6 +136,14 @@ def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> 
         held_up=None,
         home_ctx=home,
     )
+
+
+def _take_over(status: Status, now: datetime, op_id: UUID) -> Status:
+    """What the process before may have committed as a person's choice, and not recorded, is not asked about."""
+    home = status.home_ctx
+    if home.given_up_at is not None:
+        home = replace(home, given_up_at=max(now, home.given_up_at))
+    return replace(status, op_id=op_id, home_ctx=home)
 
 
 def _complete(spec: Spec, status: Status, operation: Operation, now: datetime) -> Status:
@@ -182,7 +190,7 @@ def _note(status: Status, done: Done, now: datetime) -> Status:
     conditions = replace(
         status.conditions, archive_ready=unseen.following(status.conditions.archive_ready, now)
     )
-    saved = replace(home, dirty=False, restore_marker=None)
+    saved = replace(home, dirty=False, restore_marker=None, given_up_at=None)
     return replace(status, archive_key=done.archive_key, home_ctx=saved, conditions=conditions)
 
 

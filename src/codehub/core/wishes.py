@@ -154,11 +154,12 @@ def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int, purge: b
 
 
 def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
-    """Rule on taking a deletion back: possible until purge_at, but for the moment in which DELETING runs."""
+    """Rule on taking a deletion back: possible until purge_at, but for the moment in which DELETING runs. Later only for what was kept
+    because somebody worked on it since."""
     spec, status = workspace.spec, workspace.status
     if spec.deleted_at is None:
         return Unchanged()
-    if is_purge_due(spec, now):
+    if is_purge_due(spec, now) and not is_kept(workspace):
         return Refused(Refusal.WORKSPACE_NOT_FOUND, "The workspace is gone: its time in the trash is over.")
     if status.operation is Operation.DELETING:
         return Refused(
@@ -187,6 +188,11 @@ def rule_recovery(
         return _deleted(workspace)
     if status.phase is not Phase.ERROR:
         return Unchanged()
+    if choice is not None and spec.deleted_at is not None:
+        return Refused(
+            Refusal.INVALID_STATE,
+            "Its deletion was asked for, so there is nothing to go on with. Undelete it first, then recover it.",
+        )
     recovered = replace(
         spec,
         recover_at=_answering(status, now),
@@ -215,6 +221,16 @@ def rule_keep_awake(workspace: Workspace, now: datetime, *, seconds: int) -> Rul
 def is_purge_due(spec: Spec, now: datetime) -> bool:
     """Whether nothing of it need be kept: a purge was asked for, or its time in the trash is over."""
     return spec.deleted_at is not None and spec.purge_at is not None and spec.purge_at <= now
+
+
+def is_purge_asked(spec: Spec) -> bool:
+    """Whether a person asked for a purge, which keeps nothing. The end of the trash's time is nobody's word for what came later."""
+    return spec.deleted_at is not None and spec.purge_at is not None and spec.purge_at <= spec.deleted_at
+
+
+def is_kept(workspace: Workspace) -> bool:
+    """Whether its time in the trash is over, but it was not removed: that failed, or somebody worked on it after its deletion."""
+    return workspace.status.phase is Phase.ERROR and not is_purge_asked(workspace.spec)
 
 
 def in_trash(workspace: Workspace, now: datetime) -> bool:
@@ -249,7 +265,7 @@ def _could_not_be_archived(workspace: Workspace) -> bool:
 
 def _purge_time(spec: Spec, now: datetime, trash_s: int) -> datetime:
     """A purge that was asked for is not taken back by asking for a mere deletion."""
-    return now if is_purge_due(spec, now) else now + timedelta(seconds=trash_s)
+    return now if is_purge_asked(spec) else now + timedelta(seconds=trash_s)
 
 
 def _deleted(workspace: Workspace) -> Refused:

@@ -69,6 +69,8 @@ class HomeCtx:
     volume_id: str | None = None
     restore_marker: str | None = None
     dirty: bool = False
+    given_up_at: datetime | None = None
+    """Until when a person gave up the archives that are newer than the row's. What was chosen instead is then committed as the newest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from starlette.responses import Response
 
 from codehub.core.conditions import NAMES
-from codehub.core.errors import ErrorReason
-from codehub.core.explain import WaitsFor
+from codehub.core.errors import NEWEST_ARCHIVE_AT, ErrorInfo, ErrorReason
+from codehub.core.explain import WaitsFor, remedy
 from codehub.core.history import EventKind
 from codehub.core.operations import Operation, Phase
 from codehub.core.room import Usage
@@ -71,9 +71,10 @@ async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, A
         "message": None if error is None else reason_words(error.message, language),
         "remedy": None
         if error is None
-        else remedy_words(error.reason, language)
+        else remedy_words(error.reason, language, remedy(row, error))
         if one.told.error is not None
         else caller.say("trouble.changed"),
+        "newest_at": None if error is None else _newest_at(error),
         "is_loss": error is not None
         and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),
         "usage": await usage(face, caller),
@@ -89,6 +90,11 @@ def _used(usages: Mapping[UUID, Usage], row: Workspace, caller: Caller) -> str |
         return None
     facts = {"memory_mb": found.memory_mb, "cpu": found.cpu, "disk_mb": found.disk_mb}
     return " · ".join(caller.say(f"used.{name}", n=n) for name, n in facts.items() if n is not None) or None
+
+
+def _newest_at(error: ErrorInfo) -> datetime | None:
+    at = error.context.get(NEWEST_ARCHIVE_AT)
+    return None if at is None else datetime.fromisoformat(at)
 
 
 async def history(face: Face, caller: Caller) -> Response:

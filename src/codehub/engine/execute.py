@@ -3,18 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
 
+from codehub.core.archives import archive_made_since, newest_facts
 from codehub.core.ceilings import Ceilings, clamped, may_run
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
 from codehub.core.seen import Instance, Volume
 from codehub.core.settle import ENDED_EARLY, ENDED_SAYING, Done, Failed, Outcome, Unreached
-from codehub.core.wishes import is_purge_due
+from codehub.core.wishes import is_purge_asked, is_purge_due
 from codehub.core.workspace import (
     HomeCtx,
     Spec,
@@ -23,16 +24,17 @@ from codehub.core.workspace import (
     is_as_restored,
     start_facts,
 )
+from codehub.engine.observe import committed_archives
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceController, InstanceSpec
-from codehub.ports.storage import Home, Report, StorageProvider
+from codehub.ports.storage import Home, MayCommit, Report, StorageProvider
 from codehub.ports.store import StoreUnavailable
 
 log = structlog.get_logger()
 
-# Asked of the database: whether the row still carries this operation's id.
-Holds = Callable[[UUID, UUID], Awaitable[bool]]
+# Asked of the database: its time, if the row still carries this operation's id.
+Holds = Callable[[UUID, UUID], Awaitable[datetime | None]]
 
 _NEWER_THAN_KNOWN = "A home is there that the database does not know of, and somebody worked in it: {done}, unless its loss is accepted."
 _NOT_ALLOWED = (
@@ -40,7 +42,12 @@ _NOT_ALLOWED = (
 )
 _LAST_LINES, _LAST_LINES_BYTES_MAX, _LAST_LINES_S_MAX = 12, 1_500, 5.0
 _FILLS = frozenset({Step.PROVISION, Step.RESTORE, Step.START})
-LONG_STEPS = frozenset({Step.ARCHIVE, Step.RESTORE})
+_WORKED_ON_SINCE = (
+    "Its time in the trash is over, but somebody worked on it after its deletion{what}: the database is older than the home. "
+    "Undelete it to go on with it, or purge it."
+)
+LONG_STEPS = frozenset({Step.ARCHIVE, Step.COPY_ARCHIVE, Step.RESTORE})
+_TICK = timedelta(microseconds=1)
 
 
 class Superseded(Exception):
@@ -95,7 +102,7 @@ class Executor:
         return readable(said)
 
     async def _require(self, workspace_id: UUID, op_id: UUID) -> None:
-        if not await self._holds(workspace_id, op_id):
+        if await self._holds(workspace_id, op_id) is None:
             raise Superseded
 
     def _backends(self, spec: Spec) -> tuple[InstanceController, StorageProvider]:
@@ -127,6 +134,10 @@ class Executor:
         home = Home(workspace.id, workspace.spec.home_store_key)
         status = workspace.status
         there = None if volume is None else volume.volume_id
+        if status.operation is Operation.DELETING and is_purge_due(workspace.spec, since):
+            await self._refuse_later_work(storage, workspace, op_id, there)
+        if step in (Step.ARCHIVE, Step.CREATE_EMPTY_ARCHIVE, Step.COPY_ARCHIVE):
+            return Done(archive_key=await self._make_archive(storage, workspace, step, op_id, report))
         match step:
             case Step.PROVISION:
                 return Done(volume_id=await storage.provision(home))
@@ -137,13 +148,6 @@ class Executor:
                 await self._refuse_newer(storage, workspace, there, "it is not replaced by the older archive")
                 restored = await storage.restore(home, status.archive_key, report, replaces=there)
                 return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
-            case Step.ARCHIVE:
-                return Done(archive_key=await self._archived(storage, workspace, op_id, report))
-            case Step.CREATE_EMPTY_ARCHIVE:
-                key = await storage.create_empty_archive(
-                    home, op_id, lambda: self._holds(workspace.id, op_id)
-                )
-                return Done(archive_key=key)
             case Step.START:
                 assert status.home_ctx.volume_id is not None
                 await self._start(instances, workspace, status.home_ctx.volume_id, report)
@@ -164,8 +168,27 @@ class Executor:
             await disk.bind(Home(workspace.id, workspace.spec.home_store_key), spec.resources.disk_mb)
         await instances.start(spec, volume_id, report)
 
+    async def _make_archive(
+        self, storage: StorageProvider, workspace: Workspace, step: Step, op_id: UUID, report: Report
+    ) -> str:
+        async def may_commit() -> datetime | None:
+            return await self._commit_time(storage, workspace.id, op_id)
+
+        home, key = Home(workspace.id, workspace.spec.home_store_key), workspace.status.archive_key
+        if step is Step.CREATE_EMPTY_ARCHIVE:
+            return await storage.create_empty_archive(home, op_id, may_commit)
+        if step is Step.COPY_ARCHIVE:
+            assert key is not None
+            return await storage.copy_archive(home, key, op_id, report, may_commit)
+        return await self._archived(storage, workspace, op_id, report, may_commit)
+
     async def _archived(
-        self, storage: StorageProvider, workspace: Workspace, op_id: UUID, report: Report
+        self,
+        storage: StorageProvider,
+        workspace: Workspace,
+        op_id: UUID,
+        report: Report,
+        may_commit: MayCommit,
     ) -> str:
         """Return the key of an archive that holds the home: the one that it was restored from, if it is as it was then."""
         home, status = Home(workspace.id, workspace.spec.home_store_key), workspace.status
@@ -175,7 +198,17 @@ class Executor:
             if not await storage.is_worked_on(home, volume_id):
                 return key
             await self._require(workspace.id, op_id)
-        return await storage.archive(home, volume_id, op_id, report, lambda: self._holds(workspace.id, op_id))
+        return await storage.archive(home, volume_id, op_id, report, may_commit)
+
+    async def _commit_time(
+        self, storage: StorageProvider, workspace_id: UUID, op_id: UUID
+    ) -> datetime | None:
+        """Return when an archive of this operation counts as committed: after all that are there, though a clock was set back since."""
+        archives = await storage.list_archives_of(workspace_id)
+        at = await self._holds(workspace_id, op_id)
+        if at is None:
+            return None
+        return max([at, *(each.committed_at + _TICK for each in archives if each.committed_at is not None)])
 
     async def _delete_volume(
         self, storage: StorageProvider, workspace: Workspace, there: str | None, now: datetime
@@ -185,6 +218,26 @@ class Executor:
         if is_deletion and not is_purge_due(workspace.spec, now):
             await self._refuse_newer(storage, workspace, there, "only a purge deletes it")
         await storage.delete_volume(Home(workspace.id, workspace.spec.home_store_key), there)
+
+    async def _refuse_later_work(
+        self, storage: StorageProvider, workspace: Workspace, op_id: UUID, there: str | None
+    ) -> None:
+        """Refuse to let the end of the trash's time take what was worked on after the deletion. A purge that a person asked for may."""
+        spec = workspace.spec
+        if is_purge_asked(spec) or spec.deleted_at is None:
+            return
+        since = max(spec.deleted_at, _accepted_at(spec) or spec.deleted_at)
+        home = Home(workspace.id, spec.home_store_key)
+        if there is not None and await storage.is_worked_on(home, there, since=since):
+            raise ActionFailed(_WORKED_ON_SINCE.format(what=""), reason=ErrorReason.DATA_LOST)
+        archives = await committed_archives(storage, workspace.id)
+        if (later := archive_made_since(workspace.status, archives, since)) is not None:
+            raise ActionFailed(
+                _WORKED_ON_SINCE.format(what=f", and archived it at {later.order:%Y-%m-%d %H:%M:%S} UTC"),
+                reason=ErrorReason.DATA_LOST,
+                context=newest_facts(later),
+            )
+        await self._require(workspace.id, op_id)  # such looks may have taken long
 
     async def _refuse_newer(
         self, storage: StorageProvider, workspace: Workspace, there: str | None, done: str

@@ -2,18 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
 
-from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage
+from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage, to_be_read
 from codehub.core.operations import Phase
+from codehub.core.wishes import is_purge_asked
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms, distinct
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Home
+from codehub.ports.storage import Home, StorageProvider
 from codehub.ports.store import ControllerStore
 
 log = structlog.get_logger()
@@ -24,13 +25,14 @@ Backend = InstanceBackend | StorageBackend
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a round did, or would do: removed, failed (with why), unknown to the database, left of forgotten workspaces, backends it could
-    not look at, left-overs of what died half way, and how many old events were forgotten."""
+    """What a round did, or would do: removed, failed (with why), unknown to the database, left of forgotten workspaces, archives that are
+    newer than what their workspaces name, backends it could not look at, left-overs of what died half way, and how many old events were forgotten."""
 
     removed: tuple[Removal, ...]
     failed: tuple[tuple[Removal, str], ...]
     unknown: tuple[Found, ...]
     forgotten: tuple[Found, ...]
+    newer: tuple[Found, ...]
     unreachable: tuple[str, ...]
     leftovers: tuple[str, ...]
     events: int
@@ -57,6 +59,7 @@ class GarbageCollector:
         found = {one: backend async for backend, one in self._look(unreachable)}
         looked = await self._store.changes(None)
         rows = {row.id: row for row in looked.workspaces}
+        found = await self._read_closer(found, rows, looked.now, unreachable)
         result = sort_garbage(found, rows, looked.now, grace=self._grace)
         removals = _removals(result, orphans=orphans)
         failed = {} if dry_run else await self._remove_all(removals, found, orphans=orphans)
@@ -70,6 +73,7 @@ class GarbageCollector:
             tuple(failed.items()),
             () if orphans else result.unknown,
             result.forgotten,
+            result.newer,
             tuple(unreachable),
             leftovers,
             events,
@@ -94,6 +98,38 @@ class GarbageCollector:
                     )
             except (ActionFailed, BackendUnreachable) as error:
                 unreachable.append(f"{home}: {error}")
+
+    async def _read_closer(
+        self,
+        found: Mapping[Found, Backend],
+        rows: Mapping[UUID, Workspace],
+        now: datetime,
+        unreachable: list[str],
+    ) -> dict[Found, Backend]:
+        """Read what the `.meta` of archives say, where that decides: a list does not tell which is newer."""
+        closer = dict(found)
+        for workspace_id in to_be_read(found, rows, now, self._grace):
+            listed = [
+                each for each in found if each.thing is Thing.ARCHIVE and each.workspace_id == workspace_id
+            ]
+            backend = found[listed[0]]
+            for each in listed:
+                del closer[each]
+            try:
+                read = await self._archives_of(backend, workspace_id)
+            except (ActionFailed, BackendUnreachable) as error:
+                unreachable.append(f"{backend}: {error}")
+            else:
+                closer |= dict.fromkeys(read, backend)
+        return closer
+
+    async def _archives_of(self, backend: Backend, workspace_id: UUID) -> Sequence[Found]:
+        assert isinstance(backend, StorageBackend)
+        archives = await self._platforms.storage[backend].list_archives_of(workspace_id)
+        return [
+            Found(Thing.ARCHIVE, workspace_id, one.key, one.modified_at, one.committed, one.committed_at)
+            for one in archives
+        ]
 
     async def _remove_all(
         self, removals: Sequence[Removal], everything: Mapping[Found, Backend], *, orphans: bool
@@ -122,9 +158,10 @@ class GarbageCollector:
         try:
             beside = await self._looked_at(beside, row)
             again = sort_garbage(beside, rows, latest.now, grace=self._grace)
-            if found not in {each.found for each in _removals(again, orphans=orphans)}:
+            removable = {(each.found.thing, each.found.name) for each in _removals(again, orphans=orphans)}
+            if (found.thing, found.name) not in removable:
                 return "It is needed by now."
-            if not orphans and row is not None and (why := await self._in_the_way(found, backend, row)):
+            if not orphans and row is not None and (why := await self._in_the_way(found, row)):
                 return why
             await self._delete(found, backend, row)
         except (ActionFailed, BackendUnreachable) as error:
@@ -133,27 +170,36 @@ class GarbageCollector:
         return None
 
     async def _looked_at(self, beside: Sequence[Found], row: Workspace | None) -> Sequence[Found]:
-        """Look at the workspace's archive itself, for which others are given up: a list takes one for whole whose `.meta` was cut."""
-        key = None if row is None else row.status.archive_key
-        storage = None if row is None else self._platforms.storage.get(row.spec.storage_backend)
-        if key is None or storage is None:
+        """Look at the workspace's archives themselves: a list takes one for whole whose `.meta` was cut, and does not tell which is newer."""
+        if row is None or row.spec.storage_backend not in self._platforms.storage:
             return beside
-        seen = await storage.head_archive(key)
-        is_whole = seen is not None and seen.committed
-        return [replace(one, committed=is_whole) if one.name == key else one for one in beside]
+        others = [one for one in beside if one.thing is not Thing.ARCHIVE]
+        return [*others, *await self._archives_of(row.spec.storage_backend, row.id)]
 
-    async def _in_the_way(self, found: Found, backend: Backend, row: Workspace) -> str | None:
-        """Return why a volume stays that its workspace, which rests in its archive, does not name: somebody worked on it, or may do so
-        soon, for such a look may take minutes."""
-        if isinstance(backend, InstanceBackend) or found.thing is not Thing.VOLUME or found.name is None:
-            return None
-        if row.status.phase is not Phase.ARCHIVED:
+    async def _in_the_way(self, found: Found, row: Workspace) -> str | None:
+        """Return why a volume stays that its workspace, which rests in its archive or is deleted, does not name: somebody worked on it,
+        or may do so soon, for such a look may take minutes. What runs on it stays with it."""
+        volume, storage = await self._volume_of(found, row)
+        is_over = row.status.phase is Phase.DELETED and not is_purge_asked(row.spec)
+        if volume is None or not (is_over or row.status.phase is Phase.ARCHIVED):
             return None
         home = Home(row.id, row.spec.home_store_key)
-        if await self._platforms.storage[backend].is_worked_on(home, found.name):
+        if await storage.is_worked_on(home, volume, since=row.spec.deleted_at if is_over else None):
             return _NEWER_THAN_KNOWN
         is_unchanged = list((await self._store.load([row.id])).workspaces) == [row]
         return None if is_unchanged else "Its workspace changed while it was looked at."
+
+    async def _volume_of(self, found: Found, row: Workspace) -> tuple[str | None, StorageProvider]:
+        """Return the complete volume that would go, or lose what runs on it."""
+        storage = self._platforms.storage.get(row.spec.storage_backend)
+        if storage is None:
+            raise BackendUnreachable("This process has no adapter for its home.")
+        if found.thing is Thing.VOLUME:
+            return found.name, storage
+        if found.thing is Thing.ARCHIVE:
+            return None, storage
+        volume = (await storage.list_volumes()).get(row.id)
+        return None if volume is None else volume.volume_id, storage
 
     async def _delete(self, found: Found, backend: Backend, row: Workspace | None) -> None:
         if isinstance(backend, InstanceBackend):

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import structlog
 
-from codehub.core.judge import needs_archive_look
+from codehub.core.archives import CommittedArchive
+from codehub.core.judge import needs_archive_look, needs_archives_look
 from codehub.core.operations import Operation
 from codehub.core.seen import Archive, Blind, Instance, Seen, Unmarked, Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
@@ -41,7 +42,13 @@ class Looks:
     volumes: Mapping[StorageBackend, Mapping[UUID, Volume] | Blind | Unmarked]
 
     def of(self, workspace: Workspace, archive: "ArchiveLook") -> Seen:
-        return Seen(self.instance(workspace), self.volume(workspace), archive.archive, archive.archives_left)
+        return Seen(
+            self.instance(workspace),
+            self.volume(workspace),
+            archive.archive,
+            archive.archives_left,
+            archive.archives,
+        )
 
     def pair(self, workspace: Workspace) -> "Pair":
         return self.instance(workspace), self.volume(workspace)
@@ -62,7 +69,7 @@ class CloseLooks:
 
     def of(self, workspace: Workspace, archive: "ArchiveLook") -> Seen:
         instance = self.instances.get(workspace.id, Blind.NOT_LOOKED)
-        return Seen(instance, Blind.NOT_LOOKED, archive.archive, archive.archives_left)
+        return Seen(instance, Blind.NOT_LOOKED, archive.archive, archive.archives_left, archive.archives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class ArchiveLook:
 
     archive: Archive | Blind | None = Blind.NOT_LOOKED
     archives_left: bool | Blind = Blind.NOT_LOOKED
+    archives: tuple[CommittedArchive, ...] | Blind = Blind.NOT_LOOKED
 
 
 def _found(look: Mapping[UUID, T] | Blind, workspace_id: UUID) -> T | Blind | None:
@@ -163,7 +171,10 @@ class Observer:
         archives_left: bool | Blind = Blind.NOT_LOOKED
         if workspace.status.operation is Operation.DELETING:
             archives_left = await self._ask(storage, "archives", lambda: storage.has_archives(workspace.id))
-        return ArchiveLook(archive, archives_left)
+        archives: tuple[CommittedArchive, ...] | Blind = Blind.NOT_LOOKED
+        if needs_archives_look(workspace):
+            archives = await self._ask(storage, "archives", lambda: committed_archives(storage, workspace.id))
+        return ArchiveLook(archive, archives_left, archives)
 
     async def _ask(self, storage: StorageProvider, what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
         """Look at archives, unless their store has kept this pass waiting already."""
@@ -195,6 +206,14 @@ class Observer:
             count, last = count + 1, now
         self._failing[workspace_id] = (count, last)
         return replace(instance, failed_checks=count)
+
+
+async def committed_archives(storage: StorageProvider, workspace_id: UUID) -> tuple[CommittedArchive, ...]:
+    return tuple(
+        CommittedArchive(found.key, found.committed_at, found.is_empty)
+        for found in await storage.list_archives_of(workspace_id)
+        if found.committed
+    )
 
 
 def _concerns_archive(workspace: Workspace) -> bool:

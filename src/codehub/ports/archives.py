@@ -15,8 +15,8 @@ _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 WORKSPACE = re.compile(_UUID)
 ARCHIVE_KEY = re.compile(rf"(?P<workspace_id>{_UUID})/(?P<op_id>{_UUID})/home\.tar\.zst")
 
-# Asked right before an archive is committed. Raises if it may not be.
-Check = Callable[[], Awaitable[None]]
+# Asked right before an archive is committed, for the database's time. Raises if it may not be.
+Check = Callable[[], Awaitable[datetime]]
 
 
 class Attribute(StrEnum):
@@ -82,13 +82,16 @@ class Archives(Protocol):
         """
 
     async def head(self, key: str) -> Archive | None:
-        """Look at one archive. It is committed if what was written last can be read, and fits what is there."""
+        """Look at one archive. It is committed if what was written last can be read, names this place, and fits what is there."""
 
     async def has_any(self, workspace_id: UUID) -> bool:
         """Whether any object of this workspace is left."""
 
     async def list_all(self) -> Sequence[StoredArchive]:
         """Return every archive, half ones too. A list reads nothing: what it takes for committed may be damaged."""
+
+    async def list_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
+        """Return every archive of this workspace, half ones too, each with what its `.meta` says. What that makes count is as in `head`."""
 
     async def delete(self, key: str) -> None:
         """Delete one archive, what makes it count first."""

@@ -32,7 +32,12 @@ class StoredArchive:
     key: str
     size: int
     modified_at: datetime
+    """By the store's clock."""
     committed: bool
+    committed_at: datetime | None = None
+    """By the database's clock, as its `.meta` says. None: an older codehub made it, or nobody has read its `.meta`."""
+    is_empty: bool = False
+    """Whether it was made of an empty home. Only its `.meta` tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +51,8 @@ class Amount:
 
 # Long work reports how far it is. It must return at once.
 Report = Callable[[Amount], None]
-# Asked right before an archive is committed: whether the row still carries the operation's id.
-MayCommit = Callable[[], Awaitable[bool]]
+# Asked right before an archive is committed: the database's time, if the row still carries the operation's id.
+MayCommit = Callable[[], Awaitable[datetime | None]]
 
 
 def tell_nobody(_amount: Amount) -> None:
@@ -85,6 +90,11 @@ class StorageProvider(Protocol):
     async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
         """Commit an archive of an empty home and return its key. `may_commit` is asked right before the commit."""
 
+    async def copy_archive(
+        self, home: Home, archive_key: str, op_id: UUID, report: Report, may_commit: MayCommit
+    ) -> str:
+        """Commit what another archive of this home holds as this operation's, so that it is the newest, and return its key."""
+
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         """Delete this very volume (None: one that was never completed). Refuses any other, and one that is in use."""
 
@@ -103,6 +113,9 @@ class StorageProvider(Protocol):
 
     async def list_archives(self) -> Sequence[StoredArchive]:
         """Return every archive of this installation, half ones too. A list reads nothing: `head_archive` before anything is given up for one."""
+
+    async def list_archives_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
+        """Return every archive of this workspace, half ones too, each looked at as by `head_archive`, with what its `.meta` says."""
 
     async def delete_archive(self, archive_key: str) -> None:
         """Delete one archive, its `.meta` first, so that no half of it ever counts."""

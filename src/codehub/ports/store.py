@@ -176,8 +176,9 @@ class ControllerStore(Protocol):
     async def changes(self, cursor: str | None) -> Changes:
         """Return every row that was written since the look which gave this cursor (None: all rows). None is missed, some may repeat."""
 
-    async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
-        """Whether the row still carries this operation: asked right before an actuator is called."""
+    async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
+        """Return the database's time if the row still carries this operation: asked right before an actuator is called, and before an
+        archive is committed."""
 
     async def load_due(self, *, limit: int = 10_000) -> Loaded:
         """Return workspaces that are not where they should be: reads only those rows, however many others there are."""

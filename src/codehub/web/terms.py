@@ -11,10 +11,17 @@ from string import Formatter
 
 from codehub.core import seen
 from codehub.core.conditions import NO_ARCHIVE, NOTHING_YET, Condition
-from codehub.core.errors import REMEDY, ErrorReason
+from codehub.core.errors import KEPT_REMEDY, NEWER_REMEDY, REMEDY, ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.idle import UNUSED
-from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, IDENTITY_LOST, VOLUME_LOST, WITHOUT_VOLUME
+from codehub.core.judge import (
+    ARCHIVE_LOST,
+    DIED_AGAIN,
+    IDENTITY_LOST,
+    NEWER_ARCHIVE,
+    VOLUME_LOST,
+    WITHOUT_VOLUME,
+)
 from codehub.core.operations import Operation
 from codehub.core.plan import LAST_TRY, TOOK_LONGER, Why
 from codehub.core.room import GREW, NO_ROOM
@@ -86,6 +93,11 @@ WAITS_KO: Mapping[WaitsFor, str] = {
     WaitsFor.PERSON: "사용자의 결정",
     WaitsFor.RECOVERY: "사용자의 결정. 실패한 뒤에 이미지나 IDE가 바뀌었습니다. 복구하세요",
     WaitsFor.REMEDY: "사용자의 결정. {remedy}",
+}
+# Where there is something to choose from.
+_CHOICES_KO: Mapping[str, str] = {
+    NEWER_REMEDY: "가장 최근 보관본을 선택하면 최근 작업으로 계속합니다. 또는 그 손실을 받아들이고 데이터베이스가 가리키는 것으로 계속할 수 있습니다.",
+    KEPT_REMEDY: "삭제를 취소하고 가장 최근 보관본으로 복구하세요. 영구 삭제하면 아무것도 남지 않습니다.",
 }
 # What is looked at.
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
@@ -164,6 +176,10 @@ _FILLED: Mapping[str, Mapping[str, str]] = {
     DIED_AGAIN: {
         "en": "Its IDE died again after {restarts} restarts in {minutes} minutes.",
         "ko": "{minutes}분 동안 {restarts}번 다시 시작했지만 IDE가 또 종료되었습니다.",
+    },
+    NEWER_ARCHIVE: {
+        "en": NEWER_ARCHIVE,
+        "ko": "데이터베이스가 가리키는 것보다 새로운 보관본({at})이 있습니다. 데이터베이스가 홈보다 오래되었습니다.",
     },
     seen.MARK_MISSING: {
         "en": seen.MARK_MISSING,
@@ -252,7 +268,10 @@ def why_words(why: Why, language: str) -> str:
     return WHY_EN.get(why, why.value) if language == "en" else WHY_KO[why]
 
 
-def remedy_words(reason: ErrorReason, language: str) -> str:
+def remedy_words(reason: ErrorReason, language: str, remedy: str | None = None) -> str:
+    """Return what can be done about an error. `remedy`: as the core says it of this one."""
+    if remedy is not None and remedy in _CHOICES_KO:
+        return remedy if language == "en" else _CHOICES_KO[remedy]
     return REMEDY_EN.get(reason, REMEDY[reason]) if language == "en" else REMEDY_KO[reason]
 
 
@@ -265,7 +284,7 @@ def waiting_words(waiting: Waiting, language: str) -> str:
     if language == "en":
         return str(Waiting(waiting.on, facts))
     if waiting.on is WaitsFor.REMEDY:
-        facts["remedy"] = REMEDY_KO[ErrorReason(facts["reason"])]
+        facts["remedy"] = remedy_words(ErrorReason(facts["reason"]), language, facts["remedy"])
     return WAITS_KO[waiting.on].format(**facts)
 
 

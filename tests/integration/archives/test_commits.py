@@ -1,6 +1,7 @@
 """What makes an archive count, and who may read it: a `.meta` that was kept and fits, in files that are private."""
 
 import errno
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.support.storages import OnThisMachine, denied, granted, new_home, unheard
 
 from codehub.adapters.objectstore import store
+from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home
@@ -156,3 +158,50 @@ async def test_archives_that_others_could_read_are_closed_at_the_start_and_nothi
     assert open_to_others(open_store) == {"lost+found"}
     assert open_store.store.stat().st_mode & 0o777 == 0o755
     assert await open_store.provider.head_archive(key) == Archive(committed=True)
+
+
+async def saved(machine: OnThisMachine) -> tuple[Home, str]:
+    home, volume_id = await filled(machine)
+    return home, await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+
+
+async def test_archives_whose_places_were_swapped_restore_nobody_else_s_home(machine: OnThisMachine) -> None:
+    (ann, hers), (_bob, his) = await saved(machine), await saved(machine)
+    for suffix in ("", ".meta"):
+        one, other = (machine.store / (hers + suffix)), (machine.store / (his + suffix))
+        aside = one.with_name("aside")
+        one.rename(aside)
+        other.rename(one)
+        aside.rename(other)
+    assert await machine.provider.head_archive(hers) == Archive(committed=False)
+    (found,) = await machine.provider.list_archives_of(ann.workspace_id)
+    assert not found.committed
+    volume_id = (await machine.provider.list_volumes())[ann.workspace_id].volume_id
+    with pytest.raises(ActionFailed, match=his) as failure:
+        await machine.provider.restore(ann, hers, unheard, replaces=volume_id)
+    assert failure.value.reason is ErrorReason.ARCHIVE_CORRUPTED
+
+
+async def test_an_archive_that_an_older_codehub_made_counts_and_has_no_time(machine: OnThisMachine) -> None:
+    home, key = await saved(machine)
+    meta = machine.store / (f"{key}.meta")
+    said = json.loads(meta.read_bytes())
+    for name in ("workspace_id", "key", "committed_at"):
+        del said[name]
+    meta.write_text(json.dumps(said))
+    assert await machine.provider.head_archive(key) == Archive(committed=True)
+    (found,) = await machine.provider.list_archives_of(home.workspace_id)
+    assert (found.committed, found.committed_at) == (True, None)
+    volume_id = (await machine.provider.list_volumes())[home.workspace_id].volume_id
+    await machine.provider.restore(home, key, unheard, replaces=volume_id)
+    assert machine.files(home) == FILES
+
+
+@pytest.mark.parametrize("wrong", [{"committed_at": "yesterday"}, {"committed_at": "2026-11-16"}, {"key": 7}])
+async def test_a_meta_that_names_itself_wrongly_does_not_count(
+    machine: OnThisMachine, wrong: dict[str, object]
+) -> None:
+    _, key = await saved(machine)
+    meta = machine.store / (f"{key}.meta")
+    meta.write_text(json.dumps(json.loads(meta.read_bytes()) | wrong))
+    assert await machine.provider.head_archive(key) == Archive(committed=False)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.mutants.registry import mutant, patched
+from tests.simulation.numbers import EPOCH
 
 from codehub.adapters.memory import store as memory_store
 from codehub.core import judge, plan, seen, settle
@@ -84,8 +85,8 @@ def act_without_asking_the_row() -> Any:
     original = execute.Executor.__init__
 
     def init(self: Any, platforms: Any, _holds: Any) -> None:
-        async def always(_workspace_id: UUID, _op_id: UUID) -> bool:
-            return True
+        async def always(_workspace_id: UUID, _op_id: UUID) -> datetime | None:
+            return EPOCH
 
         original(self, platforms, always)
 

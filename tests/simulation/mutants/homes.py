@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.mutants.registry import mutant, patched
+from tests.simulation.numbers import EPOCH
 
 from codehub.adapters.memory import instances as memory_instances
 from codehub.adapters.memory import storage as memory_storage
@@ -15,7 +16,7 @@ from codehub.core.errors import ErrorInfo
 from codehub.core.operations import Operation, Phase, Step
 from codehub.core.seen import Volume
 from codehub.core.workspace import Status
-from codehub.engine import gc
+from codehub.engine import execute, gc
 from codehub.ports.storage import Home, Restored
 from codehub.service import workspaces
 
@@ -66,8 +67,8 @@ def collect_older_archives_while_the_archive_is_missing() -> Any:
 
 @mutant
 def provision_over_a_lost_home() -> Any:
-    def broken(spec: Any, stored: Status, status: Status, now: datetime) -> ErrorInfo | None:
-        found = original(spec, stored, status, now)
+    def broken(spec: Any, stored: Status, status: Status, look: Any, now: datetime) -> ErrorInfo | None:
+        found = original(spec, stored, status, look, now)
         return None if found is not None and found.reason == "DataLost" else found
 
     original = judge._broken_invariant
@@ -87,10 +88,10 @@ def count_a_half_restored_volume_as_ready() -> Any:
 
 @mutant
 def go_on_without_a_volume_whose_identity_is_lost() -> Any:
-    def broken(spec: Any, stored: Status, status: Status, now: datetime) -> ErrorInfo | None:
+    def broken(spec: Any, stored: Status, status: Status, look: Any, now: datetime) -> ErrorInfo | None:
         if status.conditions.volume_ready.is_unidentified and status.conditions.container_ready.is_absent:
             return None
-        return original(spec, stored, status, now)
+        return original(spec, stored, status, look, now)
 
     original = judge._broken_invariant
     return patched(judge, "_broken_invariant", broken)
@@ -194,8 +195,8 @@ def commit_an_archive_without_asking_the_row() -> Any:
     async def archive(
         self: Any, home: Home, volume_id: str, op_id: UUID, report: Any, _may_commit: Any
     ) -> str:
-        async def yes() -> bool:
-            return True
+        async def yes() -> datetime | None:
+            return EPOCH
 
         return await original(self, home, volume_id, op_id, report, yes)
 
@@ -252,3 +253,30 @@ def take_what_an_earlier_restore_left_as_it_is() -> Any:
 
     original = memory_storage.MemoryStorage.restore
     return patched(memory_storage.MemoryStorage, "restore", restore)
+
+
+@mutant
+def restore_the_older_archive_without_a_word() -> Any:
+    return patched(judge, "newer_archive", lambda _status, _archives: None)
+
+
+@mutant
+def take_the_end_of_the_trash_for_a_persons_word() -> Any:
+    async def let_go(_self: Any, *_words: Any) -> None:
+        return
+
+    return [
+        patched(execute.Executor, "_refuse_later_work", let_go),
+        patched(garbage, "is_purge_asked", lambda _spec: True),
+        patched(gc, "is_purge_asked", lambda _spec: True),
+    ]
+
+
+@mutant
+def collect_archives_that_are_newer_than_the_row() -> Any:
+    return patched(garbage, "_is_newer", lambda _one, _row, _committed, _now: False)
+
+
+@mutant
+def count_the_grace_from_when_an_archive_was_made() -> Any:
+    return patched(garbage, "_was_just_replaced", lambda *_words: False)

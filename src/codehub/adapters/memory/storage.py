@@ -8,7 +8,7 @@ from uuid import UUID
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.core.errors import ErrorReason
 from codehub.core.seen import Archive, Volume
-from codehub.ports.archives import archive_key
+from codehub.ports.archives import archive_key as key_of
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive
 from codehub.ports.system import Identity
@@ -37,6 +37,7 @@ class Object:
     files: Files
     modified_at: datetime
     has_meta: bool = False
+    committed_at: datetime | None = None
     is_damaged: bool = False
 
     @property
@@ -89,11 +90,7 @@ class MemoryStorage:
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:
         await self._faults("storage.restore.before_effect")
-        found = self._objects.get(archive_key)
-        if found is None or not found.has_meta:
-            raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
-        if found.is_damaged:
-            raise ActionFailed("the archive can't be trusted", reason=ErrorReason.ARCHIVE_CORRUPTED)
+        found = self._archived(archive_key)
         disk = self._disks.get(home.workspace_id)
         if disk is not None and disk.volume_id not in (None, replaces):
             raise ActionFailed(f"the volume that is there is not {replaces}")
@@ -113,32 +110,42 @@ class MemoryStorage:
         self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit
     ) -> str:
         await self._faults("storage.archive.before_effect")
-        key = archive_key(home.workspace_id, op_id)
+        key = key_of(home.workspace_id, op_id)
         if not self._is_committed(key):
             job = self._begin_job(home)
             files = dict(self._disk(home, volume_id).files)
             self._objects[key] = Object(files, self._now())
             report(Amount("archive", _size(files), _size(files)))
             await self._faults("storage.archive.between_effects")
-            is_allowed = await may_commit()
+            at = await may_commit()
             self._check_job(home, job)
-            if not is_allowed:
-                raise ActionFailed("the operation was taken over: its archive is not committed")
             self._disk(home, volume_id)
-            self._commit(key)
+            self._commit(key, at)
         await self._faults("storage.archive.after_effect")
         return key
 
     async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
         await self._faults("storage.create_empty_archive.before_effect")
-        key = archive_key(home.workspace_id, op_id)
+        key = key_of(home.workspace_id, op_id)
         if not self._is_committed(key):
             self._objects[key] = Object({}, self._now())
             await self._faults("storage.create_empty_archive.between_effects")
-            if not await may_commit():
-                raise ActionFailed("the operation was taken over: its archive is not committed")
-            self._commit(key)
+            self._commit(key, await may_commit())
         await self._faults("storage.create_empty_archive.after_effect")
+        return key
+
+    async def copy_archive(
+        self, home: Home, archive_key: str, op_id: UUID, report: Report, may_commit: MayCommit
+    ) -> str:
+        await self._faults("storage.copy_archive.before_effect")
+        key = key_of(home.workspace_id, op_id)
+        if not self._is_committed(key):
+            files = self._archived(archive_key).files
+            self._objects[key] = Object(files, self._now())
+            report(Amount("restore", _size(files), _size(files)))
+            await self._faults("storage.copy_archive.between_effects")
+            self._commit(key, await may_commit())
+        await self._faults("storage.copy_archive.after_effect")
         return key
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
@@ -178,6 +185,21 @@ class MemoryStorage:
         return [
             StoredArchive(key, _size(found.files), found.modified_at, found.has_meta)
             for key, found in self._objects.items()
+        ]
+
+    async def list_archives_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
+        await self._faults("storage.list_archives_of")
+        return [
+            StoredArchive(
+                key,
+                _size(found.files),
+                found.modified_at,
+                found.committed,
+                found.committed_at if found.committed else None,
+                found.committed and not found.files,
+            )
+            for key, found in self._objects.items()
+            if key.startswith(f"{workspace_id}/")
         ]
 
     async def delete_archive(self, archive_key: str) -> None:
@@ -259,10 +281,20 @@ class MemoryStorage:
     def _is_committed(self, key: str) -> bool:
         return key in self._objects and self._objects[key].committed
 
-    def _commit(self, key: str) -> None:
+    def _archived(self, archive_key: str) -> Object:
+        found = self._objects.get(archive_key)
+        if found is None or not found.has_meta:
+            raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
+        if found.is_damaged:
+            raise ActionFailed("the archive can't be trusted", reason=ErrorReason.ARCHIVE_CORRUPTED)
+        return found
+
+    def _commit(self, key: str, at: datetime | None) -> None:
+        if at is None:
+            raise ActionFailed("the operation was taken over: its archive is not committed")
         if key not in self._objects:  # garbage collection was faster than a job that nobody waits for
             raise ActionFailed("the archive was removed while it was made")
-        self._objects[key] = replace(self._objects[key], has_meta=True)
+        self._objects[key] = replace(self._objects[key], has_meta=True, committed_at=at)
 
 
 def _size(files: Files) -> int:

@@ -56,6 +56,18 @@ class MemoryStore(MemoryReading):
         self._written: dict[UUID, int] = {}
         """When each row was written last, the newest at the end."""
 
+    def dump(self) -> Mapping[UUID, Workspace]:
+        """Return every row as it is, for `roll_back`."""
+        return dict(self._workspaces)
+
+    def roll_back(self, rows: Mapping[UUID, Workspace]) -> None:
+        """An older dump is restored: these rows are as they were then, whatever became of the world since. Later ones stay."""
+        for workspace_id, row in rows.items():
+            self._workspaces[workspace_id] = row
+            self._writes += 1
+            self._written.pop(workspace_id, None)
+            self._written[workspace_id] = self._writes
+
     async def load_due(self, *, limit: int = 10_000) -> Loaded:
         await self._faults("load")
         now, rows = self._now(), self._workspaces.values()
@@ -80,9 +92,9 @@ class MemoryStore(MemoryReading):
         rows = [self._workspaces[workspace_id] for workspace_id, _ in newest_first]
         return Changes(self._now(), rows[::-1], str(self._writes))
 
-    async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
+    async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
         await self._faults("load")
-        return self._carries(workspace_id, op_id)
+        return self._now() if self._carries(workspace_id, op_id) else None
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         ids = {change.workspace_id for change in changes}

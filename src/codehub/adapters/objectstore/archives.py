@@ -1,9 +1,11 @@
 """A tar stream goes in, a committed archive comes out, and back. Refuses to count what was not read back whole, its `.meta` included."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codehub.adapters.objectstore.codec import Download, Packer, Unpacker
@@ -17,6 +19,9 @@ from codehub.core.seen import Archive
 from codehub.ports.archives import ARCHIVE_KEY, Attribute, Check, Estimate, nobody_knows
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report, StoredArchive
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 _META = ".meta"
 
@@ -67,8 +72,16 @@ class ObjectArchives:
             await settled(durable)
         await durable
         proved = packer.proof.scan
-        meta = Meta(packer.sha256, packer.size, proved.members, packer.uncompressed_size, proved.outward)
-        await check()
+        meta = Meta(
+            packer.sha256,
+            packer.size,
+            proved.members,
+            packer.uncompressed_size,
+            proved.outward,
+            workspace_id=key.split("/", maxsplit=1)[0],
+            key=key,
+            committed_at=await check(),
+        )
         # Dying before this line leaves half an archive, which does not count; after it, a whole one that is found again.
         await self._objects.put(key + _META, meta.encode())
         # A network disk may say of a full volume when the file is closed, which nobody hears.
@@ -76,10 +89,10 @@ class ObjectArchives:
             raise ActionFailed(f"the archive {key} is not committed: its .meta is not what was written")
 
     async def secure(self, key: str) -> bool:
-        if (text := await self._committing(_valid(key))) is None:
+        if (meta := await self._committing(_valid(key))) is None:
             return False
         await self._objects.make_durable(key)
-        await self._objects.renew(key + _META, text)
+        await self._objects.renew(key + _META, meta[0])
         return True
 
     async def read(
@@ -118,15 +131,19 @@ class ObjectArchives:
             raise BackendUnreachable(
                 f"the list of archives does not have the file {MARK}: is the store mounted?"
             )
+        return list(_listed(listed))
+
+    async def list_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
+        found = await self._objects.list_under(str(workspace_id))
         archives = []
-        for key in {path.removesuffix(_META) for path in listed}:
-            halves = [listed[path] for path in (key, key + _META) if path in listed]
-            if ARCHIVE_KEY.fullmatch(key):
-                modified_at = max(half["last_modified"] for half in halves)
-                size = sum(half["size"] for half in halves)
-                # By the list alone. It can't tell a `.meta` that was cut: whoever deletes by it looks closer first.
-                committed = all(path in listed and listed[path]["size"] for path in (key, key + _META))
-                archives.append(StoredArchive(key, size, modified_at, committed))
+        for archive in _listed({each["path"]: each for each in found}):
+            meta = await self._committing(archive.key)
+            if meta is None:
+                archives.append(replace(archive, committed=False))
+            else:
+                said = meta[1]
+                archives.append(replace(archive, committed_at=said.committed_at, is_empty=said.files == 0))
+        await self._objects.check()  # a disk that went away meanwhile has lost nothing
         return archives
 
     async def delete(self, key: str) -> None:
@@ -206,14 +223,17 @@ class ObjectArchives:
                 reason=ErrorReason.DATA_LOST,
             )
         try:
-            return decode(text)
+            meta = decode(text)
         except UnknownMeta as error:
             raise _corrupted(key, str(error)) from None
+        if not meta.is_of(key):
+            raise _corrupted(key, f"its .meta is that of {meta.key}")
+        return meta
 
-    async def _committing(self, key: str) -> bytes | None:
-        """Return the `.meta` that makes the archive count: one that can be read, beside an object as long as it says.
+    async def _committing(self, key: str) -> tuple[bytes, Meta] | None:
+        """Return the `.meta` that makes the archive count: one that can be read and names this place, beside an object as long as it says.
 
-        A `.meta` that is empty or cut, or whose object is gone or another, keeps nobody's home. One of a later format says nothing
+        A `.meta` that is empty or cut, or of another place, or whose object is gone or another, keeps nobody's home. One of a later format says nothing
         to us: neither is it believed nor is its archive given up.
         """
         text = await self._objects.get(key + _META)
@@ -226,11 +246,23 @@ class ObjectArchives:
         except UnknownMeta:
             return None
         found = await self._objects.head(key)
-        return text if found is not None and found["size"] == meta.size else None
+        fits = meta.is_of(key) and found is not None and found["size"] == meta.size
+        return (text, meta) if fits else None
 
     async def _delete(self, key: str) -> None:
         await self._objects.delete(key + _META)
         await self._objects.delete(key)
+
+
+def _listed(objects: Mapping[str, "ObjectMeta"]) -> Iterator[StoredArchive]:
+    """Yield the archives among these objects, by the list alone. It can't tell a `.meta` that was cut: whoever deletes by it looks closer."""
+    for key in {path.removesuffix(_META) for path in objects}:
+        halves = [objects[path] for path in (key, key + _META) if path in objects]
+        if ARCHIVE_KEY.fullmatch(key):
+            modified_at = max(half["last_modified"] for half in halves)
+            size = sum(half["size"] for half in halves)
+            committed = all(path in objects and objects[path]["size"] for path in (key, key + _META))
+            yield StoredArchive(key, size, modified_at, committed)
 
 
 def _valid(key: str) -> str:

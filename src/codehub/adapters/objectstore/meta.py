@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 FORMAT = 1
@@ -28,10 +29,19 @@ class Meta:
     uncompressed_size: int
     outward_links: int = 0
     """Symlinks that lead out of the home. A home may have some (a virtual environment does); any more are not from the home."""
+    workspace_id: str | None = None
+    key: str | None = None
+    committed_at: datetime | None = None
+    """The database's time of its commit. An older codehub wrote none of these three."""
     format: int = FORMAT
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self), indent=1, sort_keys=True).encode() + b"\n"
+        return json.dumps(asdict(self), indent=1, sort_keys=True, default=datetime.isoformat).encode() + b"\n"
+
+    def is_of(self, key: str) -> bool:
+        """Whether it was written for this place: one that was moved there would bring somebody else's home."""
+        named = (self.workspace_id, self.key)
+        return named == (None, None) or named == (key.split("/", maxsplit=1)[0], key)
 
 
 def decode(text: bytes) -> Meta:
@@ -45,6 +55,24 @@ def decode(text: bytes) -> Meta:
         raise LaterMeta(f"the .meta is of format {known!r}, and this codehub knows format {FORMAT}")
     sha256 = said.get("sha256")
     numbers = {name: said.get(name, default) for name, default in _NUMBERS.items()}
-    if not isinstance(sha256, str) or not all(type(each) is int and each >= 0 for each in numbers.values()):
+    names = [said.get(name) for name in ("workspace_id", "key", "committed_at")]
+    if (
+        not isinstance(sha256, str)
+        or not all(type(each) is int and each >= 0 for each in numbers.values())
+        or not all(each is None or isinstance(each, str) for each in names)
+    ):
         raise UnknownMeta("the .meta does not say what it should")
-    return Meta(sha256, **numbers)
+    workspace_id, key, committed_at = names
+    return Meta(sha256, **numbers, workspace_id=workspace_id, key=key, committed_at=_time(committed_at))
+
+
+def _time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UnknownMeta("the .meta does not say when it was written") from None
+    if at.tzinfo is None:
+        raise UnknownMeta("the .meta does not say when it was written")
+    return at

@@ -47,8 +47,8 @@ SELECT clock.now AS loaded_at, clock.cursor, w.*
 FROM clock LEFT JOIN workspaces w ON w.changed_xid >= CAST($1::text AS xid8);
 
 -- name: holds
--- Whether the row still carries this operation.
-SELECT EXISTS (SELECT FROM workspaces WHERE id = $1 AND op_id = $2 AND operation <> 'NONE');
+-- The time, if the row still carries this operation.
+SELECT clock_timestamp() FROM workspaces WHERE id = $1 AND op_id = $2 AND operation <> 'NONE';
 
 -- name: lock_pass
 -- Lock the rows of a pass that still have the version they were loaded with, in the order of their ids: two passes over the same

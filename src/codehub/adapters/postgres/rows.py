@@ -1,7 +1,7 @@
 """Rows to workspaces and back. In goes what asyncpg read or what the core decided; out comes the other. Judges nothing."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
@@ -91,7 +91,7 @@ def to_status(row: Row) -> Status:
         held_up=None if held_up is None else _to_held_up(json.loads(held_up)),
         version=row["version"],
         archive_key=row["archive_key"],
-        home_ctx=HomeCtx(**json.loads(row["home_ctx"])),
+        home_ctx=_to_home(json.loads(row["home_ctx"])),
         error_info=None if error is None else _to_error(json.loads(error)),
         error_count=row["error_count"],
         restarts=tuple(row["restarts"]),
@@ -197,6 +197,16 @@ def _to_condition(stored: Row) -> Condition:
     )
 
 
+def _to_home(stored: Mapping[str, Any]) -> HomeCtx:
+    given_up_at = stored.get("given_up_at")
+    return HomeCtx(
+        stored["volume_id"],
+        stored["restore_marker"],
+        stored["dirty"],
+        None if given_up_at is None else _to_time(given_up_at),
+    )
+
+
 def _to_error(stored: Row) -> ErrorInfo:
     return ErrorInfo(
         ErrorReason(stored["reason"]),
@@ -244,11 +254,12 @@ def _said(status: Truth, reason: str, message: str) -> str:
 
 
 def _from_home(home: HomeCtx) -> str:
-    volume_id, marker = home.volume_id, home.restore_marker
+    volume_id, marker, given_up_at = home.volume_id, home.restore_marker, home.given_up_at
+    given_up = "" if given_up_at is None else f',"given_up_at":{_from_time(given_up_at)}'
     return (
         f'{{"volume_id":{"null" if volume_id is None else quoted(volume_id)},'
         f'"restore_marker":{"null" if marker is None else quoted(marker)},'
-        f'"dirty":{"true" if home.dirty else "false"}}}'
+        f'"dirty":{"true" if home.dirty else "false"}{given_up}}}'
     )
 
 

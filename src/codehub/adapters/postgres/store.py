@@ -1,7 +1,7 @@
 """The controller's store on PostgreSQL. A pass goes in, who lost the swap comes out. Writes the controller's columns only."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -58,9 +58,10 @@ class PostgresControllerStore:
         assert now is not None
         return Changes(now, found, seen)
 
-    async def holds(self, workspace_id: UUID, op_id: UUID) -> bool:
+    async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
         async with translated():
-            return bool(await self._pool.fetchval(self._sql["holds"], workspace_id, op_id))
+            held_at: datetime | None = await self._pool.fetchval(self._sql["holds"], workspace_id, op_id)
+            return held_at
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         if not changes:
