@@ -106,7 +106,7 @@ async def test_a_huge_body_is_413_and_is_not_read_to_its_end(small_site: Site, i
 
 async def test_a_name_as_long_as_may_be_goes_through_in_any_script(small_site: Site) -> None:
     ann = await small_site.program("ann")
-    for name in ("가" * 255, "😀" * 255, "a\u202eb", "A\u0301", "'; DROP TABLE workspaces; --", "<script>"):
+    for name in ("가" * 255, "😀" * 255, "A\u0301", "'; DROP TABLE workspaces; --", "<script>"):
         body = json.dumps({"name": name, "desired_state": "PENDING"})
         answer = await ann.post(f"{API}/workspaces", content=body, headers=JSON)
         assert (answer.status_code, answer.json().get("name")) == (201, name)

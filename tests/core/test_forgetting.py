@@ -143,6 +143,13 @@ def test_one_in_error_is_deleted_too() -> None:
     assert planned == Rest(Why.FORGOTTEN)
 
 
+def test_what_the_end_of_the_trash_has_found_to_keep_since_is_not_forgotten_again() -> None:
+    found = error(ErrorReason.DATA_LOST, operation=Operation.DELETING, at=ago(0.5))
+    row = workspace(Phase.ERROR, conditions=conditions(), error_info=found, spec={**FORGOTTEN, **OVER})
+    verdict, _planned = judged(row, seen(None, None))
+    assert (verdict.status.phase, verdict.status.error_info) == (Phase.ERROR, found)
+
+
 @pytest.mark.parametrize("instance", [HEALTHY_INSTANCE, None])
 def test_it_stays_deleted_when_its_backend_answers_again_with_everything_there(instance: Any) -> None:
     row = workspace(Phase.DELETED, conditions=BLIND, home_ctx=home(dirty=True), spec=FORGOTTEN)

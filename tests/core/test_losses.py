@@ -160,6 +160,22 @@ def test_recovery_from_a_container_without_volume_begins_with_stopping() -> None
     )
 
 
+def test_a_deletion_that_answers_a_loss_has_all_its_tries() -> None:
+    row = workspace(
+        Phase.ERROR,
+        DesiredState.PENDING,
+        spec={"deleted_at": ago(1), "purge_at": ago(-1000)},
+        error_info=replace(error(ErrorReason.CONTAINER_WITHOUT_VOLUME, at=ago(50)), error_count=4),
+        error_count=4,
+        home_ctx=home("v1", dirty=True),
+    )
+    look = seen(HEALTHY_INSTANCE, None)
+    verdict = judge(row, look, NOW)
+    planned = plan(row.spec, verdict, look, NOW, is_mine=True)
+    status = settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID)
+    assert (status.operation, status.error_count) == (Operation.DELETING, 0)
+
+
 # Identity lost, files there
 
 UNTOLD_VOLUME, BEARING_VOLUME = Volume(None, UNTOLD), Volume(None, "v1")

@@ -242,6 +242,10 @@ class Judges:
         said_at = row.spec.deleted_at
         if row.spec.recover_accepts_loss and row.spec.recover_at is not None:
             said_at = max(said_at, row.spec.recover_at)
+        if (
+            row.status.phase is Phase.DELETED
+        ):  # while it stepped down somebody could still type: its last archive had that in the trash
+            said_at = max(said_at, since)
         said_s = (said_at - EPOCH).total_seconds()
         return is_purge_asked(row.spec) or self.truth(row.id).written_at <= said_s
 

@@ -71,7 +71,7 @@ def judge(
     """
     spec, stored = workspace.spec, workspace.status
     conditions = conditions_seen(stored, seen, now, rules, starting_up=starting_up)
-    if spec.forgotten_at is not None and stored.phase is not Phase.DELETED:
+    if _is_to_be_forgotten(spec, stored):
         return Verdict(_forget(_mark_dirty(replace(stored, conditions=conditions)), now), is_let_go=True)
     if unknown := unknown_conditions(conditions, stored.operation):
         return Verdict(_mark_dirty(replace(stored, conditions=conditions)), unknown)
@@ -326,6 +326,17 @@ def _crash_loop(spec: Spec, stored: Status, now: datetime, rules: Rules) -> Erro
         stored.error_count + 1,
         error_time(spec, now),
         start_facts(spec),
+    )
+
+
+def _is_to_be_forgotten(spec: Spec, stored: Status) -> bool:
+    """Whether it was forgotten and is not let go yet. What the end of the trash's time has found to keep since then is not: that takes
+    another word."""
+    if spec.forgotten_at is None or stored.phase is Phase.DELETED:
+        return False
+    error = stored.error_info
+    return (
+        error is None or error.reason is not ErrorReason.DATA_LOST or error.occurred_at <= spec.forgotten_at
     )
 
 

@@ -121,7 +121,9 @@ def is_worth_writing(before: Status, after: Status, *, rules: Rules = DEFAULT_RU
 
 def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
     if status.phase is Phase.ERROR:
-        status = enter(replace(status, error_info=None), resource_phase(status.conditions), now)
+        # A deletion answers the error: what was counted towards it is no failure of what begins now.
+        answered = replace(status, error_info=None, error_count=0)
+        status = enter(answered, resource_phase(status.conditions), now)
     home = status.home_ctx
     if operation in (Operation.PROVISIONING, Operation.RESTORING):
         home = HomeCtx(dirty=home.dirty, given_up_at=home.given_up_at)
