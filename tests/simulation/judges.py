@@ -242,10 +242,9 @@ class Judges:
         said_at = row.spec.deleted_at
         if row.spec.recover_accepts_loss and row.spec.recover_at is not None:
             said_at = max(said_at, row.spec.recover_at)
-        if (
-            row.status.phase is Phase.DELETED
-        ):  # while it stepped down somebody could still type: its last archive had that in the trash
-            said_at = max(said_at, since)
+        # While it stepped down somebody could still type: its last archive, which has that, lay in the trash.
+        if row.status.phase is Phase.DELETED and row.status.phase_changed_at is not None:
+            said_at = max(said_at, row.status.phase_changed_at)
         said_s = (said_at - EPOCH).total_seconds()
         return is_purge_asked(row.spec) or self.truth(row.id).written_at <= said_s
 
