@@ -518,6 +518,7 @@ async def test_the_archives_of_a_workspace_are_listed_with_the_database_s_time_o
     assert listed.keys() == {older, newer, f"{home.workspace_id}/{half}/home.tar.zst"}
     assert (listed[older].committed_at, listed[older].is_empty) == (await at(60)(), True)
     assert (listed[newer].committed_at, listed[newer].is_empty) == (await at(-60)(), False)
+    assert listed[older].digest != listed[newer].digest
     assert [each.key for each in listed.values() if not each.committed] == [
         f"{home.workspace_id}/{half}/home.tar.zst"
     ]
@@ -536,10 +537,12 @@ async def test_a_copy_of_an_archive_is_committed_anew_and_restores_the_same(
     key, op_id = await archived(storage, home, FILES), uuid4()
     copied = await storage.provider.copy_archive(home, key, op_id, unheard, at(60))
     assert await storage.provider.copy_archive(home, key, op_id, unheard, at(90)) == copied
-    listed = {
-        each.key: each.committed_at for each in await storage.provider.list_archives_of(home.workspace_id)
+    listed = {each.key: each for each in await storage.provider.list_archives_of(home.workspace_id)}
+    assert {each.key: each.committed_at for each in listed.values()} == {
+        key: await granted(),
+        copied: await at(60)(),
     }
-    assert listed == {key: await granted(), copied: await at(60)()}
+    assert listed[key].digest == listed[copied].digest is not None
     await restored(storage, home, copied)
     assert storage.files(home) == FILES
 

@@ -40,6 +40,7 @@ NEWER = CommittedArchive(OTHER, ago(400))
 OLDER = CommittedArchive(OTHER, ago(600))
 TIMELESS = CommittedArchive(OTHER, None)
 NEWER_EMPTY = CommittedArchive(OTHER, ago(400), is_empty=True)
+COPY = CommittedArchive(THIRD, ago(30), digest="of what its own holds")
 OF_OPERATION = CommittedArchive(f"{WORKSPACE_ID}/{NEW_OP_ID}/home.tar.zst", ago(1))
 SOURCES = {
     Operation.RESTORING: Phase.ARCHIVED,
@@ -73,6 +74,10 @@ def look(key: str | None, *archives: CommittedArchive) -> Seen:
         (Operation.RESTORING, KEY, (replace(OWN, committed_at=None), TIMELESS), None),
         (Operation.RESTORING, KEY, (OWN, NEWER_EMPTY), NEWER_EMPTY),
         (Operation.RESTORING, KEY, (OWN, OF_OPERATION), None),
+        (Operation.RESTORING, KEY, (replace(OWN, digest=COPY.digest), COPY), None),
+        (Operation.RESTORING, KEY, (replace(OWN, digest=COPY.digest), NEWER, COPY), None),  # it was chosen
+        (Operation.RESTORING, KEY, (replace(OWN, digest="of else"), NEWER, COPY), COPY),
+        (Operation.RESTORING, KEY, (OWN, replace(COPY, digest=None)), COPY),
         (Operation.RESTORING, KEY, (NEWER,), NEWER),  # looked at again, its own is there by now
         (Operation.RESTORING, KEY, (TIMELESS,), None),
         (Operation.PROVISIONING, None, (NEWER,), NEWER),
@@ -191,14 +196,17 @@ def test_what_was_given_up_is_what_was_there_then() -> None:
     assert status.error_info.context[NEWEST_ARCHIVE] == THIRD
 
 
-def test_who_takes_over_does_not_ask_about_what_the_process_before_has_committed() -> None:
+def test_who_takes_over_gives_up_no_more_than_the_person_did() -> None:
     row = at_work(Operation.RESTORING, KEY, home_ctx=HomeCtx(given_up_at=ago(50)))
-    verdict = judge(row, look(KEY, OWN, NEWER, OF_OPERATION), NOW)
-    planned = plan(row.spec, verdict, look(KEY, OWN, NEWER, OF_OPERATION), NOW, is_mine=False)
+    blind = replace(look(KEY), archives=Blind.UNREACHABLE)
+    verdict = judge(row, blind, NOW)
+    planned = plan(row.spec, verdict, blind, NOW, is_mine=False)
     assert planned == TakeOver(Operation.RESTORING)
-    status = settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID)
-    taken = replace(row, status=replace(status, op_id=UUID(int=9)))
-    assert judge(taken, look(KEY, OWN, NEWER, OF_OPERATION), NOW).status.error_info is None
+    taken = replace(row, status=settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID))
+    later = CommittedArchive(THIRD, ago(40))
+    error_info = judge(taken, look(KEY, OWN, NEWER, later), NOW).status.error_info
+    assert error_info is not None
+    assert error_info.context[NEWEST_ARCHIVE] == THIRD
 
 
 def test_who_accepted_another_loss_was_not_asked_about_a_newer_archive() -> None:

@@ -49,7 +49,7 @@ async def choose_the_older_archive(plane: Plane, workspace_id: UUID) -> None:
     key, now = row.status.archive_key, plane.clock.now()
     assert key is not None
     plane.storage._objects[archive_key(workspace_id, uuid4())] = replace(
-        plane.storage._objects[key], committed_at=now
+        plane.storage._objects[key], files={"of": b"the newer"}, committed_at=now
     )
     chosen = replace(row.status, home_ctx=replace(row.status.home_ctx, given_up_at=now))
     plane.store.roll_back({workspace_id: replace(row, status=chosen)})

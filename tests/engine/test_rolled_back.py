@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from tests.support.engine import BY, EVERYONE, Plane
+from tests.support.engine import BY, EVERYONE, Plane, breathe, process
 
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorReason
 from codehub.core.operations import DesiredState, Phase
@@ -146,6 +146,84 @@ async def test_a_home_is_not_begun_anew_while_an_archive_of_it_is_there(
     assert (status.archive_key == newer) is (choice is not None)
     assert (await wish(plane, controller, workspace_id, R)).phase is Phase.RUNNING
     assert plane.storage.files(workspace_id) == (NEW if choice is not None else {})
+
+
+# What a step committed, and was let go before anybody recorded it
+
+
+async def let_go_after_its_commit(
+    plane: Plane, workspace_id: UUID, controller: Controller, step: str, instead: DesiredState
+) -> str:
+    """Let the step commit its archive and then not answer; somebody wishes for something else meanwhile. Returns the archive's key."""
+    before = set(plane.storage._objects)
+
+    async def silent(point: str) -> None:
+        if point == f"storage.{step}.after_effect":
+            raise BackendUnreachable("the store does not answer")
+
+    plane.hook = silent
+    process.set(controller.name)
+    while (await plane.get(workspace_id)).status.held_up is None:
+        await controller.run_pass(EVERYONE)
+        await breathe()
+        plane.clock.seconds += 0.1
+    plane.hook = None
+    assert isinstance((await plane.service.set_wish(workspace_id, instead, BY)).ruling, Accepted)
+    await plane.settle(controller)
+    (made,) = plane.storage._objects.keys() - before
+    assert plane.storage.archived_files(made) is not None
+    return made
+
+
+async def test_an_empty_archive_that_was_never_recorded_locks_nobody_out(plane: Plane) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create(A)
+    await let_go_after_its_commit(plane, workspace_id, controller, "create_empty_archive", R)
+    status = (await plane.get(workspace_id)).status
+    assert (status.phase, status.archive_key) == (Phase.RUNNING, None)
+
+
+async def test_a_copy_that_was_never_recorded_asks_nobody_twice(plane: Plane) -> None:
+    workspace_id, older, _, controller = await dumped_before_the_last_archive(plane)
+    await wish(plane, controller, workspace_id, S)
+    await plane.service.recover(workspace_id, BY, accept_loss=True)
+    copied = await let_go_after_its_commit(plane, workspace_id, controller, "copy_archive", A)
+    assert (await plane.get(workspace_id)).status.archive_key == older
+    status = await wish(plane, controller, workspace_id, S)
+    assert status.phase is Phase.STANDBY
+    assert status.archive_key not in (older, copied)
+    assert plane.storage.files(workspace_id) == OLD
+
+
+async def test_an_archive_that_was_never_recorded_is_outdone_by_the_next(plane: Plane) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create(P)
+    await work(plane, controller, workspace_id, OLD)
+    await wish(plane, controller, workspace_id, R)
+    plane.instances.write(workspace_id, "thesis", NEW["thesis"])
+    await wish(plane, controller, workspace_id, S)
+    await plane.service.set_wish(workspace_id, A, BY)
+    unrecorded = await let_go_after_its_commit(plane, workspace_id, controller, "archive", S)
+    status = await wish(plane, controller, workspace_id, A)
+    assert (status.phase, status.archive_key == unrecorded) == (Phase.ARCHIVED, False)
+    assert (await wish(plane, controller, workspace_id, S)).phase is Phase.STANDBY
+    assert plane.storage.files(workspace_id) == NEW
+
+
+async def test_an_archive_that_was_never_recorded_is_told_of_when_the_volume_is_lost(plane: Plane) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create(P)
+    await wish(plane, controller, workspace_id, R)
+    plane.instances.write(workspace_id, "thesis", NEW["thesis"])
+    await wish(plane, controller, workspace_id, S)
+    await plane.service.set_wish(workspace_id, A, BY)
+    unrecorded = await let_go_after_its_commit(plane, workspace_id, controller, "archive", S)
+    plane.storage.lose_volume(workspace_id)
+    await plane.settle(controller)
+    await failed(plane, workspace_id)
+    await plane.service.recover(workspace_id, BY, accept_loss=True)
+    await plane.settle(controller)
+    assert newest_named(await failed(plane, workspace_id)) == unrecorded
 
 
 async def test_nothing_begins_while_the_archives_can_not_be_listed(plane: Plane) -> None:

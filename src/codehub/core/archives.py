@@ -18,6 +18,8 @@ class CommittedArchive:
     committed_at: datetime | None
     """None: an older codehub made it, before any that has a time."""
     is_empty: bool = False
+    digest: str | None = None
+    """Of what it holds. None: nobody knows."""
 
     @property
     def order(self) -> datetime:
@@ -31,14 +33,17 @@ def newest(archives: Iterable[CommittedArchive]) -> CommittedArchive | None:
 def newer_archive(status: Status, archives: Iterable[CommittedArchive]) -> CommittedArchive | None:
     """Return the newest archive if it is newer than the row's, as after an older dump of the database was restored.
 
-    Without a key any archive is newer, but for one of an empty home, which is what there would be without it. What the row's own
-    operation has made is its own, and what a person has given up is not asked about again."""
+    Without a key any archive is newer, but for one of an empty home, which is what there would be without it. One that holds what the
+    row's holds is nothing to choose: a copy that was never recorded. What the row's own operation has made is its own, and what a
+    person has given up is not asked about again."""
     others = [each for each in archives if str(status.op_id) not in each.key]
     own = next((each for each in archives if each.key == status.archive_key), None)
     if status.archive_key is None:
         others = [each for each in others if not each.is_empty]
     found = newest(others)
     if found is None or found is own or is_given_up(status, found):
+        return None
+    if own is not None and own.digest is not None and own.digest == found.digest:
         return None
     is_newer = status.archive_key is None or found.order > (_BEFORE_ALL if own is None else own.order)
     return found if is_newer else None

@@ -58,7 +58,7 @@ def settle(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: U
             begun = _begin(status, operation, now, op_id)
             return begun if why is not Why.ADOPTED else replace(begun, home_ctx=status.home_ctx)
         case TakeOver():
-            return _take_over(status, now, op_id)
+            return replace(status, op_id=op_id)
         case Hold(is_held_up=True) if holdup(status) is None:
             return _hold_up(status, ErrorReason.UNREACHABLE, _blindness(status.conditions), now)
         case Resume():
@@ -138,14 +138,6 @@ def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> 
         held_up=None,
         home_ctx=home,
     )
-
-
-def _take_over(status: Status, now: datetime, op_id: UUID) -> Status:
-    """What the process before may have committed as a person's choice, and not recorded, is not asked about."""
-    home = status.home_ctx
-    if home.given_up_at is not None:
-        home = replace(home, given_up_at=max(now, home.given_up_at))
-    return replace(status, op_id=op_id, home_ctx=home)
 
 
 def _complete(spec: Spec, status: Status, operation: Operation, now: datetime) -> Status:

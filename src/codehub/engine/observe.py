@@ -210,7 +210,7 @@ class Observer:
 
 async def committed_archives(storage: StorageProvider, workspace_id: UUID) -> tuple[CommittedArchive, ...]:
     return tuple(
-        CommittedArchive(found.key, found.committed_at, found.is_empty)
+        CommittedArchive(found.key, found.committed_at, found.is_empty, found.digest)
         for found in await storage.list_archives_of(workspace_id)
         if found.committed
     )

@@ -38,6 +38,8 @@ class StoredArchive:
     """By the database's clock, as its `.meta` says. None: an older codehub made it, or nobody has read its `.meta`."""
     is_empty: bool = False
     """Whether it was made of an empty home. Only its `.meta` tells."""
+    digest: str | None = None
+    """Of the bytes that it consists of, as its `.meta` says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Storage in memory: homes as dictionaries of files, archives as copies of them that count only once committed."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -197,6 +198,7 @@ class MemoryStorage:
                 found.committed,
                 found.committed_at if found.committed else None,
                 found.committed and not found.files,
+                _digest(found.files) if found.committed else None,
             )
             for key, found in self._objects.items()
             if key.startswith(f"{workspace_id}/")
@@ -295,6 +297,10 @@ class MemoryStorage:
         if key not in self._objects:  # garbage collection was faster than a job that nobody waits for
             raise ActionFailed("the archive was removed while it was made")
         self._objects[key] = replace(self._objects[key], has_meta=True, committed_at=at)
+
+
+def _digest(files: Files) -> str:
+    return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
 
 
 def _size(files: Files) -> int:

@@ -142,7 +142,14 @@ class ObjectArchives:
                 archives.append(replace(archive, committed=False))
             else:
                 said = meta[1]
-                archives.append(replace(archive, committed_at=said.committed_at, is_empty=said.files == 0))
+                archives.append(
+                    replace(
+                        archive,
+                        committed_at=said.committed_at,
+                        is_empty=said.files == 0,
+                        digest=said.sha256,
+                    )
+                )
         await self._objects.check()  # a disk that went away meanwhile has lost nothing
         return archives
 
