@@ -10,7 +10,16 @@ import pytest
 
 from codehub.core import seen
 from codehub.core.conditions import NAMES, NOTHING_YET, Condition, Reason
-from codehub.core.errors import REMEDY, ErrorReason
+from codehub.core.errors import (
+    ARCHIVED_SINCE,
+    KEPT_REMEDY,
+    NEWER_REMEDY,
+    NOT_DELETED,
+    NOT_REPLACED,
+    REMEDY,
+    WORKED_ON_SINCE,
+    ErrorReason,
+)
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.history import Event, EventKind
 from codehub.core.idle import UNUSED
@@ -29,6 +38,7 @@ from codehub.proxy.words import WORDS as PROXY_WORDS
 from codehub.web import measures, terms
 
 NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
+NEWER_THAN_KNOWN = (NOT_REPLACED, NOT_DELETED, WORKED_ON_SINCE, ARCHIVED_SINCE.format(at="noon"))
 SOURCES = [
     entry.read_text("utf-8")
     for folder in ("templates", ".")
@@ -67,7 +77,7 @@ def test_everything_that_is_seen_is_translated() -> None:
     assert set(terms.SEEN_KO) == said
     for condition in said:
         assert terms.reason_words(condition.message, "ko") != condition.message
-    for lost in (WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST):
+    for lost in (WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, *NEWER_THAN_KNOWN):
         assert terms.reason_words(lost, "ko") != lost
 
 
@@ -75,11 +85,14 @@ def test_everything_that_is_seen_is_translated() -> None:
 def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_instances(language: str) -> None:
     parts = re.compile("volume|instance|container|purge|볼륨|인스턴스|컨테이너", re.IGNORECASE)
     reasons = [why.value for why in Why] + [condition.message for condition in terms.SEEN_KO]
-    reasons += [WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, UNUSED]
+    reasons += [WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, UNUSED, *NEWER_THAN_KNOWN]
     reasons.append(DIED_AGAIN.format(restarts=5, minutes=10))
     said = [terms.reason_words(reason, language) for reason in reasons]
     said += [terms.why_words(why, language) for why in Why]
     said += [terms.remedy_words(reason, language) for reason in ErrorReason]
+    said += [
+        terms.remedy_words(ErrorReason.DATA_LOST, language, choice) for choice in (NEWER_REMEDY, KEPT_REMEDY)
+    ]
     said += [*terms.TROUBLE[language].values(), *terms.UNDER_WAY[language].values()]
     said += [words for key, words in WORDS[language].items() if not key.startswith("field.image_ref")]
     assert [words for words in said if parts.search(words)] == []

@@ -48,6 +48,15 @@ REMEDY: Mapping[ErrorReason, str] = {
 
 NEWER_REMEDY = "Take the newest archive, which holds the latest work; or accept its loss, and go on with what the database names."
 KEPT_REMEDY = "Undelete it and recover it with the newest archive; or purge it, which keeps nothing."
+# What a step refuses to destroy, because it is newer than the database.
+NOT_REPLACED = (
+    "A home is there that the database does not know of, and somebody worked in it: it is not replaced by the older archive, "
+    "unless its loss is accepted."
+)
+NOT_DELETED = "A home is there that the database does not know of, and somebody worked in it: only a purge deletes it, unless its loss is accepted."
+_TRASH_OVER = "Its time in the trash is over, but somebody worked on it after its deletion{what}: the database is older than the home. Undelete it to go on with it, or purge it."
+WORKED_ON_SINCE = _TRASH_OVER.format(what="")
+ARCHIVED_SINCE = _TRASH_OVER.format(what=", and archived it at {at}")
 
 # Of an error's context: the archive that is newer than the row's, and the database's time of its commit.
 NEWEST_ARCHIVE = "newest_archive"

@@ -10,7 +10,7 @@ import structlog
 
 from codehub.core.archives import archive_made_since, newest_facts
 from codehub.core.ceilings import Ceilings, clamped, may_run
-from codehub.core.errors import ErrorReason
+from codehub.core.errors import ARCHIVED_SINCE, NOT_DELETED, NOT_REPLACED, WORKED_ON_SINCE, ErrorReason
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
 from codehub.core.seen import Instance, Volume
@@ -36,16 +36,11 @@ log = structlog.get_logger()
 # Asked of the database: its time, if the row still carries this operation's id.
 Holds = Callable[[UUID, UUID], Awaitable[datetime | None]]
 
-_NEWER_THAN_KNOWN = "A home is there that the database does not know of, and somebody worked in it: {done}, unless its loss is accepted."
 _NOT_ALLOWED = (
     "The image {image} is not allowed here (CODEHUB_ALLOWED_IMAGES): choose another one, then recover it."
 )
 _LAST_LINES, _LAST_LINES_BYTES_MAX, _LAST_LINES_S_MAX = 12, 1_500, 5.0
 _FILLS = frozenset({Step.PROVISION, Step.RESTORE, Step.START})
-_WORKED_ON_SINCE = (
-    "Its time in the trash is over, but somebody worked on it after its deletion{what}: the database is older than the home. "
-    "Undelete it to go on with it, or purge it."
-)
 LONG_STEPS = frozenset({Step.ARCHIVE, Step.COPY_ARCHIVE, Step.RESTORE})
 _TICK = timedelta(microseconds=1)
 
@@ -145,7 +140,7 @@ class Executor:
                 return await _adopted(storage, home, status.home_ctx)
             case Step.RESTORE:
                 assert status.archive_key is not None
-                await self._refuse_newer(storage, workspace, there, "it is not replaced by the older archive")
+                await self._refuse_newer(storage, workspace, there, NOT_REPLACED)
                 restored = await storage.restore(home, status.archive_key, report, replaces=there)
                 return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
             case Step.START:
@@ -216,7 +211,7 @@ class Executor:
         """Delete what was archived just now, what a purge is due for, or what no archive need hold."""
         is_deletion = workspace.status.operation is Operation.DELETING
         if is_deletion and not is_purge_due(workspace.spec, now):
-            await self._refuse_newer(storage, workspace, there, "only a purge deletes it")
+            await self._refuse_newer(storage, workspace, there, NOT_DELETED)
         await storage.delete_volume(Home(workspace.id, workspace.spec.home_store_key), there)
 
     async def _refuse_later_work(
@@ -229,18 +224,18 @@ class Executor:
         since = max(spec.deleted_at, _accepted_at(spec) or spec.deleted_at)
         home = Home(workspace.id, spec.home_store_key)
         if there is not None and await storage.is_worked_on(home, there, since=since):
-            raise ActionFailed(_WORKED_ON_SINCE.format(what=""), reason=ErrorReason.DATA_LOST)
+            raise ActionFailed(WORKED_ON_SINCE, reason=ErrorReason.DATA_LOST)
         archives = await committed_archives(storage, workspace.id)
         if (later := archive_made_since(workspace.status, archives, since)) is not None:
             raise ActionFailed(
-                _WORKED_ON_SINCE.format(what=f", and archived it at {later.order:%Y-%m-%d %H:%M:%S} UTC"),
+                ARCHIVED_SINCE.format(at=f"{later.order:%Y-%m-%d %H:%M:%S} UTC"),
                 reason=ErrorReason.DATA_LOST,
                 context=newest_facts(later),
             )
         await self._require(workspace.id, op_id)  # such looks may have taken long
 
     async def _refuse_newer(
-        self, storage: StorageProvider, workspace: Workspace, there: str | None, done: str
+        self, storage: StorageProvider, workspace: Workspace, there: str | None, refusal: str
     ) -> None:
         """Refuse to destroy a volume that somebody worked in, though the row does not name it: it is newer than the row, as after an
         older dump of the database was restored, and that takes a person's word. One that is as it was made was left by a restore that
@@ -249,7 +244,7 @@ class Executor:
         if there is None or op_id is None:
             return
         if await storage.is_worked_on(home, there, since=_accepted_at(workspace.spec)):
-            raise ActionFailed(_NEWER_THAN_KNOWN.format(done=done), reason=ErrorReason.DATA_LOST)
+            raise ActionFailed(refusal, reason=ErrorReason.DATA_LOST)
         await self._require(workspace.id, op_id)  # such a look may have taken long
 
 

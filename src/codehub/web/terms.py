@@ -11,7 +11,16 @@ from string import Formatter
 
 from codehub.core import seen
 from codehub.core.conditions import NO_ARCHIVE, NOTHING_YET, Condition
-from codehub.core.errors import KEPT_REMEDY, NEWER_REMEDY, REMEDY, ErrorReason
+from codehub.core.errors import (
+    ARCHIVED_SINCE,
+    KEPT_REMEDY,
+    NEWER_REMEDY,
+    NOT_DELETED,
+    NOT_REPLACED,
+    REMEDY,
+    WORKED_ON_SINCE,
+    ErrorReason,
+)
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.idle import UNUSED
 from codehub.core.judge import (
@@ -95,9 +104,15 @@ WAITS_KO: Mapping[WaitsFor, str] = {
     WaitsFor.REMEDY: "사용자의 결정. {remedy}",
 }
 # Where there is something to choose from.
-_CHOICES_KO: Mapping[str, str] = {
-    NEWER_REMEDY: "가장 최근 보관본을 선택하면 최근 작업으로 계속합니다. 또는 그 손실을 받아들이고 데이터베이스가 가리키는 것으로 계속할 수 있습니다.",
-    KEPT_REMEDY: "삭제를 취소하고 가장 최근 보관본으로 복구하세요. 영구 삭제하면 아무것도 남지 않습니다.",
+_CHOICES: Mapping[str, Mapping[str, str]] = {
+    NEWER_REMEDY: {
+        "en": NEWER_REMEDY,
+        "ko": "가장 최근 보관본을 선택하면 최근 작업으로 계속합니다. 또는 그 손실을 받아들이고 데이터베이스가 가리키는 것으로 계속할 수 있습니다.",
+    },
+    KEPT_REMEDY: {
+        "en": "Undo its deletion and recover it with the newest archive; or delete it for good, which keeps nothing.",
+        "ko": "삭제를 되돌리고 가장 최근 보관본으로 복구하세요. 영구 삭제하면 아무것도 남지 않습니다.",
+    },
 }
 # What is looked at.
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
@@ -158,6 +173,14 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
         ),
         VOLUME_LOST: "Its home is gone, and it may have held what no archive holds.",
         ARCHIVE_LOST: "Its archive is gone, and there is no home.",
+        NOT_DELETED: (
+            "A home is there that the database does not know of, and somebody worked in it: only to delete it for good deletes it, "
+            "unless its loss is accepted."
+        ),
+        WORKED_ON_SINCE: (
+            "Its time in the trash is over, but somebody worked on it after its deletion: the database is older than the home. "
+            "Undo its deletion to go on with it, or delete it for good."
+        ),
     },
     "ko": {
         **{why.value: words for why, words in WHY_KO.items()},
@@ -169,6 +192,16 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
         ),
         VOLUME_LOST: "홈이 없어졌습니다. 보관본에 없는 파일이 들어 있었을 수 있습니다.",
         ARCHIVE_LOST: "보관본이 없어졌고 홈도 없습니다.",
+        NOT_REPLACED: (
+            "데이터베이스가 모르는 홈이 있고 누군가 그 안에서 작업했습니다. 손실을 받아들이지 않으면 더 오래된 보관본으로 바꾸지 않습니다."
+        ),
+        NOT_DELETED: (
+            "데이터베이스가 모르는 홈이 있고 누군가 그 안에서 작업했습니다. 손실을 받아들이거나 영구 삭제해야만 삭제합니다."
+        ),
+        WORKED_ON_SINCE: (
+            "휴지통 보관 기간이 끝났지만 삭제한 뒤에 누군가 작업했습니다. 데이터베이스가 홈보다 오래되었습니다. "
+            "계속하려면 삭제를 되돌리고, 아니면 영구 삭제하세요."
+        ),
     },
 }
 # The core's sentences with holes, as pages say them.
@@ -180,6 +213,16 @@ _FILLED: Mapping[str, Mapping[str, str]] = {
     NEWER_ARCHIVE: {
         "en": NEWER_ARCHIVE,
         "ko": "데이터베이스가 가리키는 것보다 새로운 보관본({at})이 있습니다. 데이터베이스가 홈보다 오래되었습니다.",
+    },
+    ARCHIVED_SINCE: {
+        "en": (
+            "Its time in the trash is over, but somebody worked on it after its deletion, and archived it at {at}: the database is older than "
+            "the home. Undo its deletion to go on with it, or delete it for good."
+        ),
+        "ko": (
+            "휴지통 보관 기간이 끝났지만 삭제한 뒤에 누군가 작업했고 {at}에 보관했습니다. 데이터베이스가 홈보다 오래되었습니다. "
+            "계속하려면 삭제를 되돌리고, 아니면 영구 삭제하세요."
+        ),
     },
     seen.MARK_MISSING: {
         "en": seen.MARK_MISSING,
@@ -270,8 +313,8 @@ def why_words(why: Why, language: str) -> str:
 
 def remedy_words(reason: ErrorReason, language: str, remedy: str | None = None) -> str:
     """Return what can be done about an error. `remedy`: as the core says it of this one."""
-    if remedy is not None and remedy in _CHOICES_KO:
-        return remedy if language == "en" else _CHOICES_KO[remedy]
+    if remedy is not None and remedy in _CHOICES:
+        return _CHOICES[remedy][language]
     return REMEDY_EN.get(reason, REMEDY[reason]) if language == "en" else REMEDY_KO[reason]
 
 
