@@ -117,6 +117,50 @@ async def test_a_dump_and_the_files_are_the_whole_installation_on_another_server
                 assert await inside(server, made, headers, "cat ~/note") == "kept"
 
 
+@pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15)
+async def test_work_that_is_newer_than_a_restored_dump_is_told_of_and_taken(
+    light_ide: None, tmp_path: Path
+) -> None:
+    """An older dump under an installation that went on: the archive that only the world knows is neither removed nor passed over."""
+    del light_ide
+    dump, settings = tmp_path / "dump", {"archive_url": (tmp_path / "archives").as_uri()}
+    async with running_server("postgres-15") as there, there.empty() as database, there.empty() as older:
+        url, older_url = (f"postgresql://admin@/{name}?host={there.directory}" for name in (database, older))
+        with running(
+            tmp_path / "data", initial_admin_password=PASSWORD, database_url=url, **settings
+        ) as server:
+            command, headers = await signed_in(server, tmp_path / "one")
+            made = (await command("ws", "create", "demo", "--wait", "--json")).lines[-1]["id"]
+            await inside(server, made, headers, "echo older >~/note")
+            assert (await command("ws", "archive", "demo", "--wait")).code == 0
+            before = archives_in(tmp_path / "archives")
+            postgres("pg_dump", "-Fc", "-f", str(dump), url)
+            assert (await command("ws", "start", "demo", "--wait")).code == 0
+            await inside(server, made, headers, "echo newer >~/note")
+            assert (await command("ws", "archive", "demo", "--wait")).code == 0
+            assert server.stop() == 0
+        (newest,) = archives_in(tmp_path / "archives") - before
+        postgres("pg_restore", "-d", older_url, "--exit-on-error", str(dump))
+        where = {"data_dir": str(tmp_path / "data"), "database_url": older_url, **settings}
+        collected = codehub("gc", "--json", gc_grace_seconds="0", **where)
+        assert collected.returncode == 0, collected.stderr
+        said = json.loads(collected.stdout)
+        assert ([each["name"] for each in said["newer"]], said["removed"]) == ([newest], [])
+        with running(tmp_path / "data", database_url=older_url, **settings) as server:
+            command, headers = await signed_in(server, tmp_path / "two")
+            assert (await command("ws", "start", "demo", "--wait")).code != 0
+            error = (await command("ws", "show", "demo", "--json")).json["error"]
+            assert (error["reason"], error["context"]["newest_archive"]) == ("DataLost", newest)
+            recovered = await command("ws", "recover", "demo", "--take-newest", "--wait")
+            assert recovered.code == 0, recovered.err
+            assert await inside(server, made, headers, "cat ~/note") == "newer"
+            assert before < archives_in(tmp_path / "archives")
+
+
+def archives_in(place: Path) -> set[str]:
+    return {str(path.relative_to(place)) for path in place.rglob("*.tar.zst")}
+
+
 async def two_workspaces(
     server: Running, command: Command, headers: dict[str, str], names: tuple[str, ...] = ("awake", "archived")
 ) -> dict[str, str]:
