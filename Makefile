@@ -43,10 +43,10 @@ test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, s
 	@$(SUITE) test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
 
 test-local: $(DEV) built ## this machine as a platform: sandboxed processes, homes, archives, the whole circle with a real IDE
-	@$(ENGINES_SUITE) test-local 120 $(PYTEST) -n 2 --dist loadfile -m "not docker" $(LOCAL)
+	@$(ENGINES_SUITE) test-local 150 $(PYTEST) -n 2 --dist loadfile -m "not docker" $(LOCAL)
 
 test-docker: $(DEV) built ## Docker: containers, volumes, isolation, images, on a dockerd of its own
-	@$(ENGINES_SUITE) test-docker 120 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) $(CIRCLE:%=--ignore %)
+	@$(ENGINES_SUITE) test-docker 180 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) $(CIRCLE:%=--ignore %)
 
 test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
 	@$(SUITE) test-s3 90 $(PYTEST) tests/integration/s3
@@ -78,10 +78,10 @@ UP := tests/api/test_up.py tests/api/test_command.py tests/api/test_users_comman
 	tests/api/test_settings.py tests/api/test_fresh_machine.py tests/api/test_logs.py tests/cli/test_roles_apart.py
 EDGE := tests/api/test_edge.py tests/api/test_workers.py
 test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, roles as processes of their own, and the whole circle with curl alone
-	@$(ENGINES_SUITE) test-up 120 $(PYTEST) -n 2 --dist loadfile $(UP)
+	@$(ENGINES_SUITE) test-up 240 $(PYTEST) -n 2 --dist loadfile $(UP)
 
 test-api: $(DEV) engines ## the API from outside, on PostgreSQL: people, workspaces, events, hostile requests, the whole document
-	@$(ENGINES_SUITE) test-api 120 $(PYTEST) -n 2 tests/api $(UP:%=--ignore %) $(EDGE:%=--ignore %)
+	@$(ENGINES_SUITE) test-api 150 $(PYTEST) -n 2 tests/api $(UP:%=--ignore %) $(EDGE:%=--ignore %)
 
 FUZZ_EXAMPLES ?= 1000
 fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mode, then chains of calls; and 20 times as many talks through the proxy

@@ -55,6 +55,7 @@ def test_the_doctor_speaks_json(tmp_path: Path) -> None:
         "archives",
         "backend",
         "sandbox",
+        "limits",
         "ide",
         "docker",
         "redis",
