@@ -105,6 +105,11 @@ HOUR = 3600
 @pytest.mark.parametrize(
     ("own", "other", "goes"),
     [
+        (
+            archive(KEY, YOUNG, at=YOUNG),
+            archive(OTHER, committed=False),
+            True,
+        ),  # half of one was replaced by nothing
         # made long ago and replaced long ago, or just now: the grace counts from then
         (archive(KEY, at=ago(3 * HOUR)), archive(OTHER, at=ago(9 * HOUR)), True),
         (archive(KEY, at=ago(HOUR)), archive(OTHER, at=ago(9 * HOUR)), False),

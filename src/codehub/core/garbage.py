@@ -110,7 +110,7 @@ def _removals(
                 row.status.phase is not Phase.ERROR
                 and not _is_needed(one, row, names)
                 and not _is_newer(one, row, committed, now)
-                and not _was_just_replaced(one, row, committed, now, grace)
+                and not (one.committed and _was_just_replaced(one, row, committed, now, grace))
             ):
                 yield Removal(
                     one, "No workspace needs it any more." if one.committed else "It was never completed."
