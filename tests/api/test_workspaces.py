@@ -52,6 +52,7 @@ FIELDS = [
     "updated_at",
     "deleted_at",
     "purge_at",
+    "observed_at",
 ]
 
 

@@ -21,7 +21,7 @@ async def fall_silent(world: World, by: timedelta) -> None:
         return
     assert isinstance(world.controller, MemoryStore)
     members = world.controller._members
-    members.update({one: (heard, at - by) for one, (heard, at) in members.items()})
+    members.update({one: replace(heard, at=heard.at - by) for one, heard in members.items()})
 
 
 async def test_who_beats_is_seen_by_everybody_who_beats(world: World) -> None:
@@ -71,3 +71,30 @@ async def test_faces_are_told_who_was_heard_of_the_latest_first(world: World) ->
     assert heard[0].at >= heard[1].at
     await world.controller.leave(second.id)
     assert [one.member for one in await world.api.members()] == [first]
+
+
+async def test_faces_are_told_when_each_controller_last_looked_at_all_it_handles(world: World) -> None:
+    first, second = member(), member()
+    looked_at = await world.now()
+    await world.controller.beat(first, alive_s=60, looked_at=looked_at)
+    await world.controller.beat(second, alive_s=60)
+    assert {one.member.id: one.looked_at for one in await world.api.members()} == {
+        first.id: looked_at,
+        second.id: None,
+    }
+    later = looked_at + timedelta(seconds=1)
+    await world.controller.beat(first, alive_s=60, looked_at=later)
+    assert later in [one.looked_at for one in await world.api.members()]
+    await world.controller.beat(first, alive_s=60)
+    assert [one.looked_at for one in await world.api.members()] == [None, None]
+
+
+async def test_faces_are_told_of_nobody_who_was_not_heard_of_within_the_time_they_ask_for(
+    world: World,
+) -> None:
+    silent, heard = member(), member()
+    await world.controller.beat(silent, alive_s=60)
+    await fall_silent(world, timedelta(seconds=61))
+    await world.controller.beat(heard, alive_s=60)
+    assert [one.member for one in await world.api.members(within_s=60)] == [heard]
+    assert [one.member for one in await world.api.members(within_s=120)] == [heard, silent]

@@ -1,6 +1,8 @@
 """Workspaces that change hands: what another controller has begun is gone on with, whenever it is learnt that it has gone."""
 
 import asyncio
+from datetime import datetime
+from uuid import UUID
 
 import pytest
 from tests.support.engine import BY, EVERYONE, Plane, breathe
@@ -9,8 +11,10 @@ from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.membership import Member, Members, handler_of
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
+from codehub.engine.alarm import Woken
 from codehub.engine.controller import Controller
 from codehub.engine.membership import ALIVE_S
+from codehub.ports.store import StoreUnavailable
 
 
 def one_who_takes_over(row: Workspace, mine: Controller) -> Member:
@@ -87,4 +91,81 @@ async def test_a_beat_that_fails_unexpectedly_is_not_the_last(monkeypatch: pytes
         await breathe()
     beating.cancel()
     assert beats == 2
+    await plane.close()
+
+
+async def told(plane: Plane) -> dict[UUID, datetime | None]:
+    """Return when each controller has said that it looked at all it handles."""
+    return {one.member.id: one.looked_at for one in await plane.store.members()}
+
+
+async def test_a_beat_tells_when_everybody_was_last_looked_at_and_no_other_write_does() -> None:
+    plane = Plane()
+    controller = plane.controller()
+    workspace_id = await plane.create()
+    await controller.members.beat()
+    await plane.settle(controller)
+    me, began_at = controller.members.me.id, plane.clock.now()
+    version = (await plane.get(workspace_id)).status.version
+    await controller.run_pass(EVERYONE)
+    assert (await plane.get(workspace_id)).status.version == version
+    assert await told(plane) != {me: began_at}
+    plane.clock.seconds += 5
+    await controller.members.beat()
+    assert await told(plane) == {me: began_at}
+    await plane.close()
+
+
+async def test_a_pass_over_a_few_or_one_that_fails_is_no_look_at_everybody() -> None:
+    plane = Plane()
+    controller = plane.controller()
+    workspace_id = await plane.create(DesiredState.STANDBY)
+    await controller.members.beat()
+    await plane.settle(controller)
+    looked_at = plane.clock.now()
+    plane.clock.seconds += 5
+    await controller.run_pass(Woken(frozenset({workspace_id}), everyone=False))
+
+    async def fail(point: str) -> None:
+        if point == "persist.before_commit":
+            raise StoreUnavailable
+
+    plane.hook = fail
+    await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
+    with pytest.raises(StoreUnavailable):
+        await controller.run_pass(EVERYONE)
+    plane.hook = None
+    await controller.members.beat()
+    assert await told(plane) == {controller.members.me.id: looked_at}
+    await plane.close()
+
+
+async def test_who_has_others_workspaces_now_has_not_looked_at_them_yet() -> None:
+    plane = Plane()
+    mine, theirs = plane.controller("mine"), plane.controller("theirs")
+    await plane.create()
+    await theirs.members.beat()
+    await mine.members.beat()
+    await mine.run_pass(EVERYONE)
+    me = mine.members.me.id
+    await mine.members.beat()
+    assert (await told(plane))[me] is not None
+
+    plane.clock.seconds += ALIVE_S + 1  # in which nothing was heard of them
+    news = await plane.make("news")
+    while not mine.members.handles(news):
+        news = await plane.make(f"news {news.id}")
+
+    async def beat(point: str) -> None:
+        if point == "persist.before_commit":
+            plane.hook = None
+            await mine.members.beat()  # which learns that they are gone
+
+    plane.hook = beat
+    await mine.run_pass(EVERYONE)  # which began when they were still there
+    await mine.members.beat()
+    assert (await told(plane))[me] is None
+    await mine.run_pass(EVERYONE)
+    await mine.members.beat()
+    assert (await told(plane))[me] is not None
     await plane.close()

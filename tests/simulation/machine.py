@@ -221,8 +221,10 @@ class ProcessStore:
     async def forget_history(self, older_than: timedelta) -> int:
         return await self._write("forget_history", lambda: self._store.forget_history(older_than))
 
-    async def beat(self, member: Member, *, alive_s: float) -> Members:
-        return await self._write("beat", lambda: self._store.beat(member, alive_s=alive_s))
+    async def beat(self, member: Member, *, alive_s: float, looked_at: datetime | None = None) -> Members:
+        return await self._write(
+            "beat", lambda: self._store.beat(member, alive_s=alive_s, looked_at=looked_at)
+        )
 
     async def leave(self, member_id: UUID) -> None:
         await self._write("leave", lambda: self._store.leave(member_id))

@@ -26,7 +26,7 @@ class Web:
 
 def create_web(parts: Parts) -> Web:
     app = _routed()
-    view = View(parts.store, parts.base_url)
+    view = View(parts.store, parts.base_url, parts.clock)
     feed = LiveFeed(parts, view)
     guard = Guard(
         parts.access,

@@ -44,7 +44,8 @@ async def _told(feed: LiveFeed, stream: Stream, since: int | None) -> AsyncItera
         '`workspace_updated` (a Workspace) and `workspace_deleted` (`{"id"}`) carry the history\'s number as id and are complete: '
         "a reader that comes back with `Last-Event-ID` misses nothing. `workspace_progress`, `workspace_sleeping_soon` and "
         "`heartbeat` may be lost. An id that is too old, or unknown, gets every workspace anew, with the id 0, and then a "
-        "`heartbeat` with the id to come back with."
+        "`heartbeat` with the id to come back with. No event follows a workspace's `observed_at`: it is as it was known when the "
+        "message was sent."
     ),
     response_class=Response,
     responses=answers(*OF_PEOPLE)

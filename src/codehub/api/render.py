@@ -19,15 +19,27 @@ _KNOWN_MAX = 10_000
 
 
 class Renderer:
-    """Remembers the bytes of each workspace with the object they were made of: the stores return the same object until it changes."""
+    """Remembers the bytes of each workspace with the object they were made of: the stores return the same object until it changes.
+
+    All but `observed_at`, which moves on while nothing else does: it is put at the end each time.
+    """
 
     def __init__(self, base_url: str) -> None:
         self._base_url = base_url
         self._known: dict[UUID, tuple[Workspace, Usage | None, bytes]] = {}
 
     def workspace(
-        self, row: Workspace, owner: str, progress: Progress | None = None, usage: Usage | None = None
+        self,
+        row: Workspace,
+        owner: str,
+        observed_at: datetime | None,
+        progress: Progress | None = None,
+        usage: Usage | None = None,
     ) -> bytes:
+        looked = b"null" if (at := time(observed_at)) is None else b'"%b"' % at.encode()
+        return b'%b,"observed_at":%b}' % (self._written(row, owner, progress, usage)[:-1], looked)
+
+    def _written(self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None) -> bytes:
         if progress is not None:
             return to_json(self._shape(row, owner, progress, usage))
         known = self._known.get(row.id)

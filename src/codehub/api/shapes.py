@@ -174,6 +174,9 @@ class WorkspaceShape(BaseModel):
     updated_at: datetime
     deleted_at: datetime | None
     purge_at: datetime | None
+    observed_at: datetime | None = Field(
+        description="When it was last looked at, whether anything was new or not. It moves on by itself: neither `revision`, `updated_at` nor the stream follows it."
+    )
 
 
 class WorkspaceList(BaseModel):

@@ -1,33 +1,47 @@
 """What people are shown of workspaces: rows in, JSON out, with owners' names and progress where there is any."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from fastapi import Response
 
 from codehub.api.render import Renderer
+from codehub.core.looks import everybody_looked_at, last_look
 from codehub.core.operations import Operation
 from codehub.core.workspace import Workspace
 from codehub.ports.store import ApiStore
+from codehub.ports.system import Clock
 
 _MOVES_BYTES = frozenset({Operation.ARCHIVING, Operation.RESTORING, Operation.STARTING})
 JSON = "application/json"
+# A controller that died counts until the others have missed it (12 s) and have had time to look at what was its own.
+_HEARD_OF_S = 20.0
+_LOOKS_S = 1.0  # they are told every three seconds
 
 
 class View:
-    def __init__(self, store: ApiStore, base_url: str) -> None:
+    def __init__(self, store: ApiStore, base_url: str, clock: Clock) -> None:
         self._store = store
         self._renderer = Renderer(base_url)
+        self._clock = clock
         self._names: dict[UUID, str] = {}
+        self._everybody_at: datetime | None = None
+        self._ask_again_at = clock.monotonic()
 
     async def rendered(self, rows: Sequence[Workspace]) -> list[bytes]:
         await self._learn_names({row.spec.owner_user_id for row in rows})
         moving = [row.id for row in rows if row.status.operation in _MOVES_BYTES]
         progress = await self._store.progress(moving) if moving else {}
         usages = await self._store.usages([row.id for row in rows]) if rows else {}
+        everybody_at = await self._everybody_looked_at() if rows else None
         return [
             self._renderer.workspace(
-                row, self._names.get(row.spec.owner_user_id, ""), progress.get(row.id), usages.get(row.id)
+                row,
+                self._names.get(row.spec.owner_user_id, ""),
+                last_look(row.status, everybody_at),
+                progress.get(row.id),
+                usages.get(row.id),
             )
             for row in rows
         ]
@@ -49,3 +63,12 @@ class View:
         unknown = [user_id for user_id in user_ids if user_id not in self._names]
         if unknown:
             self._names.update(await self._store.usernames(unknown))
+
+    async def _everybody_looked_at(self) -> datetime | None:
+        """Ask the database once a second at most, however much is shown: what is older than it could be is still true."""
+        now = self._clock.monotonic()
+        if now >= self._ask_again_at:
+            heard = await self._store.members(within_s=_HEARD_OF_S)
+            self._everybody_at = everybody_looked_at([one.looked_at for one in heard])
+            self._ask_again_at = now + _LOOKS_S
+        return self._everybody_at

@@ -152,6 +152,7 @@ class Controller:
         """Run one pass and return how many rows it wrote."""
         began = self._system.clock.monotonic()
         self._lost = 0
+        members = self.members.current
         refreshed = await self._roster.refresh()
         # Until a pass over them has come to its end: one that fails half way must not be the only one that knew.
         self._changed |= refreshed.changed
@@ -171,6 +172,7 @@ class Controller:
             written += await self._judge_and_persist(batch, looks, swept, refreshed.now)
         if focus is None:
             self._is_starting_up = False
+            self.members.note_pass(refreshed.now, members)
         self._changed.clear()
         self.passed_at = self._system.clock.monotonic()
         self._meters.passed(self.passed_at - began, written=written, lost=self._lost)

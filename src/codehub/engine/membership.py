@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from uuid import UUID
 
 import structlog
@@ -31,8 +32,13 @@ class Membership:
         self._changed = changed
         self._members: Members = {}
         self._handled = dict[UUID, bool]()
+        self._looked_at: datetime | None = None
         self._is_due = asyncio.Event()
         self._doubts = False
+
+    @property
+    def current(self) -> Members:
+        return self._members
 
     @property
     def others(self) -> list[Member]:
@@ -58,12 +64,18 @@ class Membership:
                 log.exception("beat_failed_unexpectedly")
 
     async def beat(self) -> None:
-        members = await self._store.beat(self.me, alive_s=ALIVE_S)
+        members = await self._store.beat(self.me, alive_s=ALIVE_S, looked_at=self._looked_at)
         if members != self._members:
             self._members = members
             self._handled.clear()
+            self._looked_at = None
             self._changed()
             log.info("members", members=len(members))
+
+    def note_pass(self, began_at: datetime, members: Members) -> None:
+        """Let the next beat say that all of this controller's own was looked at, unless its own is not what it was among these members."""
+        if members is self._members:
+            self._looked_at = began_at
 
     async def leave(self) -> None:
         """Go: the others need not wait until this controller is missed."""

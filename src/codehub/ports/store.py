@@ -144,6 +144,8 @@ class Heard:
 
     member: Member
     at: datetime
+    looked_at: datetime | None
+    """All that it handles was looked at after this. None: not yet, or not since somebody else came or went."""
 
 
 # Says why one more running workspace is refused, or nothing.
@@ -203,8 +205,8 @@ class ControllerStore(Protocol):
     async def forget_history(self, older_than: timedelta) -> int:
         """Remove events that are older than this, and return how many there were."""
 
-    async def beat(self, member: Member, *, alive_s: float) -> Members:
-        """Note that this controller lives, and return all who were heard of within so many seconds, by the database's time."""
+    async def beat(self, member: Member, *, alive_s: float, looked_at: datetime | None = None) -> Members:
+        """Note that this controller lives, and when it looked at all it handles; return all who were heard of within so many seconds, by the database's time."""
 
     async def leave(self, member_id: UUID) -> None:
         """Forget this controller at once."""
@@ -280,8 +282,8 @@ class ApiStore(Protocol):
     async def now(self) -> datetime:
         """Return the database's time."""
 
-    async def members(self) -> Sequence[Heard]:
-        """Return the controllers that were heard of within the hour and have not left, the latest first."""
+    async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
+        """Return the controllers that were heard of within that time and have not left, the latest first."""
 
     async def phases(self) -> Mapping[Phase, int]:
         """Return how many workspaces are in each phase."""

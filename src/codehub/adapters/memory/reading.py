@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from codehub.adapters.memory.access import Users
@@ -16,9 +15,6 @@ from codehub.core.room import Room, Usage
 from codehub.core.wishes import in_trash
 from codehub.core.workspace import Workspace, counts_as_running, is_deleted
 from codehub.ports.store import Feed, FeedEvent, Heard, Moving, PageQuery, Position, Recorded
-
-if TYPE_CHECKING:
-    from codehub.core.membership import Member
 
 
 class MemoryReading:
@@ -33,7 +29,7 @@ class MemoryReading:
         self._progress: dict[UUID, tuple[UUID, Progress]] = {}
         self._usages: dict[UUID, Usage] = {}
         self._shortage: Room | None = None
-        self._members: dict[UUID, tuple[Member, datetime]] = {}
+        self._members: dict[UUID, Heard] = {}
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
         await self._faults("load")
@@ -55,9 +51,9 @@ class MemoryReading:
     async def now(self) -> datetime:
         return self._now()
 
-    async def members(self) -> Sequence[Heard]:
-        since = self._now() - timedelta(hours=1)
-        heard = [Heard(member, at) for member, at in self._members.values() if at >= since]
+    async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
+        since = self._now() - timedelta(seconds=within_s)
+        heard = [one for one in self._members.values() if one.at >= since]
         return sorted(heard, key=lambda one: one.at, reverse=True)
 
     async def phases(self) -> Mapping[Phase, int]:

@@ -25,6 +25,7 @@ from codehub.ports.store import (
     Change,
     Changes,
     Contradiction,
+    Heard,
     Judgement,
     Key,
     KeyReused,
@@ -134,12 +135,12 @@ class MemoryStore(MemoryReading):
         del self._history[:forgotten]
         return forgotten
 
-    async def beat(self, member: Member, *, alive_s: float) -> Members:
+    async def beat(self, member: Member, *, alive_s: float, looked_at: datetime | None = None) -> Members:
         await self._faults("beat.before_commit")
         now = self._now()
-        self._members[member.id] = (member, now)
+        self._members[member.id] = Heard(member, now, looked_at)
         alive = timedelta(seconds=alive_s)
-        return {one.id: one for one, heard_at in self._members.values() if now - alive <= heard_at <= now}
+        return {each: one.member for each, one in self._members.items() if now - alive <= one.at <= now}
 
     async def leave(self, member_id: UUID) -> None:
         await self._faults("beat.before_commit")

@@ -258,8 +258,12 @@ SELECT count(*) FROM forgotten;
 -- This controller lives; who else does? Whoever was not heard of for an hour is forgotten, and so is who was heard of in the future:
 -- the clock was set back since, and who lives is heard of again.
 WITH mine AS (
-    INSERT INTO controllers (id, host, backends) VALUES ($1, $2, $3::text[])
-    ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp(), host = excluded.host, backends = excluded.backends
+    INSERT INTO controllers (id, host, backends, looked_at) VALUES ($1, $2, $3::text[], $5::timestamptz)
+    ON CONFLICT (id) DO UPDATE SET
+        heartbeat_at = clock_timestamp(),
+        host = excluded.host,
+        backends = excluded.backends,
+        looked_at = excluded.looked_at
     RETURNING id, host, backends
 ), gone AS (
     DELETE FROM controllers

@@ -57,11 +57,15 @@ class PostgresReading:
             now: datetime = await self._pool.fetchval(self._sql["now"])
         return now
 
-    async def members(self) -> Sequence[Heard]:
+    async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["members"])
+            rows = await self._pool.fetch(self._sql["members"], timedelta(seconds=within_s))
         return [
-            Heard(Member(row["id"], row["host"], frozenset(row["backends"])), row["heartbeat_at"])
+            Heard(
+                Member(row["id"], row["host"], frozenset(row["backends"])),
+                row["heartbeat_at"],
+                row["looked_at"],
+            )
             for row in rows
         ]
 

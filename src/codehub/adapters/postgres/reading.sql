@@ -90,8 +90,8 @@ DELETE FROM idempotency_keys WHERE owner_user_id = $1 AND created_at < now() - i
 INSERT INTO idempotency_keys (owner_user_id, key, body_sha256, workspace_id) VALUES ($1, $2, $3, $4);
 
 -- name: members
-SELECT id, host, backends, heartbeat_at FROM controllers
-WHERE heartbeat_at >= clock_timestamp() - interval '1 hour' ORDER BY heartbeat_at DESC;
+SELECT id, host, backends, heartbeat_at, looked_at FROM controllers
+WHERE heartbeat_at >= clock_timestamp() - $1::interval ORDER BY heartbeat_at DESC;
 
 -- name: now
 SELECT clock_timestamp();

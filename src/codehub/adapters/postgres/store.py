@@ -123,10 +123,15 @@ class PostgresControllerStore:
         async with translated():
             return int(await self._pool.fetchval(self._sql["forget_history"], older_than))
 
-    async def beat(self, member: Member, *, alive_s: float) -> Members:
+    async def beat(self, member: Member, *, alive_s: float, looked_at: datetime | None = None) -> Members:
         async with translated():
             alive = await self._pool.fetch(
-                self._sql["beat"], member.id, member.host, sorted(member.backends), timedelta(seconds=alive_s)
+                self._sql["beat"],
+                member.id,
+                member.host,
+                sorted(member.backends),
+                timedelta(seconds=alive_s),
+                looked_at,
             )
         return {row["id"]: Member(row["id"], row["host"], frozenset(row["backends"])) for row in alive}
 
