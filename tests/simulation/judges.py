@@ -277,12 +277,9 @@ class Judges:
     def rolled_back(self, rows: Iterable[Workspace]) -> None:
         """What was under way in the dump begins anew, and what was counted towards a crash loop is forgotten. A home that was lost before
         can't be missed any more: the dump does not know of it."""
-        storage = self._world.storage
         for row in rows:
             truth = self.truth(row.id)
-            archived = (storage.archived_files(key) for key in truth.committed)
-            if truth.expected is not None and truth.expected not in (storage.files(row.id), *archived):
-                truth.expected = None
+            self.forget_what_nothing_holds(row.id)
             truth.losses.clear()
             begun, looked = row.status.op_started_at, row.status.observed_at
             ran = 0.0 if begun is None or looked is None else (looked - begun).total_seconds()
@@ -290,6 +287,14 @@ class Judges:
             self.commits.at_work.pop(row.id, None)
             if row.status.operation is not Operation.NONE:
                 self.commits.at_work[row.id] = truth
+
+    def forget_what_nothing_holds(self, workspace_id: UUID) -> None:
+        """Expect no more of a home that vanished as a whole, and that no row tells of: neither a volume nor any archive holds it."""
+        storage, truth = self._world.storage, self.truth(workspace_id)
+        disk = storage._disks.get(workspace_id)
+        held = [None if disk is None else disk.files, *map(storage.archived_files, truth.committed)]
+        if truth.expected not in held:
+            truth.expected = None
 
     def _box_changed(self, workspace_id: UUID, before: Box | None, after: Box | None) -> None:
         is_start = after is not None and (before is None or before.volume_id != after.volume_id)

@@ -17,7 +17,7 @@ from tests.simulation.world import World
 from tests.support.stores import PASSWORD_HASH
 
 from codehub.core.operations import DesiredState, Phase
-from codehub.core.wishes import Refused, is_purge_due
+from codehub.core.wishes import Refused, is_purge_asked, is_purge_due
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Recorded
 from codehub.service.workspaces import By
@@ -29,8 +29,8 @@ _CALM_S = 900.0
 _STILL_S = 220.0
 _SWEEP_S = 150.0
 _CHANCE_OF_CHATTER = 0.25
-# So often may a person be asked about one home: after an older dump a stray instance, a lost volume, an unknown one, newer archives.
-_QUESTIONS = 6
+# So often may a person be asked about one home; and after an older dump: a stray instance, a lost volume, an unknown one, newer archives.
+_QUESTIONS, _QUESTIONS_AFTER_ROLLBACK = 3, 6
 _SILENT = 50  # logging.CRITICAL: nothing here is
 _BY = By("person", "because the storm is over")
 
@@ -111,7 +111,7 @@ def _calm(world: World) -> None:
     _settle(world)
     loop = world.loop
     loop.run_until(loop.time() + _SWEEP_S)  # what has vanished is noticed by then
-    for _ in range(_QUESTIONS):
+    for _ in range(_QUESTIONS_AFTER_ROLLBACK if world.has_rolled_back else _QUESTIONS):
         _settle(world)
         _recover(world)
     world.is_still = True
@@ -189,16 +189,30 @@ def _judge_leftovers(world: World) -> None:
     for workspace_id in world.storage._disks.keys() - forgotten:
         # In PENDING a volume that nobody knows may be a home that came back: the next start finds it. And one that somebody worked in
         # before an older dump was restored stays until a person says what to do with it.
-        disk = world.storage._disks[workspace_id]
-        is_work = disk.volume_id is not None and disk.files != disk.as_made
-        if (
-            rows[workspace_id].status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING)
-            and not is_work
-        ):
-            world.break_("no orphan", workspace_id, f"a volume in {rows[workspace_id].status.phase}")
+        row = rows[workspace_id]
+        is_kept = _is_worked_on_since_deletion(world, row) or (
+            world.has_rolled_back and _is_worked_on(world, row)
+        )
+        if row.status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING) and not is_kept:
+            world.break_("no orphan", workspace_id, f"a volume in {row.status.phase}")
     for workspace_id in world.instances._boxes.keys() - forgotten:
-        if rows[workspace_id].status.phase is not Phase.RUNNING:
-            world.break_("no orphan", workspace_id, f"an instance in {rows[workspace_id].status.phase}")
+        row = rows[workspace_id]
+        if row.status.phase is not Phase.RUNNING and not _is_worked_on_since_deletion(world, row):
+            world.break_("no orphan", workspace_id, f"an instance in {row.status.phase}")
+
+
+def _is_worked_on(world: World, row: Workspace) -> bool:
+    disk = world.storage._disks.get(row.id)
+    return disk is not None and disk.volume_id is not None and disk.files != disk.as_made
+
+
+def _is_worked_on_since_deletion(world: World, row: Workspace) -> bool:
+    """Whether the end of the trash's time must leave it: somebody worked on it after its deletion, and nobody asked for a purge."""
+    spec = row.spec
+    if spec.deleted_at is None or is_purge_asked(spec) or not _is_worked_on(world, row):
+        return False
+    written_at = world.storage._disks[row.id].written_at
+    return written_at is not None and written_at > spec.deleted_at
 
 
 def _outcome(world: World) -> Outcome:

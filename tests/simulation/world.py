@@ -77,6 +77,7 @@ class World:
         self._running: dict[str, Controller] = {}
         self.people: list[asyncio.Task[Any]] = []
         self._is_restoring = False
+        self.has_rolled_back = False
         self._dumps: deque[Mapping[UUID, Workspace]] = deque(maxlen=_DUMPS)
         self._chatter: asyncio.Task[Any] | None = None
 
@@ -264,6 +265,7 @@ class World:
         self._cancel_late_calls()
         await asyncio.sleep(_RESTORING_S)
         self.store.roll_back(dump)
+        self.has_rolled_back = True
         self._dumps.clear()
         self.judges.rolled_back(dump.values())
         self._is_restoring = False
@@ -282,10 +284,12 @@ class World:
             elif self.strikes(Fault.INSTANCE_GONE, row.spec.name):
                 self.instances.vanish(row.id)
         if row.id in self.storage._disks and self.strikes(Fault.VOLUME_GONE, row.spec.name):
-            if self.storage.volume_id(row.id) != row.status.home_ctx.volume_id:
-                self.judges.truth(row.id).expected = None  # nobody knew of it, so nobody can miss it
+            disk = self.storage._disks[row.id]
             with self.judges.misfortune(row.id):
                 self.storage.lose_volume(row.id)
+            # After a rollback the row may not know of it, so that nobody can miss it.
+            if self.has_rolled_back and (disk.volume_id or disk.bears) != row.status.home_ctx.volume_id:
+                self.judges.forget_what_nothing_holds(row.id)
         if self.storage.volume_id(row.id) is not None and self.strikes(Fault.IDENTITY_GONE, row.spec.name):
             with self.judges.misfortune(row.id):
                 self.storage.lose_identity(row.id)
