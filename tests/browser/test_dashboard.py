@@ -139,7 +139,7 @@ async def test_purge_asks_first(site: Site, pages: Pages) -> None:
 @pytest.mark.parametrize(
     ("button", "said", "fact"),
     [
-        ("Disable", "signed out everywhere and their tokens are refused", "Enable"),
+        ("Disable", "signed out everywhere and their tokens end", "Enable"),
         ("Make member", "no longer see other people's workspaces", "Make admin"),
     ],
 )
@@ -156,7 +156,7 @@ async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undo
     await bob.get_by_role("button", name=button).click()
     assert "bob" in asked[0]
     assert said in asked[0]
-    assert f"An admin can undo this with “{fact}”." in asked[0]
+    assert f"An admin can undo this with “{fact}”" in asked[0]
     await expect(bob.get_by_role("button", name=button)).to_be_enabled()
     for undo in (
         page.locator(".said").get_by_role("button", name="Undo"),

@@ -127,11 +127,12 @@ def halted_in_the_middle(homes: Path) -> int:
 
 
 def packing(homes: Path) -> int | None:
-    """Return the process that packs a home here."""
+    """Return the tar that packs a home here: in its sandbox nothing but what is mounted there tells which."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"--create" in words and any(os.fsencode(homes) in word for word in words):
+            program, *words = (entry / "cmdline").read_bytes().split(b"\0")
+            sees = (entry / "mountinfo").read_bytes() + b"".join(words)
+            if program.endswith(b"tar") and b"--create" in words and os.fsencode(homes) in sees:
                 return int(entry.name)
     return None
 

@@ -156,9 +156,9 @@ def _requests(draw: st.DrawFn, number: int) -> Asked:
         raw = raw[:at] + draw(st.one_of(st.just(b""), _BYTES)) + raw[at + draw(st.integers(0, 1)) :]
     elif odd == "cut":
         raw = raw[: draw(st.integers(1, len(raw)))]
-    return Asked(
-        raw, is_plain=not odd and not (is_1_0 and framing == "chunks"), is_edited=odd in ("edit", "cut")
-    )
+    # A line that runs into the next makes a value of what was a field.
+    is_edited = odd in ("edit", "cut") or b"" in ends
+    return Asked(raw, is_plain=not odd and not (is_1_0 and framing == "chunks"), is_edited=is_edited)
 
 
 def _name(line: bytes) -> bytes:

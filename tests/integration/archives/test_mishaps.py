@@ -303,6 +303,19 @@ async def test_a_home_in_use_is_neither_deleted_nor_replaced(machine: OnThisMach
     await machine.provider.delete_volume(home, volume_id)
 
 
+async def test_a_home_in_use_whose_identity_is_lost_is_not_replaced_by_an_empty_one(
+    machine: OnThisMachine,
+) -> None:
+    home, volume_id = await filled(machine)
+    machine.lose_identity(home)
+    machine.in_use.add(home.workspace_id)
+    with pytest.raises(ActionFailed, match="in use"):
+        await machine.provider.provision(home)
+    machine.in_use.clear()
+    await machine.provider.adopt(home, volume_id)
+    assert machine.files(home) == FILES
+
+
 async def test_an_identity_without_its_home_does_not_become_that_of_a_new_home(
     machine: OnThisMachine,
 ) -> None:

@@ -55,6 +55,9 @@ class LocalStorage(ArchivedHomes):
         return await in_thread(self._homes.locate, home)
 
     async def provision(self, home: Home) -> str:
+        _, there = await self.locate(home)
+        if there is None:
+            await self._refuse_in_use(home, "replaced")
         volume_id = await in_thread(self._homes.provision, home)
         await self._tidy(home)
         return volume_id

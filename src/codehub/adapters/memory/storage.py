@@ -66,6 +66,7 @@ class MemoryStorage:
         await self._faults("storage.provision.before_effect")
         disk = self._disks.get(home.workspace_id)
         if disk is None or disk.volume_id is None:
+            self._refuse_in_use(home, "replaced")
             disk = self._disks[home.workspace_id] = Disk(None)
             await self._faults("storage.provision.between_effects")
             disk.volume_id = self._new_volume(home)
