@@ -61,8 +61,12 @@ def collect_older_archives_while_the_archive_is_missing() -> Any:
     def needed(one: Any, row: Any, archives: Any) -> bool:
         return original(one, row, {*archives, row.status.archive_key})
 
-    original = garbage._is_needed
-    return patched(garbage, "_is_needed", needed)
+    def newer(one: Any, row: Any, committed: Any, now: datetime) -> bool:
+        has_own = row.status.archive_key in {each.name for each in committed}
+        return has_own and original_newer(one, row, committed, now)
+
+    original, original_newer = garbage._is_needed, garbage._is_newer
+    return [patched(garbage, "_is_needed", needed), patched(garbage, "_is_newer", newer)]
 
 
 @mutant
