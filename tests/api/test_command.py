@@ -50,6 +50,7 @@ def test_the_doctor_speaks_json(tmp_path: Path) -> None:
     assert parts == [
         "python",
         "data directory",
+        "disk",
         "database",
         "port",
         "archives",
