@@ -81,18 +81,18 @@ class Homes:
             return self._complete(home)
 
     def adopt(self, home: Home, lost: str) -> str:
-        """Give the home that lies there without an identity a new one. It remembers which one was lost: a second call finds it."""
+        """Give the home that lies there without an identity the one that was lost: a second call finds it, and so does the row."""
         self.check()
         path = self.path(home)
         with self._usable(path), locked(self._root, path.parent):
-            found, said = _volume(path.parent), _identity(path.parent)
+            found = _volume(path.parent)
             if found is None:
                 raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
             if found.volume_id is None:
-                return self._complete(home, adopted=lost)
-            if lost not in (found.volume_id, said.get("adopted")):
+                return self._complete(home, lost)
+            if found.volume_id != lost:
                 raise ActionFailed("the volume that is there has an identity: it is not adopted")
-            return found.volume_id
+            return lost
 
     def make_empty(self, home: Home, path: Path) -> None:
         """Make an empty home there, for its user alone."""
@@ -234,12 +234,12 @@ class Homes:
                 with suppress(ValueError):
                     yield UUID(workspace.name), workspace
 
-    def _complete(self, home: Home, **more: str) -> str:
-        """Give the home that is in place its identity: from here on it counts."""
+    def _complete(self, home: Home, volume_id: str | None = None) -> str:
+        """Give the home that is in place its identity, a new one unless it had one: from here on it counts."""
         parent = self.path(home).parent
         flush(parent)
-        volume_id = str(self._identity.new_id())
-        said = {"volume_id": volume_id, "format": 1, **more}
+        volume_id = volume_id or str(self._identity.new_id())
+        said = {"volume_id": volume_id, "format": 1}
         write_whole(parent / _IDENTITY, json.dumps(said).encode())
         return volume_id
 
