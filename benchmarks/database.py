@@ -22,4 +22,4 @@ async def migrated_database() -> AsyncIterator[ConnectArgs]:
             yield server.connect_args
         finally:
             await server.stop()
-            await tasks.settle()
+            await tasks.apply_plan()

@@ -28,10 +28,10 @@ from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.core.operations import Phase
 from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBackend
-from codehub.engine.alarm import Woken
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
+from codehub.engine.wakeups import Wakeup
 from codehub.ports.instances import InstanceSpec
 
 SIZES = (1_000, 10_000, 100_000)
@@ -40,7 +40,7 @@ STARTS = 20
 AT_ONCE = 50
 ACTUATOR_S = 0.1
 BOOT_S = 0.3
-EVERYONE = Woken(frozenset(), everyone=True)
+EVERYONE = Wakeup(frozenset(), everyone=True)
 OWNER = UUID(int=1)
 
 
@@ -69,7 +69,7 @@ class Plane:
         )
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[tuple[PostgresApiStore, Controller]]:
+    async def opened(self) -> AsyncIterator[tuple[PostgresApiStore, WorkspaceController]]:
         api_pool = await open_pool(self.connect_args, Role.API)
         pool = await open_pool(self.connect_args, Role.CONTROLLER)
         hints = PostgresHints(pool, self.connect_args, Role.CONTROLLER, clock=self.clock)
@@ -77,11 +77,13 @@ class Plane:
             api_pool, PostgresHints(api_pool, self.connect_args, Role.API, clock=self.clock)
         )
         system = System(self.clock, SystemRandomness(), SystemIdentity(), self.tasks)
-        controller = Controller("bench", PostgresControllerStore(pool, hints), self.platforms, hints, system)
+        controller = WorkspaceController(
+            "bench", PostgresControllerStore(pool, hints), self.platforms, hints, system
+        )
         try:
             yield api, controller
         finally:
-            await self.tasks.settle()
+            await self.tasks.apply_plan()
             await controller.leave()  # or the next one would leave it its share until it is missed
             api_pool.terminate()
             pool.terminate()
@@ -207,7 +209,7 @@ async def furnish(plane: Plane) -> None:
     await admin.close()
 
 
-async def timed(controller: Controller) -> tuple[float, int]:
+async def timed(controller: WorkspaceController) -> tuple[float, int]:
     began = time.perf_counter()
     written = await controller.run_pass(EVERYONE)
     return time.perf_counter() - began, written

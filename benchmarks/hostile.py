@@ -163,7 +163,7 @@ def measured(name: str, seconds: float) -> tuple[list[float], float]:
 
 def cost_ms(piece: bytes) -> float:
     """Return the processor time that reading 256 KB of it takes, the least of five."""
-    from codehub.proxy.framing import Chunked  # noqa: PLC0415
+    from codehub.proxy.http_body import Chunked  # noqa: PLC0415
 
     data = piece * (BLOCK // len(piece))
     times = []

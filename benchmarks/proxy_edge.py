@@ -13,7 +13,7 @@ from uuid import UUID
 import uvloop
 from benchmarks.proxy_peers import SESSION, WORKSPACE
 
-from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
@@ -22,13 +22,13 @@ from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
-from codehub.ports.doors import Credential
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
+from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import Change
 from codehub.proxy.activity import Activity
-from codehub.proxy.directory import Directory
 from codehub.proxy.edge import Edge
 from codehub.proxy.gate import GateRules, WorkspaceGate
+from codehub.proxy.route_cache import RouteCache
 from codehub.proxy.targets import Target
 from codehub.service.workspaces import WorkspaceService
 
@@ -80,14 +80,14 @@ async def serve(port: int, *upstreams: Upstream) -> None:
         await store.create_user(OWNER.user_id, username="bench", password_hash="$argon2id$", role="member")
         row = await store.create_workspace(UUID(WORKSPACE), SPEC, [])
         await store.persist([Change(row.id, replace(row.status, phase=Phase.RUNNING))])
-        doorkeeper = MemoryDoorkeeper()
-        doorkeeper.let_in(Credential("session", SESSION.encode()), OWNER)
+        credentials = MemoryCredentials()
+        credentials.let_in(Credential("session", SESSION.encode()), OWNER)
         places = Listening(store, store, {})
         places.address = upstream
         service = WorkspaceService(store, limits=Limits(), trash_s=1)
-        activity = Activity(service, doorkeeper, clock=clock, flush_s=FLUSH_S)
-        directory = Directory(
-            doorkeeper,
+        activity = Activity(service, credentials, clock=clock, flush_s=FLUSH_S)
+        directory = RouteCache(
+            credentials,
             places,
             hints,
             MemoryHints(),

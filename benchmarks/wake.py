@@ -13,7 +13,7 @@ from benchmarks.database import migrated_database
 from benchmarks.engine import BOOT_S, OWNER, Plane, spec
 from benchmarks.proxy_peers import SESSION
 
-from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
@@ -25,11 +25,11 @@ from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
-from codehub.ports.doors import Credential
 from codehub.ports.instances import TcpUpstream, Upstream
-from codehub.proxy.directory import Directory
+from codehub.ports.proxy_lookups import Credential
 from codehub.proxy.edge import Edge
 from codehub.proxy.gate import GateRules, WorkspaceGate
+from codehub.proxy.route_cache import RouteCache
 from codehub.proxy.targets import Target
 from codehub.service.workspaces import By, WorkspaceService
 
@@ -59,10 +59,10 @@ async def measure() -> None:
             places = Listening(PostgresControllerStore(pool, hints), api, plane.platforms.instances)
             ide = await asyncio.start_server(answer, "127.0.0.1", 0)
             places.address = TcpUpstream("127.0.0.1", ide.sockets[0].getsockname()[1])
-            doorkeeper = MemoryDoorkeeper()
-            doorkeeper.let_in(Credential("session", SESSION.encode()), Visitor(OWNER, "bench"))
-            directory = Directory(
-                doorkeeper,
+            credentials = MemoryCredentials()
+            credentials.let_in(Credential("session", SESSION.encode()), Visitor(OWNER, "bench"))
+            directory = RouteCache(
+                credentials,
                 places,
                 hints,
                 MemoryHints(),

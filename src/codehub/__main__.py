@@ -8,7 +8,7 @@ import typer
 from codehub.cli.failures import Failed
 from codehub.cli.main import cli
 from codehub.cli.options import YES
-from codehub.cli.speech import be_sure, heard, speaking
+from codehub.cli.output import be_sure, heard, speaking
 from codehub.cli.usage import Commands
 
 T = TypeVar("T")
@@ -36,12 +36,12 @@ def up() -> None:
 
 
 def _role(name: str) -> None:
-    from codehub.app import apart
+    from codehub.app import roles
     from codehub.app.process import run_until_signalled
 
     with speaking(as_json=False):
         settings = _settings()
-    raise typer.Exit(run_until_signalled(settings, os.environ, getattr(apart, name)(settings)))
+    raise typer.Exit(run_until_signalled(settings, os.environ, getattr(roles, name)(settings)))
 
 
 @cli.command()
@@ -74,10 +74,10 @@ def controller() -> None:
 @cli.command()
 def migrate(json: bool = typer.Option(False, "--json", help="Print what was applied as JSON.")) -> None:
     """Bring the database to this version's schema, and exit. Every start does it too."""
-    from codehub.app import apart
+    from codehub.app import roles
 
     with speaking(json):
-        applied = _beside(apart.migrated)
+        applied = _beside(roles.migrated)
     if json:
         typer.echo(_to_json({"applied": applied}))
     else:
@@ -309,7 +309,7 @@ def _to_json(value: object) -> str:
 def _password(*, from_stdin: bool) -> str:
     import sys
 
-    from codehub.problems import of_password
+    from codehub.validation_messages import of_password
 
     if from_stdin:
         password = heard()

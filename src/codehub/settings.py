@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from codehub.core.access import origin_of, written_origin
 from codehub.core.ceilings import Ceilings, Images
 from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, Resources, StorageBackend
-from codehub.problems import in_words, of_password
+from codehub.validation_messages import in_words, of_password
 
 PREFIX = "CODEHUB_"
 _LIFETIME_S_MAX = (

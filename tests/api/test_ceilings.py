@@ -12,7 +12,7 @@ from tests.support.stores import PostgresWorld
 
 from codehub.core.ceilings import Ceilings
 from codehub.core.workspace import Resources
-from codehub.web.pace import Pace
+from codehub.web.request_rate import RequestRate
 
 LOW = Ceilings(
     Resources(memory_mb=4096, cpus=4.0, pids=2048, disk_mb=40_960),
@@ -133,7 +133,7 @@ async def test_whoever_asks_too_fast_waits_and_nobody_else_does(low_site: Site) 
 
 
 def test_a_pace_lets_so_many_through_at_once_and_then_one_by_one() -> None:
-    pace, ann, bob = Pace(60), uuid4(), uuid4()
+    pace, ann, bob = RequestRate(60), uuid4(), uuid4()
     assert [pace.wait_s(ann, 100.0) for _ in range(61)] == [0.0] * 60 + [1.0]
     assert pace.wait_s(bob, 100.0) == 0.0
     assert pace.wait_s(ann, 100.5) == 0.5

@@ -10,7 +10,7 @@ import pytest
 from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, running
 
-from codehub.app.web import listening
+from codehub.app.server import listening
 
 API = "/api/v1"
 PASSWORD = "correct horse battery"

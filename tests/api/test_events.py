@@ -27,12 +27,12 @@ from codehub.core.access import Role
 from codehub.core.history import Event, EventKind
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
-from codehub.core.wishes import Accepted
+from codehub.core.requests import Accepted
 from codehub.ports.store import Judgement
 
 if TYPE_CHECKING:
     from codehub.api.view import View
-    from codehub.web.parts import Parts
+    from codehub.web.dependencies import Dependencies
 
 
 async def history(client: httpx.AsyncClient, workspace_id: str) -> list[int]:
@@ -375,7 +375,7 @@ async def test_a_tick_that_fails_unexpectedly_is_not_the_last() -> None:
             raise RuntimeError("a mistake")
 
     parts = SimpleNamespace(store=Store(), clock=ManualClock(), sleep_warning_s=1)
-    feed = feed_module.LiveFeed(cast("Parts", parts), cast("View", None))
+    feed = feed_module.LiveFeed(cast("Dependencies", parts), cast("View", None))
     feed._streams.add(cast("feed_module.Stream", None))
     ticking = asyncio.ensure_future(feed._tick())
     await breathe()

@@ -18,27 +18,27 @@ from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemT
 from codehub.api.view import View
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.store import Heard
 
 
 @pytest.fixture
-async def controller(site: Site) -> AsyncIterator[Controller]:
+async def controller(site: Site) -> AsyncIterator[WorkspaceController]:
     """A controller that passes and beats when a test says so."""
     tasks = SystemTasks()
     platforms = Platforms(
         {InstanceBackend.LOCAL_PROCESS: site.instances}, {StorageBackend.LOCAL_DIR: site.storage}
     )
     system = System(SystemClock(), Dice(), SystemIdentity(), tasks)
-    made = Controller("c1", site.world.controller, platforms, site.world.hints, system)
+    made = WorkspaceController("c1", site.world.controller, platforms, site.world.hints, system)
     await made.members.beat()
     yield made
-    await tasks.settle()
+    await tasks.apply_plan()
 
 
-async def look(controller: Controller) -> None:
+async def look(controller: WorkspaceController) -> None:
     await controller.run_pass(EVERYONE)
     await controller.members.beat()
 
@@ -61,7 +61,7 @@ async def looked_at_after(client: httpx.AsyncClient, workspace_id: object, at: d
 
 
 async def test_what_rests_is_shown_to_be_looked_at_though_nothing_of_it_is_written(
-    site: Site, controller: Controller
+    site: Site, controller: WorkspaceController
 ) -> None:
     ann = await site.browser("ann")
     made = await create(ann, **RESTS)
@@ -84,7 +84,7 @@ async def test_what_rests_is_shown_to_be_looked_at_though_nothing_of_it_is_writt
 
 
 async def test_what_nobody_could_look_at_is_shown_with_the_last_time_that_somebody_could(
-    site: Site, controller: Controller
+    site: Site, controller: WorkspaceController
 ) -> None:
     ann = await site.browser("ann")
     at = await site.world.now()
@@ -117,7 +117,7 @@ async def test_however_many_are_shown_it_is_asked_once_a_second_when_they_were_l
     await plane.create(DesiredState.STANDBY)
     await plane.make("other", DesiredState.STANDBY)
     await controller.members.beat()
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     rows, members = list(plane.store._workspaces.values()), plane.store.members
 
     async def counted(**within: float) -> Sequence[Heard]:

@@ -10,9 +10,9 @@ from tests.support.engine import Dice
 from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
-from codehub.app import web
-from codehub.app.roles import supervised
-from codehub.app.web import listening, serving
+from codehub.app import server
+from codehub.app.server import listening, serving
+from codehub.app.supervisor import supervised
 from codehub.engine.system import System
 
 
@@ -88,13 +88,13 @@ async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
         await send({"type": "http.response.body"})
 
     servers: list[uvicorn.Server] = []
-    make = web.make_server
+    make = server.make_server
 
     def remembered(app: Any) -> uvicorn.Server:
         servers.append(make(app))
         return servers[-1]
 
-    monkeypatch.setattr(web, "make_server", remembered)
+    monkeypatch.setattr(server, "make_server", remembered)
     tasks = SystemTasks()
     listener = listening("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -108,4 +108,4 @@ async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
                 while servers[-1] is dying or not servers[-1].started:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             assert (await client.get(address)).status_code == 204
-        await tasks.settle()
+        await tasks.apply_plan()

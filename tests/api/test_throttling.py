@@ -12,7 +12,7 @@ from tests.support.throttles import Timeless
 
 from codehub.core import access
 from codehub.proxy.cookies import foreign_cookies
-from codehub.service import crowd
+from codehub.service import password_queue
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ async def test_a_crowd_of_strangers_is_told_to_come_back_and_keeps_nobody_out_wh
         return await verified(password, password_hash)
 
     monkeypatch.setattr(passwords, "verified", slowly)
-    monkeypatch.setattr(crowd, "STRANGERS_MAX", 3)
-    monkeypatch.setattr(crowd, "ALL_MAX", 5)
+    monkeypatch.setattr(password_queue, "STRANGERS_MAX", 3)
+    monkeypatch.setattr(password_queue, "ALL_MAX", 5)
     guesses = [asyncio.ensure_future(login(nobody, f"victim-{n}", "a guess")) for n in range(3)]
     async with asyncio.timeout(PATIENCE_S):
         while waiting < 3:  # noqa: ASYNC110  # nobody tells

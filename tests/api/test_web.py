@@ -8,7 +8,7 @@ from tests.support.site import WATCHES, open_site
 from tests.support.stores import memory_world
 
 from codehub.core.access import Role
-from codehub.web.parts import NotReady
+from codehub.web.dependencies import NotReady
 
 
 async def fine() -> None:

@@ -17,9 +17,9 @@ from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, processes_in, running
 
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness, SystemTasks
-from codehub.app import workers
+from codehub.app import edge_processes
+from codehub.app.edge_processes import EdgeWorkers
 from codehub.app.errors import CannotStart
-from codehub.app.workers import EdgeWorkers
 from codehub.engine.system import System
 
 
@@ -27,7 +27,7 @@ def workers_of(pid: int) -> set[int]:
     found = set()
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            if b"codehub.app.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"codehub.app.edge_process" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.add(int(child))
     return found
 
@@ -155,7 +155,7 @@ async def test_a_worker_that_the_machine_could_not_start_is_started_later(
 
 
 async def test_workers_that_never_serve_are_told_of_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_READY_S_MAX", 0.01)
+    monkeypatch.setattr(edge_processes, "_READY_S_MAX", 0.01)
     system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
     with spawning(monkeypatch, Silent(b"")) as listener, pytest.raises(CannotStart, match="worker"):
         async with EdgeWorkers([listener], system).serving({}, "unix:///api"):

@@ -35,7 +35,7 @@ from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.wishes import Refused
+from codehub.core.requests import Refused
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.ports.store import StoreUnavailable
 from codehub.service.workspaces import By, WorkspaceService

@@ -12,7 +12,7 @@ import typer
 from codehub.cli.failures import Failed
 from codehub.cli.fields import in_options
 from codehub.cli.find import spelled
-from codehub.cli.speech import Speech, speaking
+from codehub.cli.output import Output, speaking
 from codehub.cli.tables import fit, pairs, plain
 from codehub.cli.wait import Goal, carry_out, has_arrived
 from codehub.cli.words import ago, harmless, harmless_bytes, seconds, size, span, state
@@ -142,7 +142,7 @@ def test_what_comes_from_a_workspace_may_colour_a_terminal_and_not_command_it() 
 
 
 def test_so_it_is_with_names_and_errors_that_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    Speech(as_json=False).show("\x9b2Jdemo\x08 is RUNNING.")
+    Output(as_json=False).show("\x9b2Jdemo\x08 is RUNNING.")
     with pytest.raises(typer.Exit), speaking(as_json=False):
         raise Failed("WAITED_INTO_ERROR", "\x1b]0;mine\x07\x9b2Jdemo failed", do="\x1bc")
     told = capsys.readouterr()

@@ -7,14 +7,14 @@ from uuid import uuid4
 import pytest
 from tests.support.stores import PostgresWorld
 
-from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.hints import MemoryHints
-from codehub.adapters.postgres.doors import PostgresDoorkeeper
+from codehub.adapters.postgres.credentials import PostgresCredentials
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness
 from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.core.access import SESSION_LASTS, Role, Scope
 from codehub.core.visit import Visitor
-from codehub.ports.doors import Credential
+from codehub.ports.proxy_lookups import Credential
 from codehub.service.access import AccessService, SignedIn
 
 SESSION = Credential("session", b"a session")
@@ -24,13 +24,13 @@ UNKNOWN = Credential("session", b"unknown")
 
 
 async def test_in_memory_who_was_let_in_is_known_until_turned_out() -> None:
-    doorkeeper = MemoryDoorkeeper()
+    credentials = MemoryCredentials()
     ann = Visitor(uuid4(), "ann")
-    doorkeeper.let_in(SESSION, ann)
-    assert await doorkeeper.people([SESSION, UNKNOWN]) == {SESSION: ann}
-    assert await doorkeeper.people([]) == {}
-    doorkeeper.turn_out(SESSION)
-    assert await doorkeeper.people([SESSION]) == {}
+    credentials.let_in(SESSION, ann)
+    assert await credentials.people([SESSION, UNKNOWN]) == {SESSION: ann}
+    assert await credentials.people([]) == {}
+    credentials.turn_out(SESSION)
+    assert await credentials.people([SESSION]) == {}
 
 
 async def store(world: PostgresWorld, *, life: timedelta = timedelta(hours=1)) -> None:
@@ -47,22 +47,22 @@ async def store(world: PostgresWorld, *, life: timedelta = timedelta(hours=1)) -
 
 
 async def test_on_postgres_sessions_and_tokens_are_known_with_what_they_may(postgres: PostgresWorld) -> None:
-    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    credentials = PostgresCredentials(postgres.api_pool)
     await store(postgres)
     name = f"user-{postgres.user_id}"
-    assert await doorkeeper.people([SESSION, READS, WRITES, UNKNOWN]) == {
+    assert await credentials.people([SESSION, READS, WRITES, UNKNOWN]) == {
         SESSION: Visitor(postgres.user_id, name),
         READS: Visitor(postgres.user_id, name, may_write=False),
         WRITES: Visitor(postgres.user_id, name),
     }
-    assert await doorkeeper.people([]) == {}
+    assert await credentials.people([]) == {}
 
 
 async def test_on_postgres_a_sessions_secret_is_no_token_and_the_reverse(postgres: PostgresWorld) -> None:
-    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    credentials = PostgresCredentials(postgres.api_pool)
     await store(postgres)
     assert (
-        await doorkeeper.people([Credential("token", SESSION.secret), Credential("session", WRITES.secret)])
+        await credentials.people([Credential("token", SESSION.secret), Credential("session", WRITES.secret)])
         == {}
     )
 
@@ -70,7 +70,7 @@ async def test_on_postgres_a_sessions_secret_is_no_token_and_the_reverse(postgre
 async def test_on_postgres_what_the_access_service_hands_out_opens_the_doors_until_it_ends(
     postgres: PostgresWorld,
 ) -> None:
-    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    credentials = PostgresCredentials(postgres.api_pool)
     hints = MemoryHints()
     access = AccessService(
         postgres.access,
@@ -86,7 +86,7 @@ async def test_on_postgres_what_the_access_service_hands_out_opens_the_doors_unt
     assert person is not None
     token, word = await access.make_token(person, name="ci", scope=Scope.READ, lasts=None)
     session, key = Credential("session", signed_in.session.encode()), Credential("token", word.encode())
-    assert await doorkeeper.people([session, key]) == {
+    assert await credentials.people([session, key]) == {
         session: Visitor(ann.id, "ann"),
         key: Visitor(ann.id, "ann", may_write=False),
     }
@@ -95,13 +95,13 @@ async def test_on_postgres_what_the_access_service_hands_out_opens_the_doors_unt
         assert ann.id in await anext(heard)
         await access.logout(person)
         assert ann.id in await anext(heard)
-    assert await doorkeeper.people([session, key]) == {}
+    assert await credentials.people([session, key]) == {}
 
 
 async def test_in_memory_a_use_is_noted() -> None:
-    doorkeeper = MemoryDoorkeeper()
-    await doorkeeper.note_use([SESSION])
-    assert doorkeeper.in_use == {SESSION}
+    credentials = MemoryCredentials()
+    await credentials.note_use([SESSION])
+    assert credentials.in_use == {SESSION}
 
 
 async def expiry(world: PostgresWorld) -> datetime:
@@ -112,16 +112,16 @@ async def expiry(world: PostgresWorld) -> datetime:
 async def test_on_postgres_a_session_in_use_lasts_anew_and_is_written_once_an_hour(
     postgres: PostgresWorld,
 ) -> None:
-    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    credentials = PostgresCredentials(postgres.api_pool)
     await store(postgres)
     fresh = await expiry(postgres)
-    await doorkeeper.note_use([SESSION, WRITES, UNKNOWN])
+    await credentials.note_use([SESSION, WRITES, UNKNOWN])
     assert await expiry(postgres) == fresh
     await postgres.api_pool.execute("UPDATE sessions SET last_seen_at = now() - interval '61 minutes'")
-    await doorkeeper.note_use([SESSION, WRITES, UNKNOWN])
+    await credentials.note_use([SESSION, WRITES, UNKNOWN])
     prolonged = await expiry(postgres)
     assert prolonged > fresh + SESSION_LASTS - timedelta(hours=2)
-    await doorkeeper.note_use([SESSION, WRITES])
+    await credentials.note_use([SESSION, WRITES])
     assert await expiry(postgres) == prolonged
     used = await postgres.api_pool.fetch("SELECT scope FROM api_tokens WHERE last_used_at IS NOT NULL")
     assert [row["scope"] for row in used] == ["write"]
@@ -130,20 +130,20 @@ async def test_on_postgres_a_session_in_use_lasts_anew_and_is_written_once_an_ho
 async def test_on_postgres_a_session_that_is_over_is_not_brought_back_by_a_use(
     postgres: PostgresWorld,
 ) -> None:
-    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    credentials = PostgresCredentials(postgres.api_pool)
     await store(postgres, life=timedelta(seconds=-1))
     await postgres.api_pool.execute("UPDATE sessions SET last_seen_at = now() - interval '2 days'")
-    await doorkeeper.note_use([SESSION, READS])
-    assert await doorkeeper.people([SESSION, READS]) == {}
+    await credentials.note_use([SESSION, READS])
+    assert await credentials.people([SESSION, READS]) == {}
 
 
 @pytest.mark.parametrize("how", ["expired", "disabled", "logged out"])
 async def test_on_postgres_what_is_over_belongs_to_nobody(postgres: PostgresWorld, how: str) -> None:
-    doorkeeper = PostgresDoorkeeper(postgres.api_pool)
+    credentials = PostgresCredentials(postgres.api_pool)
     await store(postgres, life=timedelta(seconds=-1) if how == "expired" else timedelta(hours=1))
     if how == "disabled":
         await postgres.api_pool.execute("UPDATE users SET disabled = true WHERE id = $1", postgres.user_id)
     if how == "logged out":
         await postgres.api_pool.execute("DELETE FROM sessions")
         await postgres.api_pool.execute("DELETE FROM api_tokens")
-    assert await doorkeeper.people([SESSION, READS, WRITES]) == {}
+    assert await credentials.people([SESSION, READS, WRITES]) == {}

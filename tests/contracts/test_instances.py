@@ -19,7 +19,7 @@ from tests.support.instances import (
 from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.health import answer_status
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 from codehub.core.workspace import Resources
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec

@@ -8,7 +8,7 @@ import pytest
 from tests.support.stores import World, memory_world
 
 from codehub.core.history import Event, EventKind
-from codehub.core.wishes import Accepted
+from codehub.core.requests import Accepted
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, Judgement, StoreUnavailable
 

@@ -19,7 +19,7 @@ from tests.support.storages import (
 )
 
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import UNTOLD, Archive, Volume
+from codehub.core.observation import UNTOLD, Archive, Volume
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home, MayCommit, Restored, StorageProvider
 

@@ -13,7 +13,7 @@ from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import Event, EventKind
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_undeletion
+from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_undeletion
 from codehub.core.workspace import (
     Status,
     Workspace,

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 from tests.support.stores import World
 
+from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.operations import DesiredState, Operation
 from codehub.core.progress import Progress
-from codehub.core.room import Room, Usage
-from codehub.core.wishes import Accepted, Refusal, Refused
+from codehub.core.requests import Accepted, Refusal, Refused
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, Judgement, Running
 from codehub.service.workspaces import By, WorkspaceService
@@ -107,7 +107,7 @@ async def test_usage_is_what_was_last_measured_of_workspaces_that_exist(world: W
 
 async def test_a_shortage_is_told_until_it_is_over(world: World) -> None:
     assert await world.api.shortage() is None
-    for room in (Room(900, 1024), Room(800, 1024)):
+    for room in (DiskSpace(900, 1024), DiskSpace(800, 1024)):
         await world.controller.write_shortage(room)
         assert await world.api.shortage() == room
     await world.controller.write_shortage(None)

@@ -11,7 +11,7 @@ from tests.support.stores import World
 from codehub.core.conditions import INITIAL, Condition, Conditions, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.wishes import Accepted
+from codehub.core.requests import Accepted
 from codehub.core.workspace import (
     HeldUp,
     HomeCtx,

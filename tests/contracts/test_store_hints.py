@@ -10,7 +10,7 @@ import pytest
 from tests.support.patience import PATIENCE_S
 from tests.support.stores import World, claim
 
-from codehub.core.wishes import Accepted, Unchanged
+from codehub.core.requests import Accepted, Unchanged
 from codehub.ports.store import (
     Change,
     Contradiction,

@@ -13,7 +13,7 @@ from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.history import Event, EventKind
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.progress import Progress
-from codehub.core.wishes import Accepted, Refusal, Refused
+from codehub.core.requests import Accepted, Refusal, Refused
 from codehub.core.workspace import Status, Workspace
 from codehub.ports.store import (
     Change,

@@ -12,10 +12,10 @@ from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import HEALTHY, INITIAL, Condition, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.judge import Verdict, judge
+from codehub.core.observation import Archive, Instance, Observation, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Plan, plan
-from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
-from codehub.core.settle import Done, conclude, settle
+from codehub.core.transitions import Done, apply_outcome, apply_plan
 from codehub.core.workspace import HomeCtx, Status, Workspace
 
 
@@ -93,7 +93,7 @@ def _resources() -> Iterator[tuple[Thing, Thing, Thing, bool, bool, bool, bool]]
             yield volume, container, archive, has_key, knows, marker, dirty
 
 
-def build(point: Point) -> tuple[Workspace, Seen]:
+def build(point: Point) -> tuple[Workspace, Observation]:
     """Return the row and the look that a point stands for."""
     error_info = error(point.error, at=ago(50)) if point.error else None
     deleted_at = None if point.deletion is Deletion.NONE else ago(20 if point.deletion_is_newer else 80)
@@ -115,7 +115,7 @@ def build(point: Point) -> tuple[Workspace, Seen]:
         error_info=error_info,
         conditions=replace(INITIAL, healthy=HEALTHY if error_info is None else UNHEALTHY),
     )
-    look = Seen(
+    look = Observation(
         instance=_look(
             point.container,
             Instance(running=True, healthy=False, failed_checks=9),
@@ -123,7 +123,7 @@ def build(point: Point) -> tuple[Workspace, Seen]:
         ),
         volume=_look(point.volume, Volume(None), Volume("v1")),
         archive=_look(point.archive, Archive(committed=False), Archive(committed=True)),
-        archives_left=Blind.UNREACHABLE
+        archives_left=Unobserved.UNREACHABLE
         if point.archive is Thing.UNREACHABLE
         else point.archive is not Thing.ABSENT,
         archives=_archives(point.archive, has_key=point.has_key),
@@ -131,20 +131,23 @@ def build(point: Point) -> tuple[Workspace, Seen]:
     return row, look
 
 
-def _archives(thing: Thing, *, has_key: bool) -> tuple[CommittedArchive, ...] | Blind:
+def _archives(thing: Thing, *, has_key: bool) -> tuple[CommittedArchive, ...] | Unobserved:
     """The row's own alone. What an archive that it does not name leads to has tables of its own."""
     if thing is Thing.UNREACHABLE:
-        return Blind.UNREACHABLE
+        return Unobserved.UNREACHABLE
     return (CommittedArchive(KEY, ago(500)),) if thing is Thing.READY and has_key else ()
 
 
 T = TypeVar("T")
 
 
-def _look(thing: Thing, half: T, ready: T) -> T | Blind | None:
-    return {Thing.UNREACHABLE: Blind.UNREACHABLE, Thing.ABSENT: None, Thing.HALF: half, Thing.READY: ready}[
-        thing
-    ]
+def _look(thing: Thing, half: T, ready: T) -> T | Unobserved | None:
+    return {
+        Thing.UNREACHABLE: Unobserved.UNREACHABLE,
+        Thing.ABSENT: None,
+        Thing.HALF: half,
+        Thing.READY: ready,
+    }[thing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +168,9 @@ def run_pass(point: Point) -> Pass:
     world = point
     if isinstance(planned, Act):
         world, done = _act(point, planned.step)
-        status = conclude(verdict.status, planned, OP_ID, done, NOW, spec=row.spec, jitter=0.5)
+        status = apply_outcome(verdict.status, planned, OP_ID, done, NOW, spec=row.spec, jitter=0.5)
     else:
-        status = settle(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
+        status = apply_plan(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
     return Pass(row, verdict, planned, status, _point(world, status))
 
 

@@ -15,7 +15,7 @@ from codehub.core.ceilings import (
     refuse_one_more_workspace,
     refuse_spec,
 )
-from codehub.core.wishes import Refusal
+from codehub.core.requests import Refusal
 from codehub.core.workspace import InstanceBackend, Resources
 
 LOW = Ceilings(Resources(memory_mb=1024, cpus=1.5, pids=100, disk_mb=2048))

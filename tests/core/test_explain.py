@@ -15,7 +15,7 @@ from tests.support.workspaces import (
     conditions,
     error,
     home,
-    seen,
+    observation,
     workspace,
 )
 
@@ -23,10 +23,10 @@ from codehub.core.errors import KEPT_REMEDY, NEWER_REMEDY, NEWEST_ARCHIVE, Error
 from codehub.core.explain import Action, Ask, explain
 from codehub.core.idle import sleeps_at
 from codehub.core.judge import judge
+from codehub.core.observation import Unmarked
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
-from codehub.core.seen import Unmarked
-from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_change
+from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_change
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace, home_key, is_deleted
 
 RUNNING = conditions(volume=READY, container=READY)
@@ -50,7 +50,7 @@ def test_what_rests_waits_for_nothing() -> None:
 
 def test_a_missing_mark_is_named_with_what_makes_it_again() -> None:
     row = workspace(Phase.STANDBY, DesiredState.STANDBY, conditions=conditions(volume=READY), home_ctx=home())
-    blind = judge(row, seen(volume=Unmarked("The volume codehub-x")), NOW)
+    blind = judge(row, observation(volume=Unmarked("The volume codehub-x")), NOW)
     told = explain(replace(row, status=blind.status), NOW)
     assert (told.why, blind.status.phase) == (Why.CANNOT_LOOK, Phase.STANDBY)
     assert "The volume codehub-x is missing" in str(told.waiting_for)

@@ -24,7 +24,7 @@ from tests.support.workspaces import (
     error,
     held_up,
     home,
-    seen,
+    observation,
     workspace,
 )
 
@@ -32,15 +32,15 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
 from codehub.core.history import EventKind, is_to_be_carried_out, observed, wished
 from codehub.core.judge import judge
+from codehub.core.observation import Observation
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Abandon, Act, Hold, Plan, Resume, TakeOver, Wait, Why, plan
-from codehub.core.seen import Seen
-from codehub.core.settle import Done, Failed, Outcome, Unreached, conclude, settle
-from codehub.core.wishes import Accepted, Refused, Unchanged, rule_change, rule_deletion, rule_wish
+from codehub.core.requests import Accepted, Refused, Unchanged, rule_change, rule_deletion, rule_wish
+from codehub.core.transitions import Done, Failed, Outcome, Unreached, apply_outcome, apply_plan
 from codehub.core.workspace import Status, Workspace, counts_as_running, holdup
 
 P, D, OP = Phase, DesiredState, Operation
-LOOK = seen(None, OUR_VOLUME)
+LOOK = observation(None, OUR_VOLUME)
 START = Act(OP.STARTING, Step.START)
 DELETED = {"deleted_at": ago(10), "purge_at": ago(-1000)}
 STARTING = workspace(P.STANDBY, operation=OP.STARTING, conditions=conditions(READY), home_ctx=home())
@@ -57,7 +57,7 @@ WAITING = replace(
 
 def planned(
     row: Workspace,
-    look: Seen = LOOK,
+    look: Observation = LOOK,
     *,
     now: datetime = NOW,
     is_mine: bool = True,
@@ -66,13 +66,13 @@ def planned(
     return plan(row.spec, judge(row, look, now), look, now, is_mine=is_mine, is_acting=is_acting)
 
 
-def settled(row: Workspace, look: Seen = LOOK, **how: Any) -> Status:
+def settled(row: Workspace, look: Observation = LOOK, **how: Any) -> Status:
     verdict = judge(row, look, NOW)
-    return settle(row.spec, verdict.status, planned(row, look, **how), NOW, op_id=NEW_OP_ID)
+    return apply_plan(row.spec, verdict.status, planned(row, look, **how), NOW, op_id=NEW_OP_ID)
 
 
 def concluded(row: Workspace, outcome: Outcome) -> Status:
-    return conclude(row.status, START, OP_ID, outcome, NOW, spec=row.spec, jitter=0.5)
+    return apply_outcome(row.status, START, OP_ID, outcome, NOW, spec=row.spec, jitter=0.5)
 
 
 def wishing(row: Workspace, wish: DesiredState, **spec: Any) -> Workspace:
@@ -108,7 +108,7 @@ def test_a_step_that_was_done_moves() -> None:
 
 
 def test_who_can_not_be_looked_at_is_held_up_and_the_condition_says_why() -> None:
-    blind = seen(UNREACHABLE, OUR_VOLUME)
+    blind = observation(UNREACHABLE, OUR_VOLUME)
     assert planned(STARTING, blind) == Hold(("infra.container_ready",), is_held_up=True)
     assert settled(STARTING, blind).held_up == replace(
         held_up(since=NOW), message="The instances could not be listed."
@@ -116,7 +116,7 @@ def test_who_can_not_be_looked_at_is_held_up_and_the_condition_says_why() -> Non
 
 
 def test_the_history_tells_once_that_it_is_held_up() -> None:
-    blind = seen(UNREACHABLE, OUR_VOLUME)
+    blind = observation(UNREACHABLE, OUR_VOLUME)
     once = settled(STARTING, blind)
     told = list(observed(STARTING.status, once, actor="c", reason=""))
     assert [(event.kind, event.after, event.reason) for event in told] == [
@@ -127,18 +127,18 @@ def test_the_history_tells_once_that_it_is_held_up() -> None:
 
 
 def test_a_step_in_flight_moves_though_nobody_can_look() -> None:
-    blind = seen(UNREACHABLE, OUR_VOLUME)
+    blind = observation(UNREACHABLE, OUR_VOLUME)
     assert planned(STARTING, blind, is_acting=True) == Hold(("infra.container_ready",))
     assert settled(STARTING, blind, is_acting=True).held_up is None
 
 
 def test_what_another_process_began_is_taken_over_before_it_is_held_up() -> None:
-    blind = seen(UNREACHABLE, OUR_VOLUME)
+    blind = observation(UNREACHABLE, OUR_VOLUME)
     assert planned(STARTING, blind, is_mine=False) == TakeOver(OP.STARTING)
 
 
 def test_what_is_held_up_stays_so_without_a_write() -> None:
-    blind = seen(UNREACHABLE, OUR_VOLUME)
+    blind = observation(UNREACHABLE, OUR_VOLUME)
     once = settled(WAITING, blind)
     assert once.held_up == WAITING.status.held_up
     assert settled(replace(WAITING, status=once), blind) == once
@@ -146,7 +146,7 @@ def test_what_is_held_up_stays_so_without_a_write() -> None:
 
 def test_nothing_that_rests_is_held_up() -> None:
     resting = workspace(P.STANDBY, D.STANDBY, conditions=conditions(READY), home_ctx=home())
-    assert settled(resting, seen(UNREACHABLE, OUR_VOLUME)).held_up is None
+    assert settled(resting, observation(UNREACHABLE, OUR_VOLUME)).held_up is None
 
 
 # Going on
@@ -155,12 +155,12 @@ def test_nothing_that_rests_is_held_up() -> None:
 def test_the_next_try_is_recorded_before_it_is_made_and_lasts_until_its_outcome() -> None:
     later = NOW + timedelta(seconds=4)
     assert planned(WAITING, now=later) == Resume(OP.STARTING)
-    trying = settle(WAITING.spec, WAITING.status, Resume(OP.STARTING), later, op_id=NEW_OP_ID)
+    trying = apply_plan(WAITING.spec, WAITING.status, Resume(OP.STARTING), later, op_id=NEW_OP_ID)
     assert (holdup(trying), trying.retry_at, trying.op_id) == (None, None, OP_ID)
     row = replace(WAITING, status=trying)
     assert planned(row, now=later) == START
     assert isinstance(rule_wish(row, D.STANDBY, later), Refused)
-    again = conclude(
+    again = apply_outcome(
         trying, START, OP_ID, Unreached("still no route", later), later, spec=row.spec, jitter=0.5
     )
     assert again.held_up == replace(held_up(), message="still no route")
@@ -172,7 +172,7 @@ def test_what_can_be_looked_at_again_goes_on() -> None:
 
 
 def test_an_end_that_is_seen_is_an_end() -> None:
-    assert settled(WAITING, seen(HEALTHY_INSTANCE, OUR_VOLUME)).held_up is None
+    assert settled(WAITING, observation(HEALTHY_INSTANCE, OUR_VOLUME)).held_up is None
 
 
 # Giving it up
@@ -189,7 +189,7 @@ def test_a_start_that_is_held_up_is_let_go_by_another_wish(wish: DesiredState) -
 
 def test_letting_a_start_go_deletes_what_it_made() -> None:
     row = wishing(WAITING, D.STANDBY)
-    look = seen(UNHEALTHY_INSTANCE, OUR_VOLUME)
+    look = observation(UNHEALTHY_INSTANCE, OUR_VOLUME)
     let_go = replace(row, status=settled(row, look))
     assert let_go.status.operation is OP.NONE
     assert settled(let_go, look).operation is OP.STOPPING
@@ -211,17 +211,17 @@ def test_a_deletion_gives_it_up_and_steps_down() -> None:
 
 GIVEN_UP = [
     # operation, phase, wish, look, row, what becomes of it
-    (OP.PROVISIONING, P.PENDING, D.PENDING, seen(), {}, "let go"),
-    (OP.PROVISIONING, P.PENDING, D.STANDBY, seen(), {}, "goes on"),
-    (OP.CREATE_EMPTY_ARCHIVE, P.PENDING, D.RUNNING, seen(), {}, "let go"),
+    (OP.PROVISIONING, P.PENDING, D.PENDING, observation(), {}, "let go"),
+    (OP.PROVISIONING, P.PENDING, D.STANDBY, observation(), {}, "goes on"),
+    (OP.CREATE_EMPTY_ARCHIVE, P.PENDING, D.RUNNING, observation(), {}, "let go"),
     (OP.RESTORING, P.ARCHIVED, D.ARCHIVED, None, {"archive_key": KEY, "home_ctx": home(None)}, "let go"),
     (OP.RESTORING, P.ARCHIVED, D.STANDBY, None, {"archive_key": KEY, "home_ctx": home(None)}, "goes on"),
     (OP.ARCHIVING, P.STANDBY, D.RUNNING, LOOK, {}, "let go"),
     (OP.ARCHIVING, P.STANDBY, D.PENDING, LOOK, {}, "goes on"),
     # What is saved and condemned is not used any more: its deletion is finished first.
     (OP.ARCHIVING, P.STANDBY, D.RUNNING, None, {"archive_key": KEY}, "goes on"),
-    (OP.STOPPING, P.RUNNING, D.RUNNING, seen(HEALTHY_INSTANCE, OUR_VOLUME), {}, "let go"),
-    (OP.STOPPING, P.RUNNING, D.ARCHIVED, seen(HEALTHY_INSTANCE, OUR_VOLUME), {}, "goes on"),
+    (OP.STOPPING, P.RUNNING, D.RUNNING, observation(HEALTHY_INSTANCE, OUR_VOLUME), {}, "let go"),
+    (OP.STOPPING, P.RUNNING, D.ARCHIVED, observation(HEALTHY_INSTANCE, OUR_VOLUME), {}, "goes on"),
     (OP.DELETING, P.STANDBY, D.PENDING, LOOK, {"spec": DELETED}, "goes on"),
 ]
 
@@ -231,14 +231,14 @@ def test_what_another_wish_makes_of_an_operation_that_is_held_up(
     operation: Operation,
     phase: Phase,
     wish: DesiredState,
-    look: Seen | None,
+    look: Observation | None,
     row: dict[str, Any],
     expected: str,
 ) -> None:
     made = {"home_ctx": home(), **row}
     found = workspace(phase, wish, operation=operation, held_up=held_up(), **made)
     volume = None if phase is P.ARCHIVED else OUR_VOLUME
-    found_plan = planned(found, look or seen(None, volume, COMMITTED))
+    found_plan = planned(found, look or observation(None, volume, COMMITTED))
     assert isinstance(found_plan, Abandon if expected == "let go" else Resume), found_plan
 
 
@@ -251,7 +251,7 @@ def test_a_half_restored_volume_does_not_lock_its_owner_out() -> None:
         archive_key=KEY,
         home_ctx=home(None),
     )
-    assert planned(row, seen(None, HALF_VOLUME, COMMITTED)) == Abandon(OP.RESTORING, Why.GIVEN_UP)
+    assert planned(row, observation(None, HALF_VOLUME, COMMITTED)) == Abandon(OP.RESTORING, Why.GIVEN_UP)
 
 
 # The same wish again
@@ -267,7 +267,7 @@ def test_the_same_wish_again_is_a_try_at_once_and_counts_once() -> None:
     ]
     row = replace(WAITING, spec=asked.spec)
     assert planned(row) == Resume(OP.STARTING)
-    failed = conclude(
+    failed = apply_outcome(
         settled(row),
         START,
         OP_ID,

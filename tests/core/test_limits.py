@@ -4,7 +4,7 @@ from uuid import UUID
 
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.operations import Phase
-from codehub.core.wishes import Refusal
+from codehub.core.requests import Refusal
 
 ONE = (UUID(int=1), "first", Phase.RUNNING)
 FAILED = (UUID(int=2), "second", Phase.ERROR)

@@ -4,7 +4,7 @@ import pytest
 from tests.support.workspaces import NOW, READY, UNKNOWN, ago, conditions, workspace
 
 from codehub.core.conditions import Conditions
-from codehub.core.looks import everybody_looked_at, last_look
+from codehub.core.last_look import everybody_looked_at, last_look
 from codehub.core.operations import Operation, Phase
 
 RESTS = workspace(Phase.STANDBY, conditions=conditions(volume=READY), observed_at=ago(500)).status
@@ -51,9 +51,9 @@ def test_no_pass_counts_for_what_it_could_not_look_at(blind: Conditions) -> None
 
 
 def test_an_unknown_archive_beside_a_volume_decides_only_while_it_is_made() -> None:
-    seen = conditions(volume=READY, archive=UNKNOWN)
-    rests = workspace(Phase.STANDBY, conditions=seen, observed_at=ago(500)).status
+    observation = conditions(volume=READY, archive=UNKNOWN)
+    rests = workspace(Phase.STANDBY, conditions=observation, observed_at=ago(500)).status
     made = workspace(
-        Phase.STANDBY, operation=Operation.ARCHIVING, conditions=seen, observed_at=ago(500)
+        Phase.STANDBY, operation=Operation.ARCHIVING, conditions=observation, observed_at=ago(500)
     ).status
     assert (last_look(rests, NOW), last_look(made, NOW)) == (NOW, ago(500))

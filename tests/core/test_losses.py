@@ -21,17 +21,17 @@ from tests.support.workspaces import (
     conditions,
     error,
     home,
-    seen,
+    observation,
     workspace,
 )
 
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
 from codehub.core.judge import judge
+from codehub.core.observation import UNTOLD, Archive, Instance, Observation, Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Begin, Complete, Fail, Plan, Why, choose, plan
-from codehub.core.seen import UNTOLD, Archive, Instance, Seen, Volume
-from codehub.core.settle import Done, conclude, settle
+from codehub.core.transitions import Done, apply_outcome, apply_plan
 from codehub.core.workspace import RecoverChoice, Status, Workspace
 
 # Contract 11: when a home is lost
@@ -54,7 +54,7 @@ def test_no_silent_loss(
     dirty: bool, key: str | None, volume: object, archive: object, reason: ErrorReason | None
 ) -> None:
     row = workspace(Phase.STANDBY, home_ctx=home("v1", dirty=dirty), archive_key=key)
-    look = Seen(None, volume, archive)  # type: ignore[arg-type]  # a table of looks
+    look = Observation(None, volume, archive)  # type: ignore[arg-type]  # a table of looks
     found = judge(row, look, NOW).status.error_info
     assert (found.reason if found else None) == reason
 
@@ -66,7 +66,7 @@ def test_a_loss_that_was_accepted_before_a_clock_was_set_back_is_no_word_about_t
         home_ctx=home("v1", dirty=True),
         archive_key=KEY,
     )
-    look = seen(None, None, COMMITTED)
+    look = observation(None, None, COMMITTED)
     lost = judge(row, look, NOW).status
     seen_again = judge(replace(row, status=lost), look, NOW).status
     assert seen_again.phase is Phase.ERROR
@@ -75,8 +75,8 @@ def test_a_loss_that_was_accepted_before_a_clock_was_set_back_is_no_word_about_t
 
 def test_a_container_that_is_seen_makes_the_home_dirty() -> None:
     row = workspace(Phase.RUNNING, home_ctx=home("v1"))
-    assert judge(row, seen(HEALTHY_INSTANCE, OUR_VOLUME), NOW).status.home_ctx.dirty
-    assert judge(row, seen(HEALTHY_INSTANCE, UNREACHABLE), NOW).status.home_ctx.dirty
+    assert judge(row, observation(HEALTHY_INSTANCE, OUR_VOLUME), NOW).status.home_ctx.dirty
+    assert judge(row, observation(HEALTHY_INSTANCE, UNREACHABLE), NOW).status.home_ctx.dirty
 
 
 @pytest.mark.parametrize("volume", [FOREIGN_VOLUME, HALF_VOLUME])
@@ -85,11 +85,11 @@ def test_what_an_instance_writes_to_a_volume_that_the_row_does_not_know_is_not_l
 ) -> None:
     # As after a dump of the database was restored: it knows an archive, and the home was restored and used since.
     row = workspace(Phase.ARCHIVED, archive_key=KEY, home_ctx=home(None))
-    status = judge(row, Seen(HEALTHY_INSTANCE, volume, COMMITTED), NOW).status
+    status = judge(row, Observation(HEALTHY_INSTANCE, volume, COMMITTED), NOW).status
     assert status.error_info is not None
     assert (status.error_info.reason, status.home_ctx.dirty) == (ErrorReason.CONTAINER_WITHOUT_VOLUME, True)
     stopped = replace(row, spec=replace(row.spec, recover_at=NOW), status=status)
-    found = judge(stopped, Seen(None, volume, COMMITTED), NOW).status.error_info
+    found = judge(stopped, Observation(None, volume, COMMITTED), NOW).status.error_info
     assert found is not None
     assert found.reason is ErrorReason.DATA_LOST
 
@@ -99,7 +99,7 @@ def test_recovery_alone_does_not_accept_a_loss() -> None:
     row = workspace(
         Phase.ERROR, spec={"recover_at": ago(1)}, error_info=lost, home_ctx=home("v1", dirty=True)
     )
-    status = judge(row, seen(), NOW).status
+    status = judge(row, observation(), NOW).status
     assert status.phase is Phase.ERROR
     assert status.error_info is not None
     assert (status.error_info.reason, status.error_info.occurred_at) == (ErrorReason.DATA_LOST, NOW)
@@ -127,7 +127,7 @@ def test_accepting_a_loss_goes_on_with_what_is_left(
         error_count=3,
         restarts=(ago(60),),
     )
-    status = judge(row, Seen(None, None, archive), NOW).status  # type: ignore[arg-type]  # a table of looks
+    status = judge(row, Observation(None, None, archive), NOW).status  # type: ignore[arg-type]  # a table of looks
     assert (status.phase, status.archive_key, status.home_ctx.dirty) == (phase, key_after, False)
     assert (status.error_info, status.error_count, status.restarts) == (None, 0, ())
 
@@ -139,7 +139,7 @@ def test_accepting_a_loss_does_not_forget_that_a_volume_which_is_there_is_unsave
         error_info=error(ErrorReason.TIMEOUT, at=ago(50)),
         home_ctx=home("v1", dirty=True),
     )
-    status = judge(row, seen(None, OUR_VOLUME), NOW).status
+    status = judge(row, observation(None, OUR_VOLUME), NOW).status
     assert (status.phase, status.home_ctx.dirty) == (Phase.STANDBY, True)
 
 
@@ -150,11 +150,11 @@ def test_recovery_from_a_container_without_volume_begins_with_stopping() -> None
         error_info=error(ErrorReason.CONTAINER_WITHOUT_VOLUME, at=ago(50)),
         home_ctx=home("v1", dirty=True),
     )
-    look = seen(HEALTHY_INSTANCE, None)
+    look = observation(HEALTHY_INSTANCE, None)
     verdict = judge(row, look, NOW)
     planned = plan(row.spec, verdict, look, NOW, is_mine=True)
     assert planned == Begin(Operation.STOPPING, Why.STRAY_CONTAINER)
-    stopping = replace(row, status=settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID))
+    stopping = replace(row, status=apply_plan(row.spec, verdict.status, planned, NOW, op_id=OP_ID))
     assert plan(row.spec, judge(stopping, look, NOW), look, NOW, is_mine=True) == Act(
         Operation.STOPPING, Step.DELETE_INSTANCE
     )
@@ -169,10 +169,10 @@ def test_a_deletion_that_answers_a_loss_has_all_its_tries() -> None:
         error_count=4,
         home_ctx=home("v1", dirty=True),
     )
-    look = seen(HEALTHY_INSTANCE, None)
+    look = observation(HEALTHY_INSTANCE, None)
     verdict = judge(row, look, NOW)
     planned = plan(row.spec, verdict, look, NOW, is_mine=True)
-    status = settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID)
+    status = apply_plan(row.spec, verdict.status, planned, NOW, op_id=OP_ID)
     assert (status.operation, status.error_count) == (Operation.DELETING, 0)
 
 
@@ -195,7 +195,7 @@ def test_only_what_was_complete_once_has_lost_its_identity(
     look: Volume, known: str | None, reason: str
 ) -> None:
     row = workspace(Phase.STANDBY, home_ctx=home(known))
-    assert judge(row, seen(None, look), NOW).status.conditions.volume_ready.reason == reason
+    assert judge(row, observation(None, look), NOW).status.conditions.volume_ready.reason == reason
 
 
 def unidentified(**spec: Any) -> Workspace:
@@ -212,7 +212,7 @@ def unidentified(**spec: Any) -> Workspace:
 
 def test_files_that_are_there_are_said_to_be_there() -> None:
     row = workspace(Phase.STANDBY, home_ctx=home("v1", dirty=True))
-    status = judge(row, seen(None, BEARING_VOLUME), NOW).status
+    status = judge(row, observation(None, BEARING_VOLUME), NOW).status
     assert status.error_info is not None
     assert (status.error_info.reason, "is there with its files" in status.error_info.message) == (
         ErrorReason.DATA_LOST,
@@ -232,40 +232,44 @@ def test_what_a_person_adopts_gets_an_identity_and_stays_dirty(
     row = unidentified(**ADOPT)
     if archive is None:
         row = replace(row, status=replace(row.status, archive_key=None))
-    look = seen(None, BEARING_VOLUME, archive)
+    look = observation(None, BEARING_VOLUME, archive)
     row = passed(row, look, Begin(operation, Why.ADOPTED))
     assert row.status.home_ctx == home("v1", marker=KEY, dirty=True)
     row = passed(row, look, Act(operation, Step.ADOPT), Done(volume_id="v2", restore_marker=KEY))
-    row = passed(row, seen(None, Volume("v2"), archive), Complete(operation))
+    row = passed(row, observation(None, Volume("v2"), archive), Complete(operation))
     assert (row.status.operation, row.status.phase) == (Operation.NONE, Phase.STANDBY)
     assert row.status.home_ctx == home("v2", marker=KEY, dirty=True)
 
 
-def passed(row: Workspace, look: Seen, expected: Plan, done: Done | None = None) -> Workspace:
+def passed(row: Workspace, look: Observation, expected: Plan, done: Done | None = None) -> Workspace:
     """Run a pass that must plan this, and return the row that it leaves."""
     verdict = judge(row, look, NOW)
     planned = plan(row.spec, verdict, look, NOW, is_mine=True)
     assert planned == expected
     if isinstance(planned, Act) and done is not None:
-        status = conclude(verdict.status, planned, OP_ID, done, NOW, spec=row.spec, jitter=0.5)
+        status = apply_outcome(verdict.status, planned, OP_ID, done, NOW, spec=row.spec, jitter=0.5)
     else:
-        status = settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID)
+        status = apply_plan(row.spec, verdict.status, planned, NOW, op_id=OP_ID)
     return replace(row, status=status)
 
 
 def test_a_word_to_adopt_counts_for_the_error_that_it_answers_alone() -> None:
     row = workspace(Phase.STANDBY, spec=ADOPT, home_ctx=home("v1", dirty=True))
-    status = judge(row, seen(None, BEARING_VOLUME), NOW).status
+    status = judge(row, observation(None, BEARING_VOLUME), NOW).status
     assert status.phase is Phase.ERROR
-    again = judge(replace(row, status=status), seen(None, BEARING_VOLUME), NOW)
+    again = judge(replace(row, status=status), observation(None, BEARING_VOLUME), NOW)
     assert (again.status.phase, again.is_adopted) == (Phase.ERROR, False)
 
 
-NOT_ADOPTED = [seen(HEALTHY_INSTANCE, BEARING_VOLUME), seen(None, None), seen(None, Volume(None, "v9"))]
+NOT_ADOPTED = [
+    observation(HEALTHY_INSTANCE, BEARING_VOLUME),
+    observation(None, None),
+    observation(None, Volume(None, "v9")),
+]
 
 
 @pytest.mark.parametrize("look", NOT_ADOPTED)
-def test_what_is_used_gone_or_another_is_not_adopted(look: Seen) -> None:
+def test_what_is_used_gone_or_another_is_not_adopted(look: Observation) -> None:
     row = unidentified(**ADOPT)
     verdict = judge(row, replace(look, archive=COMMITTED), NOW)
     assert (verdict.is_adopted, verdict.status.phase) == (False, Phase.ERROR)
@@ -273,15 +277,15 @@ def test_what_is_used_gone_or_another_is_not_adopted(look: Seen) -> None:
 
 def test_a_volume_that_goes_while_it_is_adopted_is_lost() -> None:
     row = unidentified(**ADOPT)
-    begun = passed(row, seen(None, BEARING_VOLUME, COMMITTED), Begin(Operation.RESTORING, Why.ADOPTED))
-    status = judge(begun, seen(None, None, COMMITTED), NOW).status
+    begun = passed(row, observation(None, BEARING_VOLUME, COMMITTED), Begin(Operation.RESTORING, Why.ADOPTED))
+    status = judge(begun, observation(None, None, COMMITTED), NOW).status
     assert status.error_info is not None
     assert (status.error_info.reason, status.operation) == (ErrorReason.DATA_LOST, Operation.NONE)
 
 
 def test_a_purge_comes_before_an_adoption() -> None:
     row = unidentified(**ADOPT, deleted_at=ago(1), purge_at=ago(1))
-    look = seen(None, BEARING_VOLUME, COMMITTED)
+    look = observation(None, BEARING_VOLUME, COMMITTED)
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Begin(
         Operation.DELETING, Why.PURGE
     )
@@ -298,7 +302,7 @@ def crashed(restarts: tuple[int, ...], **changes: Any) -> Status:
         restarts=tuple(ago(seconds) for seconds in restarts),
         **changes,
     )
-    return judge(row, seen(None, OUR_VOLUME), NOW).status
+    return judge(row, observation(None, OUR_VOLUME), NOW).status
 
 
 def test_a_lost_instance_is_counted_and_started_again() -> None:
@@ -324,7 +328,7 @@ def test_losses_found_at_start_up_are_no_crashes() -> None:
     row = workspace(
         Phase.RUNNING, home_ctx=home("v1", dirty=True), conditions=conditions(READY, ABSENT, READY)
     )
-    assert judge(row, seen(None, OUR_VOLUME), NOW, starting_up=True).status.restarts == ()
+    assert judge(row, observation(None, OUR_VOLUME), NOW, starting_up=True).status.restarts == ()
 
 
 # Counting
@@ -332,16 +336,16 @@ def test_losses_found_at_start_up_are_no_crashes() -> None:
 
 def test_every_entry_into_error_counts_once() -> None:
     row = workspace(Phase.STANDBY, DesiredState.STANDBY, home_ctx=home(dirty=True), error_count=2)
-    entered = judge(row, seen(), NOW).status
+    entered = judge(row, observation(), NOW).status
     assert entered.error_info is not None
     assert (entered.phase, entered.error_count, entered.error_info.error_count) == (Phase.ERROR, 3, 3)
-    later = judge(replace(row, status=entered), seen(), NOW).status
+    later = judge(replace(row, status=entered), observation(), NOW).status
     assert later.error_count == 3
 
 
 def test_another_error_in_error_is_no_second_entry() -> None:
     row = workspace(Phase.ERROR, error_info=error(), error_count=1, home_ctx=home(dirty=True))
-    lost = judge(row, seen(), NOW).status
+    lost = judge(row, observation(), NOW).status
     assert lost.error_info is not None
     assert (lost.error_info.reason, lost.error_count) == (ErrorReason.DATA_LOST, 1)
 
@@ -350,7 +354,7 @@ def test_an_entry_after_an_answer_is_the_first() -> None:
     row = workspace(
         Phase.ERROR, error_info=error(), error_count=4, home_ctx=home(dirty=True), spec={"recover_at": ago(1)}
     )
-    assert judge(row, seen(), NOW).status.error_count == 1
+    assert judge(row, observation(), NOW).status.error_count == 1
 
 
 def test_a_crash_loop_and_a_time_out_count_too() -> None:
@@ -360,10 +364,10 @@ def test_a_crash_loop_and_a_time_out_count_too() -> None:
         home_ctx=home(dirty=True),
         restarts=tuple(ago(n) for n in range(5)),
     )
-    assert judge(died, seen(None, OUR_VOLUME), NOW).status.error_count == 1
+    assert judge(died, observation(None, OUR_VOLUME), NOW).status.error_count == 1
     late = workspace(Phase.STANDBY, operation=Operation.STARTING, home_ctx=home(), error_count=2)
     failed = Fail(Operation.STARTING, ErrorReason.TIMEOUT, "too long")
-    assert settle(late.spec, late.status, failed, NOW, op_id=NEW_OP_ID).error_count == 3
+    assert apply_plan(late.spec, late.status, failed, NOW, op_id=NEW_OP_ID).error_count == 3
 
 
 # Start-up (spec §5)
@@ -377,7 +381,7 @@ def test_one_failed_check_is_enough_at_start_up(starting_up: bool, phase: Phase)
         conditions=conditions(READY, ABSENT, READY),
         home_ctx=home(dirty=True),
     )
-    look = seen(Instance(running=True, healthy=False, failed_checks=1), OUR_VOLUME)
+    look = observation(Instance(running=True, healthy=False, failed_checks=1), OUR_VOLUME)
     judged = judge(row, look, NOW, starting_up=starting_up).status
     assert (judged.phase, judged.restarts) == (phase, ())
     if starting_up:

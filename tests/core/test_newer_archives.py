@@ -16,17 +16,17 @@ from tests.support.workspaces import (
     ago,
     error,
     home,
-    seen,
+    observation,
     workspace,
 )
 
 from codehub.core.archives import CommittedArchive, archive_made_since
 from codehub.core.errors import NEWEST_ARCHIVE, NEWEST_ARCHIVE_AT, ErrorInfo, ErrorReason
 from codehub.core.judge import judge, needs_archives_look
+from codehub.core.observation import Observation, Unobserved
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Hold, TakeOver, plan
-from codehub.core.seen import Blind, Seen
-from codehub.core.settle import Done, conclude, settle
+from codehub.core.transitions import Done, apply_outcome, apply_plan
 from codehub.core.workspace import HomeCtx, RecoverChoice, Workspace
 
 
@@ -59,8 +59,8 @@ def at_work(operation: Operation, key: str | None, **more: Any) -> Workspace:
     )
 
 
-def look(key: str | None, *archives: CommittedArchive) -> Seen:
-    return seen(None, None, None if key is None else COMMITTED, archives=archives)
+def look(key: str | None, *archives: CommittedArchive) -> Observation:
+    return observation(None, None, None if key is None else COMMITTED, archives=archives)
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_an_archive_that_is_newer_than_the_row_s_stops_what_would_go_on_without_
     assert status.error_info.context.get(NEWEST_ARCHIVE_AT) == said_at
 
 
-@pytest.mark.parametrize("blind", list(Blind))
+@pytest.mark.parametrize("blind", list(Unobserved))
 @pytest.mark.parametrize("operation", SOURCES)
 def test_nothing_is_made_anew_while_the_archives_were_not_looked_at(
-    operation: Operation, blind: Blind
+    operation: Operation, blind: Unobserved
 ) -> None:
     key = KEY if operation is Operation.RESTORING else None
     row = at_work(operation, key)
@@ -184,7 +184,7 @@ def test_who_accepts_the_loss_gets_what_was_chosen_committed_as_the_newest_first
     act = plan(row.spec, verdict, look(key, *archives), NOW, is_mine=True)
     assert act == Act(operation, step)
     done = Done(archive_key=OF_OPERATION.key)
-    after = conclude(verdict.status, Act(operation, step), NEW_OP_ID, done, NOW, spec=row.spec, jitter=0)
+    after = apply_outcome(verdict.status, Act(operation, step), NEW_OP_ID, done, NOW, spec=row.spec, jitter=0)
     assert (after.archive_key, after.home_ctx.given_up_at) == (OF_OPERATION.key, None)
 
 
@@ -198,11 +198,11 @@ def test_what_was_given_up_is_what_was_there_then() -> None:
 
 def test_who_takes_over_gives_up_no_more_than_the_person_did() -> None:
     row = at_work(Operation.RESTORING, KEY, home_ctx=HomeCtx(given_up_at=ago(50)))
-    blind = replace(look(KEY), archives=Blind.UNREACHABLE)
+    blind = replace(look(KEY), archives=Unobserved.UNREACHABLE)
     verdict = judge(row, blind, NOW)
     planned = plan(row.spec, verdict, blind, NOW, is_mine=False)
     assert planned == TakeOver(Operation.RESTORING)
-    taken = replace(row, status=settle(row.spec, verdict.status, planned, NOW, op_id=OP_ID))
+    taken = replace(row, status=apply_plan(row.spec, verdict.status, planned, NOW, op_id=OP_ID))
     later = CommittedArchive(THIRD, ago(40))
     error_info = judge(taken, look(KEY, OWN, NEWER, later), NOW).status.error_info
     assert error_info is not None

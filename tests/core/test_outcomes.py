@@ -20,18 +20,26 @@ from tests.support.workspaces import (
     conditions,
     error,
     home,
-    seen,
+    observation,
     workspace,
 )
 
 from codehub.core.conditions import Truth
 from codehub.core.errors import REMEDY, ErrorInfo, ErrorReason
 from codehub.core.judge import is_answered, judge
+from codehub.core.observation import Unobserved
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, TakeOver, Wait, Why, plan
 from codehub.core.rules import DEFAULT_RULES
-from codehub.core.seen import Blind
-from codehub.core.settle import Done, Failed, Outcome, Unreached, conclude, is_worth_writing, settle
+from codehub.core.transitions import (
+    Done,
+    Failed,
+    Outcome,
+    Unreached,
+    apply_outcome,
+    apply_plan,
+    is_worth_writing,
+)
 from codehub.core.workspace import ObservedStatus, Status, Workspace, is_condemned
 
 DELETED = {"deleted_at": ago(10), "purge_at": ago(-1000)}
@@ -41,17 +49,17 @@ START = Act(Operation.STARTING, Step.START)
 
 
 def begin(row: Workspace, operation: Operation) -> Status:
-    return settle(row.spec, row.status, Begin(operation, Why.MOVES_UP), NOW, op_id=NEW_OP_ID)
+    return apply_plan(row.spec, row.status, Begin(operation, Why.MOVES_UP), NOW, op_id=NEW_OP_ID)
 
 
 def complete(row: Workspace) -> Status:
-    return settle(row.spec, row.status, Complete(row.status.operation), NOW, op_id=NEW_OP_ID)
+    return apply_plan(row.spec, row.status, Complete(row.status.operation), NOW, op_id=NEW_OP_ID)
 
 
 def after(
     outcome: Outcome, status: Status = STARTING.status, act: Act = START, jitter: float = 0.0
 ) -> Status:
-    return conclude(status, act, OP_ID, outcome, NOW, spec=STARTING.spec, jitter=jitter)
+    return apply_outcome(status, act, OP_ID, outcome, NOW, spec=STARTING.spec, jitter=jitter)
 
 
 # Beginning
@@ -83,17 +91,17 @@ def test_deleting_from_error_leaves_error_in_the_same_write() -> None:
 
 
 def test_an_operation_of_another_process_is_taken_over_under_a_new_id_before_acting() -> None:
-    look = seen(None, OUR_VOLUME)
+    look = observation(None, OUR_VOLUME)
     verdict = judge(STARTING, look, NOW)
     planned = plan(STARTING.spec, verdict, look, NOW, is_mine=False)
     assert planned == TakeOver(Operation.STARTING)
-    status = settle(STARTING.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
+    status = apply_plan(STARTING.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
     assert (status.op_id, status.op_started_at) == (NEW_OP_ID, STARTING.status.op_started_at)
 
 
 def test_what_only_waits_writes_nothing() -> None:
     assert (
-        settle(STARTING.spec, STARTING.status, Wait(NOW, Why.BACKING_OFF), NOW, op_id=NEW_OP_ID)
+        apply_plan(STARTING.spec, STARTING.status, Wait(NOW, Why.BACKING_OFF), NOW, op_id=NEW_OP_ID)
         == STARTING.status
     )
 
@@ -138,7 +146,7 @@ def test_an_abandoned_operation_still_counts_its_failures_unless_a_person_gave_i
     why: Why, count: int
 ) -> None:
     row = workspace(Phase.STANDBY, operation=Operation.ARCHIVING, error_count=2)
-    status = settle(row.spec, row.status, Abandon(Operation.ARCHIVING, why), NOW, op_id=NEW_OP_ID)
+    status = apply_plan(row.spec, row.status, Abandon(Operation.ARCHIVING, why), NOW, op_id=NEW_OP_ID)
     assert (status.operation, status.op_id, status.error_count) == (Operation.NONE, OP_ID, count)
 
 
@@ -198,7 +206,7 @@ def test_what_is_the_engine_s_own_failure_is_tried_until_the_operation_s_time_is
     assert status.retry_at is not None
     late = NOW + timedelta(minutes=5, seconds=1)
     row = replace(STARTING, status=replace(status, observed_at=late))
-    look = seen(None, OUR_VOLUME)
+    look = observation(None, OUR_VOLUME)
     planned = plan(row.spec, judge(row, look, late), look, late, is_mine=True)
     assert isinstance(planned, Fail)
     assert planned.message == "STARTING took longer than 300 s. The last try said: its layer is busy"
@@ -238,7 +246,7 @@ def test_back_off_doubles_within_its_bounds(count: int, jitter: float, seconds: 
 
 
 def test_nothing_is_done_before_the_back_off_is_over() -> None:
-    look = seen(None, OUR_VOLUME)
+    look = observation(None, OUR_VOLUME)
     row = replace(STARTING, status=replace(STARTING.status, retry_at=NOW + timedelta(seconds=1)))
     planned = plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True)
     assert planned == Wait(NOW + timedelta(seconds=1), Why.BACKING_OFF)
@@ -247,7 +255,7 @@ def test_nothing_is_done_before_the_back_off_is_over() -> None:
 
 
 def test_a_back_off_longer_than_any_was_written_by_a_clock_that_has_been_set_back() -> None:
-    look = seen(None, OUR_VOLUME)
+    look = observation(None, OUR_VOLUME)
     row = replace(STARTING, status=replace(STARTING.status, retry_at=NOW + timedelta(hours=9)))
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == START
 
@@ -256,17 +264,17 @@ def test_a_back_off_longer_than_any_was_written_by_a_clock_that_has_been_set_bac
 
 
 def test_an_operation_fails_when_its_time_is_up() -> None:
-    look = seen(None, OUR_VOLUME)
+    look = observation(None, OUR_VOLUME)
     row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(301)))
     verdict = judge(row, look, NOW)
     planned = plan(row.spec, verdict, look, NOW, is_mine=True)
     assert planned == Fail(Operation.STARTING, ErrorReason.TIMEOUT, "STARTING took longer than 300 s.")
-    status = settle(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
+    status = apply_plan(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
     assert (status.phase, status.operation, status.op_id) == (Phase.ERROR, Operation.NONE, OP_ID)
 
 
 def test_what_is_complete_is_never_too_late() -> None:
-    look = seen(HEALTHY_INSTANCE, OUR_VOLUME)
+    look = observation(HEALTHY_INSTANCE, OUR_VOLUME)
     row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(9999)))
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Complete(Operation.STARTING)
 
@@ -295,27 +303,29 @@ def test_the_clock_stands_still_while_nobody_can_look(
             conditions=before,
         ),
     )
-    status = judge(row, seen(None, OUR_VOLUME), NOW).status
+    status = judge(row, observation(None, OUR_VOLUME), NOW).status
     assert status.op_started_at == ago(last_look_s + 10) + timedelta(seconds=moved_s)
     assert status.observed_at == NOW
 
 
 def test_the_clock_stands_still_while_a_step_waits_for_its_turn_and_that_is_no_news() -> None:
     row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(60), observed_at=ago(4)))
-    status = judge(row, seen(None, OUR_VOLUME), NOW, is_queued=True).status
+    status = judge(row, observation(None, OUR_VOLUME), NOW, is_queued=True).status
     assert status.op_started_at == ago(56)
     assert not is_worth_writing(row.status, replace(row.status, op_started_at=ago(56)))
 
 
 def test_an_operation_that_was_never_looked_at_keeps_its_clock() -> None:
     row = replace(STARTING, status=replace(STARTING.status, observed_at=None))
-    assert judge(row, seen(None, OUR_VOLUME), NOW).status.op_started_at == STARTING.status.op_started_at
+    assert (
+        judge(row, observation(None, OUR_VOLUME), NOW).status.op_started_at == STARTING.status.op_started_at
+    )
 
 
 def test_an_operation_begins_at_the_latest_now_though_the_clock_was_set_back() -> None:
     ahead = replace(STARTING.status, op_started_at=ago(-9 * 3600), observed_at=ago(-9 * 3600))
     row = replace(STARTING, status=ahead)
-    assert judge(row, seen(None, OUR_VOLUME), NOW).status.op_started_at == NOW
+    assert judge(row, observation(None, OUR_VOLUME), NOW).status.op_started_at == NOW
 
 
 @pytest.mark.parametrize("asked", [{"recover_at": ago(-3600)}, {"deleted_at": ago(-3600)}])
@@ -327,9 +337,9 @@ def test_a_request_of_before_a_clock_was_set_back_answers_no_error_that_comes_la
     late = Fail(Operation.STARTING, ErrorReason.TIMEOUT, "it took too long")
     dead = workspace(Phase.RUNNING, restarts=(NOW,) * DEFAULT_RULES.restarts_max, home_ctx=home("v1"))
     for status in (
-        conclude(row.status, START, OP_ID, refused, NOW, spec=row.spec, jitter=0.0),
-        settle(row.spec, row.status, late, NOW, op_id=NEW_OP_ID),
-        judge(replace(dead, spec=row.spec), seen(None, OUR_VOLUME), NOW).status,
+        apply_outcome(row.status, START, OP_ID, refused, NOW, spec=row.spec, jitter=0.0),
+        apply_plan(row.spec, row.status, late, NOW, op_id=NEW_OP_ID),
+        judge(replace(dead, spec=row.spec), observation(None, OUR_VOLUME), NOW).status,
     ):
         assert status.phase is Phase.ERROR
         assert status.error_info is not None
@@ -338,7 +348,7 @@ def test_a_request_of_before_a_clock_was_set_back_answers_no_error_that_comes_la
 
 def test_during_an_outage_nothing_fails_however_long_it_lasts() -> None:
     row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(99999), observed_at=ago(99998)))
-    look = seen(UNREACHABLE, OUR_VOLUME)
+    look = observation(UNREACHABLE, OUR_VOLUME)
     verdict = judge(row, look, NOW)
     assert plan(row.spec, verdict, look, NOW, is_mine=True, is_acting=True) == Hold(
         ("infra.container_ready",)
@@ -360,7 +370,7 @@ def test_archiving_holds_while_the_object_store_is_away() -> None:
     row = workspace(
         Phase.STANDBY, operation=Operation.ARCHIVING, archive_key=KEY, home_ctx=home("v1", dirty=True)
     )
-    look = seen(None, OUR_VOLUME, UNREACHABLE)
+    look = observation(None, OUR_VOLUME, UNREACHABLE)
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Hold(
         ("storage.archive_ready",), is_held_up=True
     )
@@ -368,13 +378,13 @@ def test_archiving_holds_while_the_object_store_is_away() -> None:
 
 def test_archiving_does_not_begin_while_the_object_store_is_away() -> None:
     row = workspace(Phase.STANDBY, DesiredState.ARCHIVED, archive_key=KEY, home_ctx=home("v1", dirty=True))
-    look = seen(None, OUR_VOLUME, UNREACHABLE)
+    look = observation(None, OUR_VOLUME, UNREACHABLE)
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Hold(("storage.archive_ready",))
 
 
 def test_a_purge_holds_while_the_object_store_is_away() -> None:
     row = workspace(Phase.PENDING, operation=Operation.DELETING, spec=PURGED)
-    look = seen(archives_left=Blind.UNREACHABLE)
+    look = observation(archives_left=Unobserved.UNREACHABLE)
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Hold(
         ("storage.archive_ready",), is_held_up=True
     )
@@ -385,7 +395,7 @@ def test_a_purge_holds_while_the_object_store_is_away() -> None:
 
 def test_nothing_is_started_on_a_condemned_volume() -> None:
     row = workspace(Phase.STANDBY, archive_key=KEY, home_ctx=home("v1"))
-    look = seen(None, OUR_VOLUME, COMMITTED)
+    look = observation(None, OUR_VOLUME, COMMITTED)
     planned = plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True)
     assert planned == Begin(Operation.ARCHIVING, Why.CONDEMNED)
 
@@ -394,7 +404,7 @@ def test_archiving_what_is_saved_already_condemns_its_volume_before_it_is_delete
     row = workspace(
         Phase.STANDBY, operation=Operation.ARCHIVING, archive_key=KEY, home_ctx=home("v1", marker=KEY)
     )
-    look = seen(None, OUR_VOLUME, COMMITTED)
+    look = observation(None, OUR_VOLUME, COMMITTED)
     planned = plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True)
     assert planned == Act(Operation.ARCHIVING, Step.ARCHIVE)
     found = after(Done(archive_key=KEY), row.status, planned)
@@ -407,12 +417,12 @@ def test_archiving_what_is_saved_already_condemns_its_volume_before_it_is_delete
 def test_an_error_that_was_seen_before_keeps_its_time() -> None:
     lost = error(ErrorReason.DATA_LOST, at=ago(50))
     row = workspace(Phase.ERROR, error_info=lost, home_ctx=home("v1", dirty=True))
-    assert judge(row, seen(), NOW).status.error_info == lost
+    assert judge(row, observation(), NOW).status.error_info == lost
 
 
 def test_a_deletion_clears_an_older_error_and_what_is_there_steps_down() -> None:
     row = workspace(Phase.ERROR, spec=DELETED, error_info=error(at=ago(50)), home_ctx=home("v1", dirty=True))
-    look = seen(None, OUR_VOLUME)
+    look = observation(None, OUR_VOLUME)
     assert plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True) == Begin(
         Operation.ARCHIVING, Why.DELETION_STEPS_DOWN
     )
@@ -423,8 +433,10 @@ def test_a_deletion_clears_an_older_error_and_what_is_there_steps_down() -> None
 
 def test_a_look_that_changes_nothing_is_not_written() -> None:
     row = workspace(Phase.STANDBY, DesiredState.STANDBY, home_ctx=home("v1"))
-    settled = judge(row, seen(None, OUR_VOLUME), NOW).status
-    again = judge(replace(row, status=settled), seen(None, OUR_VOLUME), NOW + timedelta(hours=1)).status
+    settled = judge(row, observation(None, OUR_VOLUME), NOW).status
+    again = judge(
+        replace(row, status=settled), observation(None, OUR_VOLUME), NOW + timedelta(hours=1)
+    ).status
     assert is_worth_writing(row.status, settled)
     assert not is_worth_writing(settled, again)
 
@@ -433,7 +445,7 @@ def test_a_look_that_changes_nothing_is_not_written() -> None:
 def test_while_an_operation_runs_that_somebody_looks_is_written_now_and_then(
     seconds: float, *, is_written: bool
 ) -> None:
-    look = seen(None, OUR_VOLUME)
+    look = observation(None, OUR_VOLUME)
     first = judge(STARTING, look, NOW).status
     second = judge(replace(STARTING, status=first), look, NOW + timedelta(seconds=seconds)).status
     assert is_worth_writing(first, second) == is_written

@@ -24,10 +24,16 @@ from codehub.core.errors import ErrorReason
 from codehub.core.history import Event, EventKind, is_to_be_carried_out, observed, wished
 from codehub.core.idle import archives_at, idle_wish, sleeps_at, sleeps_soon
 from codehub.core.judge import is_answered
+from codehub.core.observation import (
+    ARCHIVE_READY,
+    INSTANCE_READY,
+    INSTANCE_STOPPED,
+    VOLUME_ABSENT,
+    VOLUME_READY,
+)
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
-from codehub.core.seen import ARCHIVE_READY, INSTANCE_READY, INSTANCE_STOPPED, VOLUME_ABSENT, VOLUME_READY
-from codehub.core.wishes import (
+from codehub.core.requests import (
     Accepted,
     Refusal,
     Refused,
@@ -406,7 +412,7 @@ def test_the_history_tells_what_a_pass_changed() -> None:
     ],
 )
 def test_a_phase_changes_because_of_what_was_seen(before: Phase, after: Phase, because: Condition) -> None:
-    seen = Conditions(
+    observation = Conditions(
         volume_ready=VOLUME_ABSENT if after is Phase.PENDING else VOLUME_READY,
         archive_ready=ARCHIVE_READY,
         container_ready=INSTANCE_READY if after is Phase.RUNNING else INSTANCE_STOPPED,
@@ -414,7 +420,7 @@ def test_a_phase_changes_because_of_what_was_seen(before: Phase, after: Phase, b
     )
     (event,) = observed(
         workspace(before).status,
-        workspace(after, conditions=seen).status,
+        workspace(after, conditions=observation).status,
         actor="c1",
         reason="what comes next",
     )

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from codehub.core.room import Room, Usage, grown_mb, is_noticeable
+from codehub.core.disk_space import DiskSpace, Usage, grown_mb, is_noticeable
 
 ONE, OTHER, NEW = UUID(int=1), UUID(int=2), UUID(int=3)
 USAGE = Usage(1000, 0.5, 2000, datetime(2026, 11, 18, tzinfo=UTC))
@@ -14,12 +14,12 @@ USAGE = Usage(1000, 0.5, 2000, datetime(2026, 11, 18, tzinfo=UTC))
 
 @pytest.mark.parametrize(("free", "is_short"), [(1023, True), (1024, False), (0, True)])
 def test_below_the_floor_it_is_short(free: int, is_short: bool) -> None:
-    assert Room(free, 1024).is_short is is_short
+    assert DiskSpace(free, 1024).is_short is is_short
 
 
 def test_a_shortage_says_how_much_is_left_and_what_to_do() -> None:
     assert (
-        str(Room(12, 1024))
+        str(DiskSpace(12, 1024))
         == "Only 12 MB are free where homes lie, and nothing starts below 1024 MB. Archive or delete what is not needed."
     )
 

@@ -36,7 +36,7 @@ from codehub.core.plan import (
     Why,
     plan,
 )
-from codehub.core.settle import is_worth_writing
+from codehub.core.transitions import is_worth_writing
 from codehub.core.workspace import is_condemned
 
 STEPS_MAX = 16

@@ -18,15 +18,15 @@ from tests.support.workspaces import (
     conditions,
     error,
     home,
-    seen,
+    observation,
     workspace,
 )
 
 from codehub.core.judge import judge, needs_archive_look
+from codehub.core.observation import Archive, Instance, Observation, Unobserved, Volume
 from codehub.core.operations import MOVES, DesiredState, Operation, Phase, Step
 from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, Rest, plan
 from codehub.core.rules import DEFAULT_RULES
-from codehub.core.seen import Archive, Blind, Instance, Seen, Volume
 from codehub.core.workspace import Workspace
 
 P, D, OP = Phase, DesiredState, Operation
@@ -34,7 +34,7 @@ DELETED = {"deleted_at": ago(10), "purge_at": ago(-1000)}
 PURGED = {"deleted_at": ago(10), "purge_at": ago(10)}
 
 
-def decide(row: Workspace, look: Seen) -> Plan:
+def decide(row: Workspace, look: Observation) -> Plan:
     return plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True)
 
 
@@ -133,7 +133,7 @@ def test_first_unfinished_step_and_completion(
 ) -> None:
     spec = DELETED if operation is OP.DELETING else None
     row = workspace(P.STANDBY, operation=operation, spec=spec, archive_key=key, home_ctx=ctx)
-    assert follows(decide(row, seen(instance, volume, archive, left))) == expected
+    assert follows(decide(row, observation(instance, volume, archive, left))) == expected
 
 
 PURGING = [
@@ -141,25 +141,29 @@ PURGING = [
     (HEALTHY_INSTANCE, OUR_VOLUME, True, Step.DELETE_INSTANCE),
     (None, OUR_VOLUME, True, Step.DELETE_VOLUME),
     (None, None, True, Step.PURGE_ARCHIVES),
-    (None, None, Blind.NOT_LOOKED, Step.PURGE_ARCHIVES),
+    (None, None, Unobserved.NOT_LOOKED, Step.PURGE_ARCHIVES),
     (None, None, False, "complete"),
 ]
 
 
 @pytest.mark.parametrize(("instance", "volume", "left", "expected"), PURGING)
 def test_a_purge_deletes_instance_volume_and_archives_in_this_order(
-    instance: Instance | None, volume: Volume | None, left: bool | Blind, expected: str
+    instance: Instance | None, volume: Volume | None, left: bool | Unobserved, expected: str
 ) -> None:
     row = workspace(P.STANDBY, operation=OP.DELETING, spec=PURGED, archive_key=KEY, home_ctx=DIRTY)
     assert (
-        follows(decide(row, seen(instance, volume, None if left is False else COMMITTED, left))) == expected
+        follows(decide(row, observation(instance, volume, None if left is False else COMMITTED, left)))
+        == expected
     )
 
 
 def test_deleting_that_was_taken_back_is_abandoned() -> None:
     assert (
         follows(
-            decide(workspace(P.ARCHIVED, operation=OP.DELETING, archive_key=KEY), seen(None, None, COMMITTED))
+            decide(
+                workspace(P.ARCHIVED, operation=OP.DELETING, archive_key=KEY),
+                observation(None, None, COMMITTED),
+            )
         )
         == "abandon"
     )
@@ -167,7 +171,7 @@ def test_deleting_that_was_taken_back_is_abandoned() -> None:
 
 def test_a_purge_does_not_wait_for_an_archive_that_nobody_wants_any_more() -> None:
     row = workspace(P.STANDBY, operation=OP.ARCHIVING, spec=PURGED, home_ctx=DIRTY)
-    assert follows(decide(row, seen(None, OUR_VOLUME))) == "abandon"
+    assert follows(decide(row, observation(None, OUR_VOLUME))) == "abandon"
 
 
 # §5 Start-up
@@ -212,7 +216,7 @@ def test_start_up_settles_what_the_last_process_left(
         archive_key=KEY if archive else None,
         home_ctx=home("v1", marker=KEY if archive else None, dirty=is_running),
     )
-    look = seen(instance, volume, archive)
+    look = observation(instance, volume, archive)
     verdict = judge(row, look, NOW, starting_up=True)
     match plan(row.spec, verdict, look, NOW, is_mine=False):
         case Complete():

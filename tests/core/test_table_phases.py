@@ -22,15 +22,15 @@ from tests.support.workspaces import (
     conditions,
     error,
     home,
-    seen,
+    observation,
     workspace,
 )
 
 from codehub.core.conditions import Condition, Truth
 from codehub.core.errors import ErrorReason
 from codehub.core.judge import judge
+from codehub.core.observation import Archive, Instance, Observation, Unmarked, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.seen import Archive, Blind, Instance, Seen, Unmarked, Volume
 from codehub.core.workspace import HealthStatus, ObservedStatus, health_status, observed_status
 
 P, D, OP = Phase, DesiredState, Operation
@@ -51,8 +51,10 @@ VOLUME_READY = [
 
 
 @pytest.mark.parametrize(("look", "status", "reason"), VOLUME_READY)
-def test_volume_ready(look: Volume | Blind | Unmarked | None, status: str, reason: str) -> None:
-    found = judge(workspace(home_ctx=home("v1")), seen(volume=look), NOW).status.conditions.volume_ready
+def test_volume_ready(look: Volume | Unobserved | Unmarked | None, status: str, reason: str) -> None:
+    found = judge(
+        workspace(home_ctx=home("v1")), observation(volume=look), NOW
+    ).status.conditions.volume_ready
     assert (found.status, found.reason) == (status, reason)
 
 
@@ -66,8 +68,8 @@ ARCHIVE_READY = [
 
 
 @pytest.mark.parametrize(("key", "look", "status", "reason"), ARCHIVE_READY)
-def test_archive_ready(key: str | None, look: Archive | Blind | None, status: str, reason: str) -> None:
-    found = judge(workspace(archive_key=key), seen(archive=look), NOW).status.conditions.archive_ready
+def test_archive_ready(key: str | None, look: Archive | Unobserved | None, status: str, reason: str) -> None:
+    found = judge(workspace(archive_key=key), observation(archive=look), NOW).status.conditions.archive_ready
     assert (found.status, found.reason) == (status, reason)
 
 
@@ -87,9 +89,11 @@ CONTAINER_READY = [
 
 
 @pytest.mark.parametrize(("before", "look", "status", "reason"), CONTAINER_READY)
-def test_container_ready(before: Condition, look: Instance | Blind | None, status: str, reason: str) -> None:
+def test_container_ready(
+    before: Condition, look: Instance | Unobserved | None, status: str, reason: str
+) -> None:
     row = workspace(home_ctx=home("v1"), conditions=replace(conditions(), container_ready=before))
-    found = judge(row, seen(look, OUR_VOLUME), NOW).status.conditions.container_ready
+    found = judge(row, observation(look, OUR_VOLUME), NOW).status.conditions.container_ready
     assert (found.status, found.reason) == (status, reason)
 
 
@@ -100,7 +104,7 @@ def test_a_condition_that_is_not_looked_at_stays_as_it_was() -> None:
         home_ctx=home("v1", dirty=True),
         conditions=conditions(READY, READY, READY),
     )
-    look = Seen(Blind.NOT_LOOKED, Blind.NOT_LOOKED, Blind.NOT_LOOKED)
+    look = Observation(Unobserved.NOT_LOOKED, Unobserved.NOT_LOOKED, Unobserved.NOT_LOOKED)
     assert judge(row, look, NOW).status.conditions == replace(
         row.status.conditions, healthy=judge(row, look, NOW).status.conditions.healthy
     )
@@ -108,9 +112,9 @@ def test_a_condition_that_is_not_looked_at_stays_as_it_was() -> None:
 
 def test_the_transition_time_moves_only_when_the_status_does() -> None:
     row = workspace(P.STANDBY, home_ctx=home("v1"), conditions=conditions(READY))
-    found = judge(row, seen(None, OUR_VOLUME), NOW).status.conditions
+    found = judge(row, observation(None, OUR_VOLUME), NOW).status.conditions
     assert found.volume_ready.last_transition_time == ago(100)
-    gone = judge(row, seen(None, None), NOW).status.conditions
+    gone = judge(row, observation(None, None), NOW).status.conditions
     assert gone.volume_ready.last_transition_time == NOW
 
 
@@ -136,7 +140,7 @@ def test_policy_healthy(found: object, recover_at: object, deleted_at: object, e
         error_info=found,
         home_ctx=home("v1"),
     )
-    assert judge(row, seen(None, OUR_VOLUME), NOW).status.conditions.healthy.status == expected
+    assert judge(row, observation(None, OUR_VOLUME), NOW).status.conditions.healthy.status == expected
 
 
 # §2.2 Phase
@@ -167,7 +171,7 @@ def test_phase(
     projection: ObservedStatus,
 ) -> None:
     row = workspace(archive_key=key, home_ctx=home("v1"))
-    status = judge(row, seen(instance, volume, archive), NOW).status
+    status = judge(row, observation(instance, volume, archive), NOW).status
     assert status.phase is phase
     assert observed_status(status) is projection
     assert health_status(status) is (HealthStatus.ERROR if phase is P.ERROR else HealthStatus.OK)
@@ -202,10 +206,13 @@ UNKNOWN_DECIDES = [
 
 @pytest.mark.parametrize(("instance", "volume", "archive", "stays"), UNKNOWN_DECIDES)
 def test_the_phase_stays_while_a_condition_that_decides_is_unknown(
-    instance: Instance | Blind | None, volume: Volume | Blind | None, archive: Archive | Blind, stays: bool
+    instance: Instance | Unobserved | None,
+    volume: Volume | Unobserved | None,
+    archive: Archive | Unobserved,
+    stays: bool,
 ) -> None:
     row = workspace(P.PENDING, archive_key=KEY, home_ctx=home("v1"))
-    verdict = judge(row, seen(instance, volume, archive), NOW)
+    verdict = judge(row, observation(instance, volume, archive), NOW)
     assert bool(verdict.unknown) is stays
     assert (verdict.status.phase is P.PENDING) is stays
 
@@ -225,7 +232,7 @@ def test_deleted(
     stored: Phase, asked: bool, instance: Instance | None, volume: Volume | None, phase: Phase
 ) -> None:
     row = workspace(stored, spec=DELETED if asked else None)
-    assert judge(row, seen(instance, volume), NOW).status.phase is phase
+    assert judge(row, observation(instance, volume), NOW).status.phase is phase
 
 
 def test_truth_has_the_three_words_of_the_specification() -> None:

@@ -20,7 +20,7 @@ from tests.support.workspaces import (
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import MOVES, NEXT, DesiredState, Operation, Phase, destination
 from codehub.core.plan import Begin, Rest, Wait, choose
-from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged, rule_deletion, rule_wish
+from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_deletion, rule_wish
 from codehub.core.workspace import Workspace
 
 P, D, OP = Phase, DesiredState, Operation

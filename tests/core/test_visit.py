@@ -7,6 +7,7 @@ import pytest
 from tests.support.workspaces import NOW, OWNER_ID, workspace
 
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.requests import Accepted, Refusal, Refused, Ruling, Unchanged
 from codehub.core.visit import (
     AtLimit,
     Connect,
@@ -30,7 +31,6 @@ from codehub.core.visit import (
     is_open,
     wants_page,
 )
-from codehub.core.wishes import Accepted, Refusal, Refused, Ruling, Unchanged
 from codehub.core.workspace import StorageBackend
 
 OWNER = Visitor(OWNER_ID, "ann")

@@ -16,7 +16,7 @@ from tests.support.site import API, PASSWORD, Site, create
 from codehub.core.errors import ErrorReason
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.dashboard import detail
-from codehub.web.terms import remedy_words
+from codehub.web.domain_text import remedy_words
 
 PARTIAL = {"HX-Request": "true"}
 

@@ -10,7 +10,7 @@ from tests.support.site import API, PASSWORD, WATCHES, Site, create, open_site
 from tests.support.stores import memory_world
 
 from codehub.core.access import Role
-from codehub.core.room import Room, Usage
+from codehub.core.disk_space import DiskSpace, Usage
 from codehub.dashboard.app import TABLE
 from codehub.dashboard.assets import ASSETS
 from codehub.dashboard.face import Door, local_path
@@ -55,7 +55,7 @@ async def test_every_page_says_that_the_disk_is_nearly_full_until_it_is_not(site
     ann = await site.browser("ann")
     made = await create(ann, "demo")
     await site.arrives(ann, made["id"], "RUNNING")
-    await site.world.controller.write_shortage(Room(12, 1024))
+    await site.world.controller.write_shortage(DiskSpace(12, 1024))
     now = await site.world.now()
     await site.world.controller.write_usage({UUID(made["id"]): Usage(300, 0.5, 2000, now)})
     for place in ("/", "/new", "/trash", f"/workspaces/{made['id']}"):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from codehub.core import seen
+from codehub.core import observation
 from codehub.core.conditions import NAMES, NOTHING_YET, Condition, Reason
 from codehub.core.errors import (
     ARCHIVED_SINCE,
@@ -28,14 +28,14 @@ from codehub.core.language import LANGUAGES
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import TOOK_LONGER, Why
 from codehub.core.progress import Progress
-from codehub.core.settle import FAILED_AGAIN
-from codehub.core.wishes import Refusal
+from codehub.core.requests import Refusal
+from codehub.core.transitions import FAILED_AGAIN
 from codehub.dashboard.detail import told_once
-from codehub.dashboard.shown import EVENT_TONES, TONES, event_tone
+from codehub.dashboard.view_model import EVENT_TONES, TONES, event_tone
 from codehub.dashboard.words import WORDS, speaker
 from codehub.ports.store import Recorded
 from codehub.proxy.words import WORDS as PROXY_WORDS
-from codehub.web import measures, terms
+from codehub.web import domain_text, measures
 
 NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
 NEWER_THAN_KNOWN = (NOT_REPLACED, NOT_DELETED, WORKED_ON_SINCE, ARCHIVED_SINCE.format(at="noon"))
@@ -53,7 +53,8 @@ def holes(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "tables", [WORDS, PROXY_WORDS, measures.WORDS, terms.TROUBLE, terms.UNDER_WAY, terms.CONDITIONS]
+    "tables",
+    [WORDS, PROXY_WORDS, measures.WORDS, domain_text.TROUBLE, domain_text.UNDER_WAY, domain_text.CONDITIONS],
 )
 def test_each_language_has_the_same_words_with_the_same_holes(tables: dict[str, dict[str, str]]) -> None:
     assert set(tables) == set(LANGUAGES)
@@ -64,36 +65,37 @@ def test_each_language_has_the_same_words_with_the_same_holes(tables: dict[str, 
 
 
 def test_every_sentence_of_the_core_is_translated() -> None:
-    assert set(terms.WHY_KO) == set(Why)
-    assert set(terms.REMEDY_KO) == set(ErrorReason) == set(terms.TROUBLE["en"])
-    assert set(terms.WAITS_KO) == set(WaitsFor)
-    assert set(terms.UNDER_WAY["en"]) == set(Operation)
+    assert set(domain_text.WHY_KO) == set(Why)
+    assert set(domain_text.REMEDY_KO) == set(ErrorReason) == set(domain_text.TROUBLE["en"])
+    assert set(domain_text.WAITS_KO) == set(WaitsFor)
+    assert set(domain_text.UNDER_WAY["en"]) == set(Operation)
     for waits in WaitsFor:
-        assert holes(terms.WAITS_KO[waits]) <= holes(waits.value)
+        assert holes(domain_text.WAITS_KO[waits]) <= holes(waits.value)
 
 
 def test_everything_that_is_seen_is_translated() -> None:
-    said = {each for each in vars(seen).values() if isinstance(each, Condition)} | {NOTHING_YET}
-    assert set(terms.SEEN_KO) == said
+    said = {each for each in vars(observation).values() if isinstance(each, Condition)} | {NOTHING_YET}
+    assert set(domain_text.SEEN_KO) == said
     for condition in said:
-        assert terms.reason_words(condition.message, "ko") != condition.message
+        assert domain_text.reason_words(condition.message, "ko") != condition.message
     for lost in (WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, *NEWER_THAN_KNOWN):
-        assert terms.reason_words(lost, "ko") != lost
+        assert domain_text.reason_words(lost, "ko") != lost
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_instances(language: str) -> None:
     parts = re.compile("volume|instance|container|purge|볼륨|인스턴스|컨테이너", re.IGNORECASE)
-    reasons = [why.value for why in Why] + [condition.message for condition in terms.SEEN_KO]
+    reasons = [why.value for why in Why] + [condition.message for condition in domain_text.SEEN_KO]
     reasons += [WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, UNUSED, *NEWER_THAN_KNOWN]
     reasons.append(DIED_AGAIN.format(restarts=5, minutes=10))
-    said = [terms.reason_words(reason, language) for reason in reasons]
-    said += [terms.why_words(why, language) for why in Why]
-    said += [terms.remedy_words(reason, language) for reason in ErrorReason]
+    said = [domain_text.reason_words(reason, language) for reason in reasons]
+    said += [domain_text.why_words(why, language) for why in Why]
+    said += [domain_text.remedy_words(reason, language) for reason in ErrorReason]
     said += [
-        terms.remedy_words(ErrorReason.DATA_LOST, language, choice) for choice in (NEWER_REMEDY, KEPT_REMEDY)
+        domain_text.remedy_words(ErrorReason.DATA_LOST, language, choice)
+        for choice in (NEWER_REMEDY, KEPT_REMEDY)
     ]
-    said += [*terms.TROUBLE[language].values(), *terms.UNDER_WAY[language].values()]
+    said += [*domain_text.TROUBLE[language].values(), *domain_text.UNDER_WAY[language].values()]
     said += [words for key, words in WORDS[language].items() if not key.startswith("field.image_ref")]
     assert [words for words in said if parts.search(words)] == []
 
@@ -120,8 +122,8 @@ def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_inst
     ],
 )
 def test_what_went_wrong_is_told_with_the_facts_of_the_core(sentence: str, english: str, korean: str) -> None:
-    assert terms.reason_words(sentence, "en") == english
-    assert terms.reason_words(sentence, "ko") == korean
+    assert domain_text.reason_words(sentence, "en") == english
+    assert domain_text.reason_words(sentence, "ko") == korean
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -130,8 +132,12 @@ def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -
     others = re.compile(
         r"\b(?:bring|brought|bringing|take|taken)\b.*\bback\b|undelete|되살|살려", re.IGNORECASE
     )
-    said = [*WORDS[language].values(), *PROXY_WORDS[language].values(), *terms.UNDER_WAY[language].values()]
-    said += [terms.remedy_words(reason, language) for reason in ErrorReason]
+    said = [
+        *WORDS[language].values(),
+        *PROXY_WORDS[language].values(),
+        *domain_text.UNDER_WAY[language].values(),
+    ]
+    said += [domain_text.remedy_words(reason, language) for reason in ErrorReason]
     said += REMEDY.values()
     assert [words for words in said if others.search(words)] == []
     undo, restore, recover = {"en": ("undo", "restor", "recover"), "ko": ("되돌", "복원", "복구")}[language]
@@ -146,7 +152,7 @@ def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -
     }.items():
         assert word in WORDS[language][key].lower(), key
     assert restore in PROXY_WORDS[language]["archived_why"]
-    assert restore in terms.UNDER_WAY[language][Operation.RESTORING].lower()
+    assert restore in domain_text.UNDER_WAY[language][Operation.RESTORING].lower()
 
 
 def test_every_word_that_a_page_says_is_there() -> None:
@@ -178,15 +184,15 @@ def test_no_word_is_left_over() -> None:
 
 def test_what_is_waited_for_is_said_in_each_language() -> None:
     waiting = Waiting(WaitsFor.REMEDY, {"remedy": "Do it.", "reason": "CrashLoop"})
-    assert terms.waiting_words(waiting, "en") == "a person. Do it."
-    assert terms.REMEDY_KO[ErrorReason.CRASH_LOOP] in terms.waiting_words(waiting, "ko")
-    looks = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(terms.CONDITIONS["en"])})
-    assert terms.waiting_words(looks, "en").startswith("a look at its home, its archive, its IDE: ")
-    assert terms.waiting_words(looks, "ko").startswith("홈, 보관본, IDE 확인.")
-    assert set(terms.CONDITIONS["en"]) == set(NAMES.values()) - {NAMES["healthy"]}
-    assert terms.reason_words(Why.SEEN.value, "ko") == terms.WHY_KO[Why.SEEN]
-    assert terms.reason_words(UNUSED, "ko") != UNUSED
-    assert terms.reason_words("as somebody wrote it", "ko") == "as somebody wrote it"
+    assert domain_text.waiting_words(waiting, "en") == "a person. Do it."
+    assert domain_text.REMEDY_KO[ErrorReason.CRASH_LOOP] in domain_text.waiting_words(waiting, "ko")
+    looks = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(domain_text.CONDITIONS["en"])})
+    assert domain_text.waiting_words(looks, "en").startswith("a look at its home, its archive, its IDE: ")
+    assert domain_text.waiting_words(looks, "ko").startswith("홈, 보관본, IDE 확인.")
+    assert set(domain_text.CONDITIONS["en"]) == set(NAMES.values()) - {NAMES["healthy"]}
+    assert domain_text.reason_words(Why.SEEN.value, "ko") == domain_text.WHY_KO[Why.SEEN]
+    assert domain_text.reason_words(UNUSED, "ko") != UNUSED
+    assert domain_text.reason_words("as somebody wrote it", "ko") == "as somebody wrote it"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ async def test_a_workspace_above_a_lowered_ceiling_starts_within_it(monkeypatch:
 
     monkeypatch.setattr(plane.instances, "start", noted)
     workspace_id = await plane.create(DesiredState.RUNNING)
-    await plane.settle(plane.controller())
+    await plane.apply_plan(plane.controller())
     row = await plane.get(workspace_id)
     await plane.close()
     assert row.status.phase is Phase.RUNNING
@@ -53,7 +53,7 @@ async def test_an_image_that_is_allowed_no_longer_is_not_started_and_the_error_s
     monkeypatch.setattr(plane.instances, "start", refuse)
     workspace_id = await plane.create(DesiredState.RUNNING)
     await runs_image(plane, workspace_id, "evil/image:1")
-    await plane.settle(plane.controller())
+    await plane.apply_plan(plane.controller())
     row = await plane.get(workspace_id)
     await plane.close()
     error = row.status.error_info

@@ -15,7 +15,7 @@ from tests.support.engine import BY, EVERYONE, Crashed, Plane, breathe, process
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import RecoverChoice
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.ports.archives import archive_key
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import StoreUnavailable
@@ -91,23 +91,23 @@ class End:
 
 
 @asynccontextmanager
-async def prepared(operation: str) -> AsyncIterator[tuple[Plane, UUID, Controller]]:
+async def prepared(operation: str) -> AsyncIterator[tuple[Plane, UUID, WorkspaceController]]:
     """A plane in which only the operation is left to be set off."""
     plane = Plane()
     wishes, _act = OPERATIONS[operation]
     controller = plane.controller("first")
     try:
         workspace_id = await plane.create(wishes[0])
-        await plane.settle(controller)
+        await plane.apply_plan(controller)
         for wanted in wishes[1:]:
             await plane.service.set_wish(workspace_id, wanted, BY)
-            await plane.settle(controller)
+            await plane.apply_plan(controller)
             if wanted is R:
                 for path, content in FILES.items():
                     plane.instances.write(workspace_id, path, content)
         if OPERATIONS[operation][1] is adopt:
             plane.storage.lose_identity(workspace_id)
-            await plane.settle(controller)
+            await plane.apply_plan(controller)
         plane.points.clear()
         for counted in (
             plane.instances.started,
@@ -147,7 +147,7 @@ async def undisturbed(operation: str) -> tuple[End, list[str]]:
     async with prepared(operation) as (plane, workspace_id, controller):
         process.set("first")
         await OPERATIONS[operation][1](plane, workspace_id)
-        await plane.settle(controller)
+        await plane.apply_plan(controller)
         points = list(plane.points)
         return await ending(plane, workspace_id, operation), points
 
@@ -219,12 +219,12 @@ async def test_whatever_happens_at_a_boundary_the_end_is_the_same(operation: str
 
 async def disturbed(operation: str, place: int, fault: Fault) -> End:
     async with prepared(operation) as (plane, workspace_id, controller):
-        seen = 0
+        observation = 0
 
         async def hook(point: str) -> None:
-            nonlocal seen
-            seen += 1
-            if seen == place + 1:
+            nonlocal observation
+            observation += 1
+            if observation == place + 1:
                 await fault(plane, workspace_id, point)
 
         plane.hook = hook
@@ -250,11 +250,11 @@ async def ask(plane: Plane, workspace_id: UUID, act: Act) -> None:
         return
 
 
-async def until_settled(plane: Plane, controller: Controller) -> None:
+async def until_settled(plane: Plane, controller: WorkspaceController) -> None:
     """Settle as the loop would: a pass that fails is followed by the next."""
     while True:
         try:
-            await plane.settle(controller)
+            await plane.apply_plan(controller)
         except (StoreUnavailable, BackendUnreachable):
             plane.clock.seconds += 2
         else:

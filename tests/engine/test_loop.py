@@ -15,10 +15,10 @@ from tests.support.workspaces import OWNER_ID, SPEC
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.engine.alarm import Woken
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.execute import readable
 from codehub.engine.system import Cadence, System
+from codehub.engine.wakeups import Wakeup
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import StoreUnavailable
 
@@ -51,12 +51,14 @@ async def running(plane: Plane, cadence: Cadence, *names: str) -> AsyncIterator[
     tasks = SystemTasks()
     system = System(plane.clock, Dice(), SystemIdentity(), tasks)
     for name in names or ("c1",):
-        controller = Controller(name, plane.store, plane.platforms, plane.hints, system, cadence=cadence)
+        controller = WorkspaceController(
+            name, plane.store, plane.platforms, plane.hints, system, cadence=cadence
+        )
         tasks.spawn(controller.run(), name=name)
     try:
         yield
     finally:
-        await tasks.settle()
+        await tasks.apply_plan()
 
 
 async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S) -> None:
@@ -106,7 +108,7 @@ async def test_a_controller_that_hears_of_its_own_write_looks_at_nothing() -> No
         await breathe()
         plane.clock.seconds += 2
     plane.points.clear()
-    hinted = Woken(frozenset(), everyone=False)
+    hinted = Wakeup(frozenset(), everyone=False)
     assert await controller.run_pass(hinted) == 0
     assert plane.points == ["load"]
     await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
@@ -118,16 +120,16 @@ async def test_a_write_whose_pass_failed_is_news_to_the_next_one() -> None:
     plane = Plane()
     controller = plane.controller()
     workspace_id = await plane.create(DesiredState.STANDBY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
-    hinted = Woken(frozenset(), everyone=False)
+    hinted = Wakeup(frozenset(), everyone=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(controller, "_tell", _fail)
         with pytest.raises(RuntimeError):
             await controller.run_pass(hinted)
     assert (await plane.get(workspace_id)).status.operation is Operation.STARTING
     await controller.run_pass(hinted)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
     await plane.close()
 

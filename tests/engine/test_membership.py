@@ -11,13 +11,13 @@ from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.membership import Member, Members, handler_of
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
-from codehub.engine.alarm import Woken
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.membership import ALIVE_S
+from codehub.engine.wakeups import Wakeup
 from codehub.ports.store import StoreUnavailable
 
 
-def one_who_takes_over(row: Workspace, mine: Controller) -> Member:
+def one_who_takes_over(row: Workspace, mine: WorkspaceController) -> Member:
     """Return a member to whom this row goes as soon as it joins."""
     me = mine.members.me
     while True:
@@ -30,7 +30,7 @@ async def test_what_comes_back_in_the_middle_of_a_pass_is_gone_on_with() -> None
     plane = Plane()
     mine, theirs = plane.controller("mine"), plane.controller("theirs")
     workspace_id = await plane.create()
-    await plane.settle(mine)
+    await plane.apply_plan(mine)
     row = await plane.get(workspace_id)
     theirs.members.me = one_who_takes_over(row, mine)
     await theirs.members.beat()
@@ -54,7 +54,7 @@ async def test_what_comes_back_in_the_middle_of_a_pass_is_gone_on_with() -> None
     plane.hook = beat
     await mine.run_pass(EVERYONE)
     assert mine.members.handles(row)
-    await plane.settle(mine)
+    await plane.apply_plan(mine)
     assert (await plane.get(workspace_id)).status.phase is Phase.STANDBY
     await plane.close()
 
@@ -65,10 +65,10 @@ async def test_a_step_that_is_let_go_before_it_has_begun_can_be_done_later() -> 
     workspace_id = await plane.create()
     await controller.run_pass(EVERYONE)
     await controller.run_pass(EVERYONE)
-    controller._crew.let_go(workspace_id)
+    controller._step_runner.let_go(workspace_id)
     await breathe()
     assert not controller.is_busy
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
     await plane.close()
 
@@ -104,7 +104,7 @@ async def test_a_beat_tells_when_everybody_was_last_looked_at_and_no_other_write
     controller = plane.controller()
     workspace_id = await plane.create()
     await controller.members.beat()
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     me, began_at = controller.members.me.id, plane.clock.now()
     version = (await plane.get(workspace_id)).status.version
     await controller.run_pass(EVERYONE)
@@ -121,10 +121,10 @@ async def test_a_pass_over_a_few_or_one_that_fails_is_no_look_at_everybody() -> 
     controller = plane.controller()
     workspace_id = await plane.create(DesiredState.STANDBY)
     await controller.members.beat()
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     looked_at = plane.clock.now()
     plane.clock.seconds += 5
-    await controller.run_pass(Woken(frozenset({workspace_id}), everyone=False))
+    await controller.run_pass(Wakeup(frozenset({workspace_id}), everyone=False))
 
     async def fail(point: str) -> None:
         if point == "persist.before_commit":

@@ -11,11 +11,11 @@ from tests.support.engine import BY, Plane
 from tests.support.storages import unheard
 
 from codehub.core.errors import ErrorReason
+from codehub.core.observation import Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act
-from codehub.core.seen import Volume
 from codehub.core.workspace import Status, Workspace
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.execute import Executor, Superseded
 from codehub.ports.storage import Home
 
@@ -29,19 +29,21 @@ async def plane() -> AsyncIterator[Plane]:
     await made.close()
 
 
-async def wish(plane: Plane, controller: Controller, workspace_id: UUID, wanted: DesiredState) -> Status:
+async def wish(
+    plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
+) -> Status:
     await plane.service.set_wish(workspace_id, wanted, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     return (await plane.get(workspace_id)).status
 
 
-async def archived(plane: Plane, controller: Controller) -> UUID:
+async def archived(plane: Plane, controller: WorkspaceController) -> UUID:
     workspace_id = await plane.create(DesiredState.ARCHIVED)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     return workspace_id
 
 
-async def standby(plane: Plane, controller: Controller) -> UUID:
+async def standby(plane: Plane, controller: WorkspaceController) -> UUID:
     """A workspace that was restored and that nobody has started since."""
     workspace_id = await archived(plane, controller)
     status = await wish(plane, controller, workspace_id, DesiredState.STANDBY)
@@ -88,7 +90,7 @@ async def test_a_deletion_keeps_a_home_that_is_newer_than_its_row_in_the_trash(p
     workspace_id = await standby(plane, controller)
     plane.storage.write(workspace_id, "thesis", THESIS["thesis"])
     await plane.service.delete(workspace_id, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     status = (await plane.get(workspace_id)).status
     assert status.phase is Phase.DELETED
     assert status.archive_key is not None
@@ -101,16 +103,16 @@ async def test_a_deletion_leaves_a_home_that_the_row_does_not_know_and_a_purge_d
 ) -> None:
     controller = plane.controller()
     workspace_id = await plane.create(made)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await work_in_another_home(plane, workspace_id)
     await plane.service.delete(workspace_id, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert await reason(plane, workspace_id) is ErrorReason.DATA_LOST
     await plane.service.delete(workspace_id, BY)  # asking again changes nothing
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert plane.storage.files(workspace_id) == THESIS
     await plane.service.delete(workspace_id, BY, purge=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert plane.storage.volume_id(workspace_id) is None
 
@@ -120,9 +122,9 @@ async def test_a_deletion_goes_on_when_the_loss_of_such_a_home_is_accepted(plane
     workspace_id = await archived(plane, controller)
     await work_in_another_home(plane, workspace_id)
     await plane.service.delete(workspace_id, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     status = (await plane.get(workspace_id)).status
     assert (status.phase, plane.storage.volume_id(workspace_id)) == (Phase.DELETED, None)
     assert status.archive_key is not None
@@ -135,7 +137,7 @@ async def test_what_an_unrecorded_restore_has_left_is_deleted_with_its_workspace
     assert row.status.archive_key is not None
     await plane.storage.restore(Home(workspace_id, row.spec.home_store_key), row.status.archive_key, unheard)
     await plane.service.delete(workspace_id, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert plane.storage.volume_id(workspace_id) is None
 
@@ -146,7 +148,7 @@ async def test_a_loss_that_was_accepted_once_is_no_word_about_what_came_later(pl
     await work_in_another_home(plane, workspace_id)
     await wish(plane, controller, workspace_id, DesiredState.RUNNING)
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     status = await wish(plane, controller, workspace_id, DesiredState.ARCHIVED)
     assert status.phase is Phase.ARCHIVED
     await work_in_another_home(plane, workspace_id)

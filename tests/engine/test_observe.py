@@ -13,8 +13,8 @@ from tests.support.workspaces import COMMITTED, KEY, SPEC, workspace
 
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.system.machine import SystemIdentity
+from codehub.core.observation import Archive, Instance, Unmarked, Unobserved, Volume
 from codehub.core.operations import Operation, Phase
-from codehub.core.seen import Archive, Blind, Instance, Unmarked, Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.observe import ArchiveLook, Observer
 from codehub.engine.platforms import Platforms
@@ -122,7 +122,7 @@ def test_a_store_that_does_not_answer_costs_a_pass_one_wait_and_blinds_no_other_
     lost, found = rows(130, StorageBackend.LOCAL_DIR), rows(40, StorageBackend.DOCKER_VOLUME)
     looks, seconds = timed(looking.look_at_archives([*lost, *found]))
     assert seconds == pytest.approx(10.0)
-    assert all(looks[row.id] == ArchiveLook(Blind.UNREACHABLE) for row in lost)
+    assert all(looks[row.id] == ArchiveLook(Unobserved.UNREACHABLE) for row in lost)
     assert all(looks[row.id] == ArchiveLook(COMMITTED) for row in found)
     assert dead.asked == 32
 
@@ -131,7 +131,10 @@ def test_a_deletion_asks_a_store_that_does_not_answer_once() -> None:
     dead = hole()
     looking = observer(local_dir=dead)
     looks, seconds = timed(looking.look_at_archives(rows(1, StorageBackend.LOCAL_DIR, Operation.DELETING)))
-    assert (list(looks.values()), dead.asked) == ([ArchiveLook(Blind.UNREACHABLE, Blind.UNREACHABLE)], 1)
+    assert (list(looks.values()), dead.asked) == (
+        [ArchiveLook(Unobserved.UNREACHABLE, Unobserved.UNREACHABLE)],
+        1,
+    )
     assert seconds == pytest.approx(10.0)
 
 

@@ -9,9 +9,9 @@ from tests.support.engine import BY, EVERYONE, Plane, breathe, process
 
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorReason
 from codehub.core.operations import DesiredState, Phase
-from codehub.core.wishes import Accepted, Refused
+from codehub.core.requests import Accepted, Refused
 from codehub.core.workspace import RecoverChoice, Status, Workspace
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.gc import GarbageCollector
 from codehub.ports.backends import BackendUnreachable
 
@@ -27,13 +27,17 @@ async def plane() -> AsyncIterator[Plane]:
     await made.close()
 
 
-async def wish(plane: Plane, controller: Controller, workspace_id: UUID, wanted: DesiredState) -> Status:
+async def wish(
+    plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
+) -> Status:
     await plane.service.set_wish(workspace_id, wanted, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     return (await plane.get(workspace_id)).status
 
 
-async def work(plane: Plane, controller: Controller, workspace_id: UUID, files: Mapping[str, bytes]) -> str:
+async def work(
+    plane: Plane, controller: WorkspaceController, workspace_id: UUID, files: Mapping[str, bytes]
+) -> str:
     """Start it, write this, archive it, and return the archive's key."""
     await wish(plane, controller, workspace_id, R)
     for path, content in files.items():
@@ -44,7 +48,7 @@ async def work(plane: Plane, controller: Controller, workspace_id: UUID, files: 
     return status.archive_key
 
 
-async def dumped_before_the_last_archive(plane: Plane) -> tuple[UUID, str, str, Controller]:
+async def dumped_before_the_last_archive(plane: Plane) -> tuple[UUID, str, str, WorkspaceController]:
     """The row names the older of two archives. Returns both keys, and a controller that has just been started."""
     controller = plane.controller()
     workspace_id = await plane.create(P)
@@ -78,7 +82,7 @@ async def test_a_person_takes_the_newest_archive(plane: Plane) -> None:
     workspace_id, _, newer, controller = await dumped_before_the_last_archive(plane)
     await wish(plane, controller, workspace_id, R)
     await plane.service.recover(workspace_id, BY, choice=RecoverChoice.NEWEST)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     status = (await plane.get(workspace_id)).status
     assert (status.phase, status.archive_key) == (Phase.RUNNING, newer)
     assert plane.storage.files(workspace_id) == NEW
@@ -88,7 +92,7 @@ async def test_who_accepts_the_loss_gets_the_older_one_as_the_newest(plane: Plan
     workspace_id, older, newer, controller = await dumped_before_the_last_archive(plane)
     await wish(plane, controller, workspace_id, S)
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     status = (await plane.get(workspace_id)).status
     assert status.phase is Phase.STANDBY
     assert plane.storage.files(workspace_id) == OLD
@@ -105,7 +109,7 @@ async def test_a_recovery_without_a_choice_asks_again(plane: Plane) -> None:
     workspace_id, _, _, controller = await dumped_before_the_last_archive(plane)
     await wish(plane, controller, workspace_id, R)
     await plane.service.recover(workspace_id, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await failed(plane, workspace_id)
 
 
@@ -119,10 +123,10 @@ async def test_who_accepted_the_loss_of_a_volume_was_not_asked_about_a_newer_arc
     newer = await work(plane, controller, workspace_id, NEW)
     plane.store.roll_back(dump)
     controller = plane.controller("after")
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert newest_named(await failed(plane, workspace_id)) is None
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert newest_named(await failed(plane, workspace_id)) == newer
 
 
@@ -140,7 +144,7 @@ async def test_a_home_is_not_begun_anew_while_an_archive_of_it_is_there(
     await wish(plane, controller, workspace_id, wanted)
     assert newest_named(await failed(plane, workspace_id)) == newer
     await plane.service.recover(workspace_id, BY, accept_loss=choice is None, choice=choice)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     status = (await plane.get(workspace_id)).status
     assert status.phase == wanted.value
     assert (status.archive_key == newer) is (choice is not None)
@@ -152,7 +156,7 @@ async def test_a_home_is_not_begun_anew_while_an_archive_of_it_is_there(
 
 
 async def let_go_after_its_commit(
-    plane: Plane, workspace_id: UUID, controller: Controller, step: str, instead: DesiredState
+    plane: Plane, workspace_id: UUID, controller: WorkspaceController, step: str, instead: DesiredState
 ) -> str:
     """Let the step commit its archive and then not answer; somebody wishes for something else meanwhile. Returns the archive's key."""
     before = set(plane.storage._objects)
@@ -169,7 +173,7 @@ async def let_go_after_its_commit(
         plane.clock.seconds += 0.1
     plane.hook = None
     assert isinstance((await plane.service.set_wish(workspace_id, instead, BY)).ruling, Accepted)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     (made,) = plane.storage._objects.keys() - before
     assert plane.storage.archived_files(made) is not None
     return made
@@ -219,10 +223,10 @@ async def test_an_archive_that_was_never_recorded_is_told_of_when_the_volume_is_
     await plane.service.set_wish(workspace_id, A, BY)
     unrecorded = await let_go_after_its_commit(plane, workspace_id, controller, "archive", S)
     plane.storage.lose_volume(workspace_id)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await failed(plane, workspace_id)
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert newest_named(await failed(plane, workspace_id)) == unrecorded
 
 
@@ -279,17 +283,17 @@ async def test_a_clock_that_was_set_back_makes_no_archive_older(plane: Plane) ->
 
 async def dumped_in_the_trash(
     plane: Plane, made: DesiredState, *, is_archived: bool
-) -> tuple[UUID, Controller]:
+) -> tuple[UUID, WorkspaceController]:
     """Deleted, dumped, taken back and worked on; then the dump is restored, when its time in the trash is over."""
     controller = plane.controller()
     workspace_id = await plane.create(made)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await plane.service.delete(workspace_id, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     dump = plane.store.dump()
     await plane.service.undelete(workspace_id, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await wish(plane, controller, workspace_id, R)
     plane.instances.write(workspace_id, "thesis", NEW["thesis"])
     if is_archived:
@@ -310,10 +314,10 @@ async def test_what_was_worked_on_after_the_deletion_outlives_the_trash(
     plane: Plane, made: DesiredState, is_archived: bool
 ) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, made, is_archived=is_archived)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     plane.clock.seconds += 9 * 3600
     collected = await collector(plane).collect()
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert kept(plane, workspace_id)
     is_told = (await plane.get(workspace_id)).status.phase is Phase.ERROR or collected.newer
     assert is_told
@@ -321,18 +325,18 @@ async def test_what_was_worked_on_after_the_deletion_outlives_the_trash(
 
 async def test_what_outlived_the_trash_can_be_undeleted_and_gone_on_with(plane: Plane) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await failed(plane, workspace_id)
     assert isinstance((await plane.service.undelete(workspace_id, BY)).ruling, Accepted)
     await plane.service.recover(workspace_id, BY, choice=RecoverChoice.NEWEST)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert (await wish(plane, controller, workspace_id, R)).phase is Phase.RUNNING
     assert plane.storage.files(workspace_id) == NEW
 
 
 async def test_the_newest_is_not_taken_of_what_is_being_deleted(plane: Plane) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     ruled = await plane.service.recover(workspace_id, BY, choice=RecoverChoice.NEWEST)
     assert isinstance(ruled.ruling, Refused)
     assert "Undelete it first" in ruled.ruling.message
@@ -341,10 +345,10 @@ async def test_the_newest_is_not_taken_of_what_is_being_deleted(plane: Plane) ->
 @pytest.mark.parametrize("is_archived", [False, True])
 async def test_a_purge_that_a_person_asks_for_keeps_nothing(plane: Plane, is_archived: bool) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=is_archived)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await failed(plane, workspace_id)
     await plane.service.delete(workspace_id, BY, purge=True)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert not kept(plane, workspace_id)
     assert not await plane.storage.has_archives(workspace_id)
@@ -357,9 +361,9 @@ async def test_the_trash_ends_as_before_for_what_nobody_worked_on_since(plane: P
     await wish(plane, controller, workspace_id, R)
     plane.instances.write(workspace_id, "thesis", NEW["thesis"])
     await plane.service.delete(workspace_id, BY)
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     plane.clock.seconds += 2000
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert not await plane.storage.has_archives(workspace_id)
 

@@ -8,14 +8,14 @@ import pytest
 from tests.support.engine import BY, EVERYONE, Plane, breathe
 
 from codehub.adapters.memory.disk import MemoryDisk
+from codehub.core.disk_space import GREW, DiskSpace
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.room import GREW, Room
 from codehub.core.workspace import InstanceBackend, StorageBackend
-from codehub.engine.controller import Controller
-from codehub.engine.room import RoomKeeper
+from codehub.engine.controller import WorkspaceController
+from codehub.engine.disk_guard import DiskGuard
 from codehub.ports.disks import Spent
-from codehub.ports.meters import Unmetered
+from codehub.ports.metrics import NoMetrics
 from codehub.ports.store import StoreUnavailable
 
 
@@ -54,8 +54,8 @@ class Scene:
     disk: MemoryDisk
     gauge: Counting
     reserve: Kept
-    controller: Controller
-    keeper: RoomKeeper
+    controller: WorkspaceController
+    keeper: DiskGuard
     demo: UUID
 
     async def look_later(self) -> None:
@@ -81,19 +81,19 @@ async def scene() -> AsyncIterator[Scene]:
         gauges={InstanceBackend.LOCAL_PROCESS: gauge},
     )
     controller = plane.controller()
-    keeper = RoomKeeper(
+    keeper = DiskGuard(
         plane.platforms,
         plane.store,
         plane.service,
         controller.running,
         plane.clock,
-        Unmetered(),
+        NoMetrics(),
         reserve,
         critical_mb=100,
     )
     demo = await plane.create(DesiredState.RUNNING)
     disk.homes_mb[demo] = 200
-    await plane.settle(controller)
+    await plane.apply_plan(controller)
     await keeper.look()
     await keeper.measure()
     yield Scene(plane, disk, gauge, reserve, controller, keeper, demo)
@@ -110,32 +110,32 @@ async def test_below_the_floor_a_start_waits_as_for_an_outage_and_goes_on_when_t
     error = held.status.error_info
     assert (held.status.phase, held.status.operation) == (Phase.PENDING, Operation.PROVISIONING)
     assert error is not None
-    assert (error.reason, error.message) == (ErrorReason.UNREACHABLE, str(Room(999, 1000)))
+    assert (error.reason, error.message) == (ErrorReason.UNREACHABLE, str(DiskSpace(999, 1000)))
     assert held.status.error_count == 0
     scene.disk.free_mb = 1000
     scene.plane.clock.seconds += 6
-    await scene.plane.settle(scene.controller)
+    await scene.plane.apply_plan(scene.controller)
     assert (await scene.plane.get(other)).status.phase is Phase.RUNNING
 
 
 async def test_below_the_floor_what_runs_can_be_stopped_archived_and_purged(scene: Scene) -> None:
     scene.disk.free_mb = 0
     await scene.plane.service.set_wish(scene.demo, DesiredState.ARCHIVED, BY)
-    await scene.plane.settle(scene.controller)
+    await scene.plane.apply_plan(scene.controller)
     assert (await scene.plane.get(scene.demo)).status.phase is Phase.ARCHIVED
     await scene.plane.service.delete(scene.demo, BY, purge=True)
-    await scene.plane.settle(scene.controller)
+    await scene.plane.apply_plan(scene.controller)
     assert (await scene.plane.get(scene.demo)).status.phase is Phase.DELETED
 
 
 async def test_below_the_floor_a_home_that_grows_is_put_to_sleep_and_others_run_on(scene: Scene) -> None:
     other = (await scene.plane.make("other")).id
     scene.disk.homes_mb[other] = 4000
-    await scene.plane.settle(scene.controller)
+    await scene.plane.apply_plan(scene.controller)
     await scene.keeper.measure()
     scene.disk.free_mb, scene.disk.homes_mb[scene.demo] = 900, 3000
     await scene.look_later()
-    await scene.plane.settle(scene.controller)
+    await scene.plane.apply_plan(scene.controller)
     slept, ran = await scene.plane.get(scene.demo), await scene.plane.get(other)
     assert (slept.status.phase, slept.spec.desired_state) == (Phase.STANDBY, DesiredState.STANDBY)
     assert ran.status.phase is Phase.RUNNING
@@ -153,21 +153,21 @@ async def test_above_the_floor_a_home_may_grow(scene: Scene) -> None:
 async def test_everybody_is_told_of_a_shortage_and_of_its_end(scene: Scene) -> None:
     scene.disk.free_mb = 900
     await scene.look_later()
-    assert await scene.plane.store.shortage() == Room(900, 1000)
+    assert await scene.plane.store.shortage() == DiskSpace(900, 1000)
     scene.disk.free_mb = 5000
     await scene.look_later()
     assert await scene.plane.store.shortage() is None
 
 
 async def test_what_an_earlier_process_said_of_a_shortage_is_taken_back(scene: Scene) -> None:
-    await scene.plane.store.write_shortage(Room(1, 1000))
-    keeper = RoomKeeper(
+    await scene.plane.store.write_shortage(DiskSpace(1, 1000))
+    keeper = DiskGuard(
         scene.plane.platforms,
         scene.plane.store,
         scene.plane.service,
         scene.controller.running,
         scene.plane.clock,
-        Unmetered(),
+        NoMetrics(),
     )
     await keeper.look()
     assert await scene.plane.store.shortage() is None
@@ -216,7 +216,7 @@ async def test_usage_is_measured_once_a_minute_and_what_did_not_change_is_not_wr
 
 async def test_what_sleeps_takes_no_memory_and_keeps_its_size(scene: Scene) -> None:
     await scene.plane.service.set_wish(scene.demo, DesiredState.STANDBY, BY)
-    await scene.plane.settle(scene.controller)
+    await scene.plane.apply_plan(scene.controller)
     scene.plane.clock.seconds += 60
     await scene.keeper.measure()
     asleep = (await scene.plane.store.usages([scene.demo]))[scene.demo]

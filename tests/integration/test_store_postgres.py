@@ -25,7 +25,7 @@ from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.core.conditions import Condition, Truth
 from codehub.core.history import Event, EventKind
 from codehub.core.operations import Operation
-from codehub.core.wishes import Accepted, Refusal, Refused, Unchanged
+from codehub.core.requests import Accepted, Refusal, Refused, Unchanged
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, Contradiction, Judgement, StoreUnavailable
 

@@ -11,13 +11,13 @@ from tests.support.edge import Talk
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, SESSION, Hub, hub
 from tests.support.workspaces import workspace
 
-from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.system.machine import SystemClock
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
 from codehub.proxy.activity import Activity, WorkspaceWatch
-from codehub.proxy.frames import FrameReader
 from codehub.proxy.requests import RequestHead
+from codehub.proxy.websocket import FrameReader
 
 BROWSER = "User-Agent: Mozilla/5.0"
 QUIET = (BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin")
@@ -71,7 +71,7 @@ SYNC, PRINT = frame(b"sync", opcode=9, masked=True), frame(b"print", opcode=9, m
 @asynccontextmanager
 async def watched(flush_s: float = 0.0) -> AsyncIterator[tuple[Hub, Activity, Uses]]:
     uses = Uses()
-    activity = Activity(uses, MemoryDoorkeeper(), clock=SystemClock(), flush_s=flush_s)
+    activity = Activity(uses, MemoryCredentials(), clock=SystemClock(), flush_s=flush_s)
     async with hub(ide, watch_of=activity.watch) as made:
         activity.time = made.directory
         yield made, activity, uses
@@ -188,7 +188,7 @@ async def test_for_jupyterlab_what_it_tells_its_tab_of_the_tabs_own_doing_is_no_
 async def test_a_key_is_noted_while_its_owner_works_and_not_for_an_open_tab() -> None:
     async with watched() as (made, activity, _uses):
         row = await made.workspace()
-        keys = MemoryDoorkeeper()
+        keys = MemoryCredentials()
         activity._keys = keys
         talk = await socket(made, row)
         await talk.send(frame(b"x" * 20, masked=True))
@@ -212,10 +212,10 @@ async def test_a_key_that_could_not_be_noted_is_noted_later() -> None:
         async def down(_call: str) -> None:
             raise StoreUnavailable("down")
 
-        activity._keys = MemoryDoorkeeper(faults=down)
+        activity._keys = MemoryCredentials(faults=down)
         await made.ask(f"/w/{row.id}/", COOKIE)
         await activity.flush(everything=True)
-        keys = activity._keys = MemoryDoorkeeper()
+        keys = activity._keys = MemoryCredentials()
         await activity.flush(everything=True)
         assert keys.in_use == {SESSION}
 

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 import pytest
 from tests.support.edge import PREFIX, Talk, get, until, world
 
-from codehub.proxy import framing
-from codehub.proxy.frames import FrameReader
-from codehub.proxy.framing import STEPS_MAX, TIGHT, Chunked, Malformed
+from codehub.proxy import http_body
 from codehub.proxy.heads import Refused
+from codehub.proxy.http_body import STEPS_MAX, TIGHT, Chunked, Malformed
 from codehub.proxy.requests import HeaderBlock
 from codehub.proxy.responses import ResponseHead
+from codehub.proxy.websocket import FrameReader
 
 READ = 262_144
 """So much comes at once at most."""
@@ -175,7 +175,7 @@ async def test_a_client_that_uploads_in_small_chunks_is_passed_on_whole() -> Non
 
 async def test_a_last_word_in_small_chunks_is_taken_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that answers and goes: its connection is closed before all that it said is read."""
-    monkeypatch.setattr(framing, "STEPS_MAX", 2)
+    monkeypatch.setattr(http_body, "STEPS_MAX", 2)
     body = b"10\r\n%b\r\n" % (b"x" * 16) * 500 + END
 
     async def handler(talk: Talk) -> None:

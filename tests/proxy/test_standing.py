@@ -14,10 +14,10 @@ from tests.support.workspaces import OWNER_ID
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
-from codehub.ports.doors import Credential
 from codehub.ports.instances import Upstream
+from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import Loaded, StoreUnavailable
-from codehub.proxy import directory
+from codehub.proxy import route_cache
 from codehub.service.workspaces import By
 
 BY = By("ann", "test")
@@ -41,7 +41,7 @@ async def tunnel(made: Hub, row: Workspace) -> Talk:
 
 async def no_more_rounds(made: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one more round come to its end, and none follow."""
-    monkeypatch.setattr(directory, "_ROUND_S", 3600.0)
+    monkeypatch.setattr(route_cache, "_ROUND_S", 3600.0)
     known = made.directory
     await until(lambda: known._clock.monotonic() + 60 < known._round_at <= known._seen_at + 3600)
 
@@ -50,7 +50,7 @@ async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
     async with hub(switch) as made:
         row = await made.workspace()
         talk = await tunnel(made, row)
-        made.doorkeeper.turn_out(SESSION)
+        made.credentials.turn_out(SESSION)
         async with within(2):
             assert await talk.is_closed()
         await talk.close()
@@ -65,7 +65,7 @@ async def test_a_hint_about_people_ends_what_they_have_open_before_the_next_roun
         row = await made.workspace()
         talk = await tunnel(made, row)
         await no_more_rounds(made, monkeypatch)
-        made.doorkeeper.turn_out(SESSION)
+        made.credentials.turn_out(SESSION)
         if is_named:
             await made.people_hints.send({OWNER_ID})
         else:
@@ -96,7 +96,7 @@ async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_
         await made.service.change(other.id, lambda _spec: {"memo": "changed"}, None, BY)
         async with within(PATIENCE_S):
             await asked.wait()
-        made.doorkeeper.turn_out(SESSION)
+        made.credentials.turn_out(SESSION)
         await made.people_hints.send({OWNER_ID})
         async with within(2):
             assert await talk.is_closed()
@@ -108,7 +108,7 @@ async def test_hints_however_many_put_no_round_off() -> None:
     async with hub(switch) as made:
         row = await made.workspace()
         talk = await tunnel(made, row)
-        made.doorkeeper.turn_out(SESSION)
+        made.credentials.turn_out(SESSION)
         async with within(3):
             while not talk.reader.at_eof():
                 await made.store._hints.send({row.id})
@@ -134,7 +134,7 @@ async def test_what_others_do_leaves_an_open_connection_alone() -> None:
     async with hub(switch) as made:
         row, other = await made.workspace(), await made.workspace(name="other")
         talk = await tunnel(made, row)
-        made.doorkeeper.turn_out(BOBS)
+        made.credentials.turn_out(BOBS)
         await made.service.set_wish(other.id, DesiredState.STANDBY, BY)
         await made.arrives(other.id, Phase.STANDBY)
         with pytest.raises(TimeoutError):
@@ -149,7 +149,7 @@ async def test_the_database_is_not_asked_per_request(monkeypatch: pytest.MonkeyP
     async with hub() as made:
         row = await made.workspace()
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
-        people, look = made.doorkeeper.people, made.store.load
+        people, look = made.credentials.people, made.store.load
 
         async def counted_people(credentials: object) -> object:
             nonlocal asked
@@ -162,7 +162,7 @@ async def test_the_database_is_not_asked_per_request(monkeypatch: pytest.MonkeyP
             return await look(ids)  # type: ignore[arg-type]
 
         await no_more_rounds(made, monkeypatch)
-        made.doorkeeper.people = counted_people  # type: ignore[assignment]
+        made.credentials.people = counted_people  # type: ignore[assignment]
         made.store.load = counted_look  # type: ignore[assignment]
         talk = await made.connect()
         for _ in range(500):
@@ -200,7 +200,7 @@ async def test_an_outage_of_the_database_lets_in_who_is_known() -> None:
             asked += 1
             raise StoreUnavailable("down")
 
-        made.doorkeeper.people = down  # type: ignore[assignment]
+        made.credentials.people = down  # type: ignore[assignment]
         made.store.load = down  # type: ignore[assignment]
         await until(lambda: asked > 1)
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
@@ -213,7 +213,7 @@ async def test_a_person_whose_rights_shrink_is_turned_out() -> None:
         row = await made.workspace()
         token = Credential("session", b"anns-session")
         talk = await tunnel(made, row)
-        made.doorkeeper.let_in(token, replace(ANN, may_write=False))
+        made.credentials.let_in(token, replace(ANN, may_write=False))
         async with within(2):
             assert await talk.is_closed()
         await talk.close()
@@ -224,7 +224,7 @@ async def test_who_comes_while_the_round_asks_for_others_stays() -> None:
     async with hub(switch) as made:
         row = await made.workspace()
         first = await tunnel(made, row)
-        people, asked, go_on = made.doorkeeper.people, asyncio.Event(), asyncio.Event()
+        people, asked, go_on = made.credentials.people, asyncio.Event(), asyncio.Event()
 
         async def slow(credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
             if WRITES in credentials:
@@ -234,7 +234,7 @@ async def test_who_comes_while_the_round_asks_for_others_stays() -> None:
             await go_on.wait()
             return found
 
-        made.doorkeeper.people = slow  # type: ignore[method-assign]
+        made.credentials.people = slow  # type: ignore[method-assign]
         async with asyncio.timeout(PATIENCE_S):
             await asked.wait()
         second = await made.connect()

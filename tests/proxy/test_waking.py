@@ -42,8 +42,8 @@ async def test_the_history_says_which_visit_and_which_button_it_was() -> None:
         row = await made.workspace(Phase.STANDBY)
         await made.ask(f"/w/{row.id}/", COOKIE, "X-Request-Id: visit-1", *NAVIGATION)
         await made.arrives(row.id, Phase.RUNNING)
-        woken = await made.store.history(row.id)
-        assert {one.event.request_id for one in woken if one.event.after == "RUNNING"} == {"visit-1"}
+        wakeup = await made.store.history(row.id)
+        assert {one.event.request_id for one in wakeup if one.event.after == "RUNNING"} == {"visit-1"}
         button = (COOKIE, f"Origin: {ORIGIN}", "X-Request-Id: button-1", "Content-Length: 0")
         assert (await made.ask(f"/w/{row.id}/_codehub/stop", *button, method="POST"))[0] == 303
         assert (await made.store.history(row.id, limit=1))[0].event.request_id == "button-1"

@@ -10,7 +10,7 @@ from uuid import UUID
 from tests.simulation.faults import Fault
 from tests.simulation.truth import ASKED_AT
 
-from codehub.core.seen import Archive, Instance, Volume
+from codehub.core.observation import Archive, Instance, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec, Upstream
 from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive, tell_nobody
@@ -34,11 +34,11 @@ class _Backend:
         await machine.enter(point)
         if world.is_away(self.kind) or world.strikes(Fault.LOOK_FAILED, point, machine):
             raise BackendUnreachable("the list failed")
-        seen = await call()
+        observation = await call()
         if world.strikes(Fault.LOOK_STALE, point, machine):
             await asyncio.sleep(world.dice.uniform(1, 12))
             await machine.thaw()
-        return seen
+        return observation
 
     async def _act(self, point: str, workspace_id: UUID, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         with self._machine.world.judges.acts(self._machine, point, workspace_id):

@@ -13,7 +13,7 @@ from codehub.core.history import Event, EventKind
 from codehub.core.judge import is_recovered
 from codehub.core.operations import LEVEL, DesiredState, Operation, Phase
 from codehub.core.plan import Why
-from codehub.core.wishes import is_purge_due
+from codehub.core.requests import is_purge_due
 from codehub.core.workspace import (
     RecoverChoice,
     Status,
@@ -249,7 +249,7 @@ class Commits:
                 "1 reality over database", after.id, f"{before.status.operation} ended because: {reasons}"
             )
         operation, home, since = before.status.operation, before.status.home_ctx, truth.began_at
-        seen = {
+        observation = {
             Operation.PROVISIONING: truth.volume_at.get(home.volume_id or "", -1),
             Operation.RESTORING: truth.volume_at.get(home.volume_id or "", -1),
             Operation.STARTING: truth.healthy_at,
@@ -257,7 +257,7 @@ class Commits:
             Operation.ARCHIVING: truth.no_volume_at,
             Operation.DELETING: min(truth.no_volume_at, truth.no_instance_at),
         }.get(operation, since)
-        if seen < since:
+        if observation < since:
             self._break(
                 "1 reality over database", after.id, f"{operation} was completed, and its end was not seen"
             )

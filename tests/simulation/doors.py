@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tests.simulation.numbers import EPOCH, FLUSH_S
 
-from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.core.activity import counts_as_use, profile_of
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake, decide
 from codehub.core.workspace import Workspace
@@ -36,7 +36,7 @@ class Door:
         self._rows: dict[UUID, tuple[Workspace, float]] = {}
         self._ears: dict[object, list[SocketEar]] = {}
         """Of each open tab: the window's, and its extensions'."""
-        self.activity = Activity(service, MemoryDoorkeeper(), clock=machine, flush_s=FLUSH_S)
+        self.activity = Activity(service, MemoryCredentials(), clock=machine, flush_s=FLUSH_S)
         self.activity.time = self
 
     def at(self, monotonic_s: float) -> datetime | None:

@@ -14,10 +14,10 @@ from codehub.adapters.memory.instances import Box
 from codehub.adapters.memory.storage import Disk, Object
 from codehub.adapters.memory.store import MemoryStore
 from codehub.core.history import Event
+from codehub.core.observation import Instance, Volume
 from codehub.core.operations import Operation, Phase
-from codehub.core.seen import Instance, Volume
+from codehub.core.requests import is_purge_asked, is_purge_due
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake
-from codehub.core.wishes import is_purge_asked, is_purge_due
 from codehub.core.workspace import Workspace, holdup
 from codehub.ports.archives import archive_key
 from codehub.ports.store import Change
@@ -122,20 +122,20 @@ class Judges:
     def saw_instances(self, found: Mapping[UUID, Instance]) -> None:
         now = self._world.loop.time()
         for workspace_id, truth in self.commits.at_work.items():
-            seen = found.get(workspace_id)
-            if seen is None:
+            observation = found.get(workspace_id)
+            if observation is None:
                 truth.no_instance_at = now
-            elif seen.healthy:
+            elif observation.healthy:
                 truth.healthy_at = now
 
     def saw_volumes(self, found: Mapping[UUID, Volume]) -> None:
         now = self._world.loop.time()
         for workspace_id, truth in self.commits.at_work.items():
-            seen = found.get(workspace_id)
-            if seen is None:
+            observation = found.get(workspace_id)
+            if observation is None:
                 truth.no_volume_at = now
-            elif seen.volume_id is not None:
-                truth.volume_at[seen.volume_id] = now
+            elif observation.volume_id is not None:
+                truth.volume_at[observation.volume_id] = now
 
     @contextmanager
     def acts(self, machine: "Machine", point: str, workspace_id: UUID) -> Iterator[None]:

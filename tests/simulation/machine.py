@@ -34,7 +34,7 @@ from codehub.ports.store import (
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-    from codehub.core.wishes import Refused
+    from codehub.core.requests import Refused
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from tests.simulation.world import World
 from tests.support.stores import PASSWORD_HASH
 
 from codehub.core.operations import DesiredState, Phase
-from codehub.core.wishes import Refused, is_purge_asked, is_purge_due
+from codehub.core.requests import Refused, is_purge_asked, is_purge_due
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Recorded
 from codehub.service.workspaces import By

@@ -24,10 +24,10 @@ from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
 from codehub.core.visit import Visit, Visitor
 from codehub.core.workspace import Workspace
-from codehub.engine.alarm import Woken
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.gc import GarbageCollector
-from codehub.engine.ttl import put_to_sleep
+from codehub.engine.ttl import apply_ttl
+from codehub.engine.wakeups import Wakeup
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import ApiStore, StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
@@ -74,7 +74,7 @@ class World:
         self.apis: dict[str, Machine] = {}
         self.services: dict[str, WorkspaceService] = {}
         self.doors: dict[str, Door] = {}
-        self._running: dict[str, Controller] = {}
+        self._running: dict[str, WorkspaceController] = {}
         self.people: list[asyncio.Task[Any]] = []
         self._is_restoring = False
         self.has_rolled_back = False
@@ -155,7 +155,7 @@ class World:
 
     async def _control(self, machine: Machine) -> None:
         """What `codehub up` does: join, settle what was left, then run with TTL and GC beside."""
-        controller = Controller(
+        controller = WorkspaceController(
             machine.name,
             machine.store,
             machine.connect(),
@@ -168,7 +168,7 @@ class World:
         collector = GarbageCollector(machine.store, machine.connect(), grace=GRACE)
         with suppress(StoreUnavailable):
             await controller.members.beat()
-            await controller.run_pass(Woken(frozenset(), everyone=True))
+            await controller.run_pass(Wakeup(frozenset(), everyone=True))
         machine.tasks.spawn(controller.run(), name="controller")
         self._running[machine.name] = controller
         machine.tasks.spawn(
@@ -178,7 +178,7 @@ class World:
 
     async def _sleep_round(self, machine: Machine, service: WorkspaceService) -> None:
         if not self.is_still:
-            await put_to_sleep(machine.store, service)
+            await apply_ttl(machine.store, service)
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[object]], machine: Machine) -> None:
         while True:
@@ -188,7 +188,7 @@ class World:
 
     async def leave(self, name: str) -> None:
         """Stop a controller as a person would."""
-        await self.controllers[name].tasks.settle()
+        await self.controllers[name].tasks.apply_plan()
         await self._running[name].leave()
 
     def start_api(self, name: str) -> None:
@@ -204,7 +204,7 @@ class World:
     def crash(self, machine: Machine) -> None:
         """Kill it: nothing of it runs any more. What it has asked of a backend goes on there."""
         machine.is_dead = True
-        self.spawn(machine.tasks.settle(), name=f"end of {machine.name}")
+        self.spawn(machine.tasks.apply_plan(), name=f"end of {machine.name}")
         again = self.start_controller if machine.name in self.controllers else self.start_api
         self.loop.call_later(self.dice.uniform(0, 40), again, machine.name)
 
@@ -261,7 +261,7 @@ class World:
         for machine in (*self.controllers.values(), *self.apis.values()):
             if not machine.is_dead:
                 machine.is_dead = True
-                self.spawn(machine.tasks.settle(), name=f"end of {machine.name}")
+                self.spawn(machine.tasks.apply_plan(), name=f"end of {machine.name}")
         self._cancel_late_calls()
         await asyncio.sleep(_RESTORING_S)
         self.store.roll_back(dump)
@@ -364,9 +364,9 @@ class World:
     async def end(self) -> None:
         """Stop every process as a person would, and see that nothing is left running."""
         for machine in self.controllers.values():
-            await machine.tasks.settle()
+            await machine.tasks.apply_plan()
         for machine in self.apis.values():
-            await machine.tasks.settle()
+            await machine.tasks.apply_plan()
 
     def abandon(self) -> None:
         """End everything at once: what was to be seen was seen."""

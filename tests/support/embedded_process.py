@@ -173,7 +173,7 @@ async def main(arguments: argparse.Namespace) -> None:
         committer.cancel()
     await server.stop()
     say({"stopped": None})
-    await tasks.settle()
+    await tasks.apply_plan()
     return None
 
 

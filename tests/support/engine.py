@@ -18,14 +18,14 @@ from codehub.adapters.system.machine import SystemIdentity, SystemTasks
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
-from codehub.engine.alarm import Woken
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
+from codehub.engine.wakeups import Wakeup
 from codehub.service.workspaces import By, WorkspaceService
 
 BY = By("ann", "because")
-EVERYONE = Woken(frozenset(), everyone=True)
+EVERYONE = Wakeup(frozenset(), everyone=True)
 EPOCH = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 
 
@@ -84,7 +84,7 @@ class Plane:
             {InstanceBackend.LOCAL_PROCESS: self.instances}, {StorageBackend.LOCAL_DIR: self.storage}
         )
         self.service = WorkspaceService(self.store, limits=Limits(), trash_s=1000)
-        self.controllers: list[tuple[Controller, SystemTasks]] = []
+        self.controllers: list[tuple[WorkspaceController, SystemTasks]] = []
 
     async def fault(self, point: str) -> None:
         if process.get() in self.dead:
@@ -93,16 +93,16 @@ class Plane:
         if self.hook is not None:
             await self.hook(point)
 
-    def controller(self, name: str = "c1") -> Controller:
+    def controller(self, name: str = "c1") -> WorkspaceController:
         tasks = SystemTasks()
         system = System(self.clock, Dice(), SystemIdentity(), tasks)
-        made = Controller(name, self.store, self.platforms, self.hints, system, cadence=Cadence())
+        made = WorkspaceController(name, self.store, self.platforms, self.hints, system, cadence=Cadence())
         self.controllers.append((made, tasks))
         return made
 
     async def close(self) -> None:
         for _controller, tasks in self.controllers:
-            await tasks.settle()
+            await tasks.apply_plan()
 
     async def create(self, wish: DesiredState = DesiredState.RUNNING) -> UUID:
         await self.store.create_user(OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member")
@@ -113,7 +113,7 @@ class Plane:
         spec = replace(SPEC, name=name, desired_state=wish)
         return await self.store.create_workspace(SystemIdentity().new_id(), spec, [])
 
-    async def settle(self, controller: Controller, *, passes_max: int = 40) -> int:
+    async def apply_plan(self, controller: WorkspaceController, *, passes_max: int = 40) -> int:
         """Run passes, two seconds apart, until one writes nothing and no operation runs. Return how many it took."""
         process.set(controller.name)
         for count in range(1, passes_max + 1):

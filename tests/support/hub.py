@@ -12,7 +12,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, SPEC
 
-from codehub.adapters.memory.doors import MemoryDoorkeeper
+from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
@@ -23,14 +23,14 @@ from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
-from codehub.ports.doors import Credential
 from codehub.ports.instances import Upstream
-from codehub.proxy.directory import Directory, WatchOf
+from codehub.ports.proxy_lookups import Credential
 from codehub.proxy.edge import Edge
 from codehub.proxy.gate import GateRules, WorkspaceGate
+from codehub.proxy.route_cache import RouteCache, WatchOf
 from codehub.proxy.targets import Target
 from codehub.service.workspaces import By, WorkspaceService
 
@@ -66,10 +66,10 @@ class Hub:
     address: tuple[str, int]
     store: MemoryStore
     service: WorkspaceService
-    doorkeeper: MemoryDoorkeeper
+    credentials: MemoryCredentials
     people_hints: MemoryHints
     instances: ServedInstances
-    directory: Directory
+    directory: RouteCache
     ide: Server
     api: Server
 
@@ -127,17 +127,17 @@ async def hub(
     instances = ServedInstances(storage, clock=clock, boot_s=boot_s)
     platforms = Platforms({InstanceBackend.LOCAL_PROCESS: instances}, {StorageBackend.LOCAL_DIR: storage})
     service = WorkspaceService(store, limits=limits or Limits(), trash_s=1000)
-    doorkeeper = MemoryDoorkeeper()
+    credentials = MemoryCredentials()
     for credential, person in ((SESSION, ANN), (BOBS, BOB), (WRITES, ANN)):
-        doorkeeper.let_in(credential, person)
-    doorkeeper.let_in(READS, replace(ANN, may_write=False))
+        credentials.let_in(credential, person)
+    credentials.let_in(READS, replace(ANN, may_write=False))
     for person in (ANN, BOB):
         await store.create_user(
             person.user_id, username=person.username, password_hash=PASSWORD_HASH, role="admin"
         )
     places = StoredPlaces(store, store, platforms.instances)
-    directory = Directory(
-        doorkeeper,
+    directory = RouteCache(
+        credentials,
         places,
         hints,
         people_hints,
@@ -157,10 +157,10 @@ async def hub(
         edge, address = await stack.enter_async_context(serving(gate, proto=proto))
         directory.in_use = edge.targets_in_use
         system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
-        controller = Controller(
+        controller = WorkspaceController(
             "c1", store, platforms, hints, system, cadence=Cadence(idle_s=1.0, active_s=0.05)
         )
         tasks.spawn(controller.run(), name="controller")
         tasks.spawn(directory.run(), name="directory")
-        stack.push_async_callback(tasks.settle)
-        yield Hub(edge, address, store, service, doorkeeper, people_hints, instances, directory, ide, api)
+        stack.push_async_callback(tasks.apply_plan)
+        yield Hub(edge, address, store, service, credentials, people_hints, instances, directory, ide, api)

@@ -20,7 +20,7 @@ from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.processes import Process
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 from codehub.core.workspace import InstanceBackend, Resources, StorageBackend, home_key
 from codehub.ports.instances import InstanceController, InstanceSpec, UnixUpstream
 from codehub.ports.storage import Home
@@ -74,8 +74,8 @@ async def eventually(question: Callable[[], Awaitable[object]], within_s: float 
 
 async def become_healthy(instances: InstanceController, workspace_id: UUID) -> None:
     async def is_healthy() -> bool:
-        seen = await instances.status(workspace_id)
-        return seen is not None and seen.running and seen.healthy
+        observation = await instances.status(workspace_id)
+        return observation is not None and observation.running and observation.healthy
 
     await eventually(is_healthy)
 

@@ -18,26 +18,26 @@ from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.postgres.connect import Role as DatabaseRole
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
-from codehub.adapters.prometheus.meters import PrometheusMeters
+from codehub.adapters.prometheus.metrics import PrometheusMetrics
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.api.app import Web, create_web
-from codehub.app.roles import supervised
-from codehub.app.web import listening, serving
+from codehub.app.server import listening, serving
+from codehub.app.supervisor import supervised
 from codehub.core.access import Role, Scope, User
 from codehub.core.ceilings import Ceilings
 from codehub.core.limits import Limits
 from codehub.core.operations import Operation
 from codehub.core.workspace import InstanceBackend, Resources, StorageBackend, Workspace
 from codehub.dashboard.app import add_dashboard
-from codehub.engine.alarm import Woken
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
+from codehub.engine.wakeups import Wakeup
 from codehub.ports.hints import Hints
 from codehub.service.access import AccessService
 from codehub.service.workspaces import WorkspaceService
-from codehub.web.parts import Defaults, Parts
+from codehub.web.dependencies import Defaults, Dependencies
 
 PASSWORD = "correct horse"
 RESTS = {"desired_state": "PENDING"}
@@ -59,7 +59,7 @@ class Site:
     """One running server, and words to use it with."""
 
     world: World
-    parts: Parts
+    parts: Dependencies
     web: Web
     address: str
     storage: MemoryStorage
@@ -154,10 +154,10 @@ async def open_site(
         identity=system.identity,
         tokens_max=ceilings.tokens,
     )
-    meters = PrometheusMeters()
+    metrics = PrometheusMetrics()
     listener = listening("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    parts = Parts(
+    parts = Dependencies(
         store=world.api,
         workspaces=WorkspaceService(world.api, limits=limits, trash_s=3600, ceilings=ceilings),
         access=access,
@@ -179,7 +179,7 @@ async def open_site(
         clock=clock,
         identity=system.identity,
         tasks=tasks,
-        meters=meters,
+        metrics=metrics,
         checks=checks or {},
         metrics_token=METRICS_TOKEN,
         **options,
@@ -188,15 +188,15 @@ async def open_site(
     add_dashboard(web.app, parts)
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
-        stack.push_async_callback(tasks.settle)
+        stack.push_async_callback(tasks.apply_plan)
         tasks.spawn(supervised("events", web.feed.run, system), name="events")
         if controlled:
             own = replace(system, tasks=tasks)
             cadence = Cadence(idle_s=0.5, active_s=0.1)
-            controller = Controller(
-                "c1", world.controller, platforms, world.hints, own, cadence=cadence, meters=meters
+            controller = WorkspaceController(
+                "c1", world.controller, platforms, world.hints, own, cadence=cadence, metrics=metrics
             )
-            await controller.run_pass(Woken(frozenset(), everyone=True))
+            await controller.run_pass(Wakeup(frozenset(), everyone=True))
             tasks.spawn(controller.run(), name="controller")
         await stack.enter_async_context(serving(web.app, listener, system))
         clients = await stack.enter_async_context(AsyncExitStack())

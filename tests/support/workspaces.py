@@ -8,8 +8,8 @@ from uuid import UUID
 from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.observation import Archive, Instance, Observation, Unmarked, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.seen import Archive, Blind, Instance, Seen, Unmarked, Volume
 from codehub.core.workspace import (
     HeldUp,
     HomeCtx,
@@ -36,7 +36,7 @@ SPEC = Spec(
     storage_backend=StorageBackend.LOCAL_DIR,
     home_store_key=home_key(InstanceBackend.LOCAL_PROCESS, StorageBackend.LOCAL_DIR, OWNER_ID, WORKSPACE_ID),
 )
-UNREACHABLE = Blind.UNREACHABLE
+UNREACHABLE = Unobserved.UNREACHABLE
 HEALTHY_INSTANCE = Instance(running=True, healthy=True)
 UNHEALTHY_INSTANCE = Instance(running=True, healthy=False, failed_checks=9)
 OUR_VOLUME = Volume("v1")
@@ -125,14 +125,14 @@ def home(volume_id: str | None = "v1", *, marker: str | None = None, dirty: bool
     return HomeCtx(volume_id, marker, dirty)
 
 
-def seen(
-    instance: Instance | Blind | None = None,
-    volume: Volume | Blind | Unmarked | None = None,
-    archive: Archive | Blind | None = None,
-    archives_left: bool | Blind = Blind.NOT_LOOKED,
-    archives: tuple[CommittedArchive, ...] | Blind = (),
-) -> Seen:
-    return Seen(instance, volume, archive, archives_left, archives)
+def observation(
+    instance: Instance | Unobserved | None = None,
+    volume: Volume | Unobserved | Unmarked | None = None,
+    archive: Archive | Unobserved | None = None,
+    archives_left: bool | Unobserved = Unobserved.NOT_LOOKED,
+    archives: tuple[CommittedArchive, ...] | Unobserved = (),
+) -> Observation:
+    return Observation(instance, volume, archive, archives_left, archives)
 
 
 CONDITION_NAMES = NAMES

@@ -5,15 +5,15 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from codehub.api import document, errors, events, health, histories, people, workspaces
+from codehub.api import auth, document, errors, events, health, histories, workspaces
 from codehub.api.bodies import BoundedBodies
-from codehub.api.desk import Desk
+from codehub.api.context import Context
 from codehub.api.feed import LiveFeed
 from codehub.api.guard import Guard
 from codehub.api.queries import FilledQueries
-from codehub.api.requests import Requests
+from codehub.api.request_id import RequestIds
 from codehub.api.view import View
-from codehub.web.parts import Parts
+from codehub.web.dependencies import Dependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Web:
     feed: LiveFeed
 
 
-def create_web(parts: Parts) -> Web:
+def create_web(parts: Dependencies) -> Web:
     app = _routed()
     view = View(parts.store, parts.base_url, parts.clock)
     feed = LiveFeed(parts, view)
@@ -36,11 +36,11 @@ def create_web(parts: Parts) -> Web:
         parts.clock,
         metrics_token=parts.metrics_token,
     )
-    app.state.desk = Desk(parts, guard, view, feed)
+    app.state.desk = Context(parts, guard, view, feed)
     app.add_middleware(FilledQueries)
     app.add_middleware(BoundedBodies)
     app.add_middleware(
-        Requests, identity=parts.identity, clock=parts.clock, meters=parts.meters
+        RequestIds, identity=parts.identity, clock=parts.clock, metrics=parts.metrics
     )  # added last: it is the outermost
     return Web(app, feed)
 
@@ -62,7 +62,7 @@ def _routed() -> FastAPI:
     errors.install(app)
     document.install(app)
     app.state.routes = []
-    for part in (people, workspaces, histories, events, health):
+    for part in (auth, workspaces, histories, events, health):
         app.include_router(part.router)
         app.state.routes += part.router.routes
     return app

@@ -10,12 +10,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from codehub.core.wishes import Refusal, Refused
+from codehub.core.requests import Refusal, Refused
 from codehub.ports.access import KeyEnded
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import NameTaken, StoreUnavailable
-from codehub.problems import in_words
-from codehub.service.crowd import Crowded
+from codehub.service.password_queue import PasswordQueueFull
+from codehub.validation_messages import in_words
 from codehub.web.cookies import SeveralSessions
 
 log = structlog.get_logger()
@@ -123,7 +123,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(NameTaken, _name_taken)
     app.add_exception_handler(SeveralSessions, _several_sessions)
     app.add_exception_handler(KeyEnded, _key_ended)
-    app.add_exception_handler(Crowded, _crowded)
+    app.add_exception_handler(PasswordQueueFull, _crowded)
     app.add_exception_handler(StoreUnavailable, _unavailable)
     app.add_exception_handler(BackendUnreachable, _unavailable)
     app.add_exception_handler(HTTPException, _http_error)
@@ -177,7 +177,7 @@ async def _several_sessions(_request: Request, error: Exception) -> JSONResponse
 
 
 async def _crowded(_request: Request, error: Exception) -> JSONResponse:
-    wait_s = Crowded.retry_after_s
+    wait_s = PasswordQueueFull.retry_after_s
     message = f"{error} Wait {wait_s} s, then try again."
     return _answer(503, Code.UNAVAILABLE, message, headers={"Retry-After": str(wait_s)})
 

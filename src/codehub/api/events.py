@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from codehub.api.desk import Asking, desk
+from codehub.api.concurrency import within
+from codehub.api.context import Asking, desk
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code
 from codehub.api.feed import NO_EVENT, LiveFeed, Stream, message
-from codehub.api.live import LiveAnswer
-from codehub.api.race import within
+from codehub.api.streaming import StreamingAnswer
 
 HEARTBEAT_S = 30.0
 _SEQ = re.compile("[0-9]{1,18}")
@@ -68,7 +68,7 @@ async def events(
     since = _seq(last_event_id) if last_event_id else None
     feed = desk(request).feed
     stream = await feed.open(None if owner == "all" else person.id, person)
-    return LiveAnswer(feed, stream, _told(feed, stream, since), media_type="text/event-stream")
+    return StreamingAnswer(feed, stream, _told(feed, stream, since), media_type="text/event-stream")
 
 
 def _seq(last_event_id: str) -> int:

@@ -20,7 +20,7 @@ from codehub.api.view import View
 from codehub.core.access import Person
 from codehub.core.idle import sleeps_at
 from codehub.ports.store import FeedEvent, PageQuery, Position, StoreUnavailable
-from codehub.web.parts import Parts
+from codehub.web.dependencies import Dependencies
 
 if TYPE_CHECKING:
     from codehub.core.progress import Progress
@@ -58,7 +58,7 @@ class Stream(Held):
 
 
 class LiveFeed:
-    def __init__(self, parts: Parts, view: View) -> None:
+    def __init__(self, parts: Dependencies, view: View) -> None:
         self._parts = parts
         self._store = parts.store
         self._view = view
@@ -109,7 +109,7 @@ class LiveFeed:
         stream = Stream(owner_id=owner_id, reader=person, seconds=seconds, begins_after=self._position)
         self._held.add(stream)
         self._streams.add(stream)
-        self._parts.meters.listening(len(self._streams))
+        self._parts.metrics.listening(len(self._streams))
         return stream
 
     def _refuse_one_more(self, person: Person) -> None:
@@ -137,7 +137,7 @@ class LiveFeed:
         if not isinstance(held, Stream):
             return
         self._streams.discard(held)
-        self._parts.meters.listening(len(self._streams))
+        self._parts.metrics.listening(len(self._streams))
         if not self._streams:
             self._position = None
 
@@ -207,13 +207,13 @@ class LiveFeed:
                 stream.waiting.put_nowait(one)
             except asyncio.QueueFull:
                 if not may_be_lost and not stream.is_ended.is_set():
-                    self._parts.meters.cut_off()
+                    self._parts.metrics.cut_off()
                     log.info("slow_reader_cut_off", user_id=str(stream.reader.id))
                     stream.is_ended.set()
 
     async def _wake(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for heard in hints:
-            self._parts.meters.hinted(max(len(heard), 1))
+            self._parts.metrics.hinted(max(len(heard), 1))
             self._woken.set()
 
     async def _revoke(self, hints: AsyncIterator[frozenset[UUID]]) -> None:

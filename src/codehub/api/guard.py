@@ -11,7 +11,7 @@ from codehub.core.access import SAFE_METHODS, Person, Scope, is_foreign
 from codehub.ports.system import Clock
 from codehub.service.access import AccessService
 from codehub.web.cookies import sent_session
-from codehub.web.pace import MINUTE_S, Pace
+from codehub.web.request_rate import MINUTE_S, RequestRate
 
 _NOBODY = "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
 
@@ -24,7 +24,7 @@ class Guard:
         access: AccessService,
         base_url: str,
         own_origins: Collection[str],
-        pace: Pace,
+        pace: RequestRate,
         clock: Clock,
         *,
         metrics_token: str | None,

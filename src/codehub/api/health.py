@@ -3,13 +3,13 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from codehub.api.desk import Desk, desk
+from codehub.api.context import Context, desk
 from codehub.api.document import OF_PEOPLE, answers
 from codehub.api.errors import ApiError
 from codehub.api.shapes import Health, Readiness
 from codehub.ports.store import StoreUnavailable
 from codehub.web.cookies import SeveralSessions
-from codehub.web.parts import Check, NotReady
+from codehub.web.dependencies import Check, NotReady
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter(tags=["health"])
@@ -50,7 +50,7 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     here = desk(request)
     await here.guard.watcher(request)
-    return Response(here.parts.meters.shown(await here.parts.store.phases()), media_type=_TEXT)
+    return Response(here.parts.metrics.shown(await here.parts.store.phases()), media_type=_TEXT)
 
 
 async def _failure(check: Check) -> Exception | None:
@@ -61,7 +61,7 @@ async def _failure(check: Check) -> Exception | None:
     return None
 
 
-async def _is_admin(here: Desk, request: Request) -> bool:
+async def _is_admin(here: Context, request: Request) -> bool:
     """Whether an admin asks, as far as that can be known now."""
     try:
         await here.guard.admin(request)

@@ -6,11 +6,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from codehub.api import render
-from codehub.api.desk import Asking, desk
+from codehub.api.context import Asking, desk
 from codehub.api.document import OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
-from codehub.api.live import LiveAnswer
 from codehub.api.shapes import EventList, ExplainShape
+from codehub.api.streaming import StreamingAnswer
 from codehub.api.view import JSON
 from codehub.api.workspaces import ONE_PATH, PREFIX, WorkspaceId
 from codehub.core.access import Person
@@ -88,7 +88,7 @@ async def _followed(
 
     held = await here.feed.hold(person)
     held.is_ended.set()  # asked at once: the key may have ended before its end would have been heard of
-    return LiveAnswer(here.feed, held, output, media_type=_TEXT, may_go_on=may_go_on)
+    return StreamingAnswer(here.feed, held, output, media_type=_TEXT, may_go_on=may_go_on)
 
 
 @router.get(

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from codehub.core.conditions import NAMES, Conditions
+from codehub.core.disk_space import Usage
 from codehub.core.errors import ErrorInfo
 from codehub.core.idle import sleeps_at
 from codehub.core.progress import Progress
-from codehub.core.room import Usage
 from codehub.core.workspace import Status, Workspace, display, health_status, holdup, observed_status
 from codehub.ports.store import Recorded
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Response
 
 from codehub.api.render import Renderer
-from codehub.core.looks import everybody_looked_at, last_look
+from codehub.core.last_look import everybody_looked_at, last_look
 from codehub.core.operations import Operation
 from codehub.core.workspace import Workspace
 from codehub.ports.store import ApiStore

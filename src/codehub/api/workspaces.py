@@ -7,20 +7,20 @@ from uuid import UUID
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from starlette.convertors import StringConvertor, register_url_convertor
 
-from codehub.api.desk import Admin, Asking, by, desk
+from codehub.api.context import Admin, Asking, by, desk
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, Code, invalid, refused
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
 from codehub.core.operations import DesiredState, Phase
-from codehub.core.wishes import Refused
+from codehub.core.requests import Refused
 from codehub.core.workspace import Spec, is_deleted
 from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
-from codehub.web.asks import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, WorkspacePatch
-from codehub.web.asks import Query as Words
-from codehub.web.drafts import NotHere, changed_resources, draft, refuse_missing_ide
 from codehub.web.ids import WRITTEN_ID
+from codehub.web.new_workspace import NotHere, changed_resources, draft, refuse_missing_ide
 from codehub.web.recovery import recovery
+from codehub.web.schemas import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, WorkspacePatch
+from codehub.web.schemas import Query as Words
 
 PREFIX = "/api/v1/workspaces"
 

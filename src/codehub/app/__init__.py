@@ -4,17 +4,17 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
-from codehub.adapters.prometheus.meters import PrometheusMeters
+from codehub.adapters.prometheus.metrics import PrometheusMetrics
 from codehub.app.access import ADMIN
 from codehub.app.control import control, garbage_collector
 from codehub.app.database import database, database_beside, stores, until_stopped
-from codehub.app.face import serving_faces
+from codehub.app.edge_processes import EdgeWorkers, shared_port
 from codehub.app.greeting import next_steps
-from codehub.app.neighbours import known_at, refuse_second
 from codehub.app.platform import platform
 from codehub.app.process import make_system, progress, run_until_signalled, say, warn
-from codehub.app.web import inner_socket
-from codehub.app.workers import EdgeWorkers, shared_port
+from codehub.app.second_start import known_at, refuse_second
+from codehub.app.server import inner_socket
+from codehub.app.web import serving_faces
 from codehub.engine.gc import Collected
 from codehub.engine.system import System
 from codehub.settings import Settings
@@ -27,7 +27,7 @@ def run_up(settings: Settings, environ: Mapping[str, str]) -> int:
 
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
     """Start everything, say so, and run until cancelled. Whatever was started is stopped again, in reverse."""
-    system, meters = make_system(), PrometheusMeters()
+    system, metrics = make_system(), PrometheusMetrics()
     refuse_second(settings)
     with shared_port(settings) as listeners, inner_socket() as (inner, inner_path):
         settings = settings.model_copy(update={"port": listeners[0].getsockname()[1]})
@@ -40,10 +40,10 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
             stored = await enter(stores(connect_args, system, settings.redis_url, is_serving=True))
             progress("codehub 2 of 3: trying out what runs workspaces")
             found = await enter(platform(settings, stored, system, stops=True))
-            is_controlled = await enter(control(settings, stored, found.backends, system, meters))
+            is_controlled = await enter(control(settings, stored, found.backends, system, metrics))
             progress("codehub 3 of 3: opening the address")
             checks = {"database": stored.check, "controller": is_controlled}
-            password = await enter(serving_faces(settings, inner, stored, found, system, meters, checks))
+            password = await enter(serving_faces(settings, inner, stored, found, system, metrics, checks))
             await enter(workers.serving(connect_args, f"unix://{inner_path}"))
             progress("")
             for warning in found.warnings:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from codehub.adapters.archived import ArchivedHomes
+from codehub.adapters.archiving_storage import ArchivingStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.copying import NotThere, copy_archive
 from codehub.adapters.objectstore.store import Objects
@@ -178,7 +178,7 @@ async def _copy_home(
 ) -> str:
     """`at`: the database's time of the back-up, after which its archive counts as made."""
     storage: object = platforms.storage.get(StorageBackend(home.storage_backend))
-    if home.volume_id is None or not isinstance(storage, ArchivedHomes):
+    if home.volume_id is None or not isinstance(storage, ArchivingStorage):
         raise ActionFailed(f"there is no volume of it that this codehub ({home.storage_backend}) knows")
 
     async def may_commit() -> datetime:

@@ -10,26 +10,26 @@ import structlog
 
 from codehub.adapters.local.disk import FileReserve
 from codehub.adapters.system.machine import SystemTasks
-from codehub.app.awaiting import until_reachable
 from codehub.app.database import Stores
+from codehub.app.database_wait import until_reachable
 from codehub.app.errors import CannotStart
-from codehub.app.roles import supervised
+from codehub.app.supervisor import supervised
 from codehub.core.limits import Limits
 from codehub.core.membership import machine_of
 from codehub.core.workspace import Workspace
-from codehub.engine.alarm import Woken
-from codehub.engine.controller import Controller
+from codehub.engine.controller import WorkspaceController
+from codehub.engine.disk_guard import TICK_S, DiskGuard
 from codehub.engine.gc import GarbageCollector
 from codehub.engine.platforms import Platforms
-from codehub.engine.room import TICK_S, RoomKeeper
 from codehub.engine.system import Cadence, System
-from codehub.engine.ttl import put_to_sleep
+from codehub.engine.ttl import apply_ttl
+from codehub.engine.wakeups import Wakeup
 from codehub.ports.disks import Reserve
-from codehub.ports.meters import Meters, Unmetered
+from codehub.ports.metrics import Metrics, NoMetrics
 from codehub.ports.store import StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings
-from codehub.web.parts import Check, NotReady
+from codehub.web.dependencies import Check, NotReady
 
 log = structlog.get_logger()
 
@@ -40,7 +40,7 @@ _SILENCE_S_MAX = 30.0
 
 @asynccontextmanager
 async def control(
-    settings: Settings, stores: Stores, platforms: Platforms, system: System, meters: Meters | None = None
+    settings: Settings, stores: Stores, platforms: Platforms, system: System, metrics: Metrics | None = None
 ) -> AsyncIterator[Check]:
     """Settle what the last process left before anything else begins (spec §5, Start-up); then go on beside the caller.
 
@@ -49,23 +49,23 @@ async def control(
     system = replace(system, tasks=SystemTasks())
     service = make_service(settings, stores)
     collector = garbage_collector(settings, stores, platforms)
-    role = _ControllerRole(settings, stores, platforms, system, meters)
-    keeper = RoomKeeper(
+    role = _ControllerRole(settings, stores, platforms, system, metrics)
+    keeper = DiskGuard(
         platforms,
         stores.controller,
         service,
         role.running,
         system.clock,
-        meters or Unmetered(),
+        metrics or NoMetrics(),
         *_reserve(settings),
     )
     await until_reachable(role.join, system)
     try:
         await until_reachable(keeper.look, system)
-        await until_reachable(lambda: role.controller.run_pass(Woken(frozenset(), everyone=True)), system)
+        await until_reachable(lambda: role.controller.run_pass(Wakeup(frozenset(), everyone=True)), system)
         for name, work in (
             ("controller", role.run),
-            ("ttl", lambda: every(_TTL_PERIOD_S, lambda: put_to_sleep(stores.controller, service), system)),
+            ("ttl", lambda: every(_TTL_PERIOD_S, lambda: apply_ttl(stores.controller, service), system)),
             ("gc", lambda: every(_GC_PERIOD_S, collector.collect, system)),
             ("room", lambda: every(TICK_S, keeper.look, system)),
             ("usage", lambda: every(TICK_S, keeper.measure, system)),
@@ -73,7 +73,7 @@ async def control(
             system.tasks.spawn(supervised(name, work, system), name=name)
         yield role.check
     finally:
-        await system.tasks.settle()
+        await system.tasks.apply_plan()
         with suppress(StoreUnavailable):
             await role.controller.leave()
 
@@ -90,12 +90,17 @@ class _ControllerRole:
     """Controllers of one name, one after another: what one that died had in mind dies with it."""
 
     def __init__(
-        self, settings: Settings, stores: Stores, platforms: Platforms, system: System, meters: Meters | None
+        self,
+        settings: Settings,
+        stores: Stores,
+        platforms: Platforms,
+        system: System,
+        metrics: Metrics | None,
     ) -> None:
         self._stores = stores
         self._platforms = platforms
         self._system = system
-        self._meters = meters
+        self._metrics = metrics
         self._cadence = Cadence(idle_s=settings.idle_period_seconds, active_s=settings.active_period_seconds)
         self._name = f"controller-{system.identity.new_id()}"
         self._host = socket.gethostname()
@@ -104,7 +109,7 @@ class _ControllerRole:
 
     def _renew(self) -> None:
         self._tasks = SystemTasks()
-        self.controller = Controller(
+        self.controller = WorkspaceController(
             self._name,
             self._stores.controller,
             self._platforms,
@@ -112,7 +117,7 @@ class _ControllerRole:
             replace(self._system, tasks=self._tasks),
             host=self._host,
             cadence=self._cadence,
-            meters=self._meters,
+            metrics=self._metrics,
         )
 
     async def join(self) -> None:
@@ -134,7 +139,7 @@ class _ControllerRole:
         try:
             await self.controller.run()
         finally:
-            await self._tasks.settle()
+            await self._tasks.apply_plan()
 
     def running(self) -> Sequence[Workspace]:
         """Return what runs, as the controller of the moment knows it."""

@@ -12,19 +12,19 @@ from pydantic import SecretStr
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool, reaching
-from codehub.adapters.postgres.doors import PostgresDoorkeeper
+from codehub.adapters.postgres.credentials import PostgresCredentials
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running, has_cluster
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
 from codehub.adapters.postgres.migrate import Migration, migrate
 from codehub.adapters.postgres.store import PostgresControllerStore
-from codehub.app.awaiting import until_reachable
+from codehub.app.database_wait import until_reachable
 from codehub.app.errors import CannotStart
 from codehub.engine.system import System
 from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Tasks
 from codehub.settings import Settings
-from codehub.web.parts import Check
+from codehub.web.dependencies import Check
 
 _CHECK_S_MAX = 2.0
 _USUAL_PORT = 5432
@@ -41,7 +41,7 @@ class Stores:
     api: PostgresApiStore
     controller: PostgresControllerStore
     access: PostgresAccess
-    doorkeeper: PostgresDoorkeeper
+    credentials: PostgresCredentials
     hints: Hints
     controller_hints: Hints
     api_hints: Hints
@@ -175,7 +175,7 @@ async def stores(
             PostgresApiStore(api_pool, api_hints),
             PostgresControllerStore(pool, hints),
             PostgresAccess(api_pool),
-            PostgresDoorkeeper(api_pool),
+            PostgresCredentials(api_pool),
             hints,
             controller_hints,
             api_hints,

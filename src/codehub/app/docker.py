@@ -9,10 +9,10 @@ from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.disk import DockerDisk
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.groups import ParentGroup
+from codehub.adapters.docker.http import DEFAULT_URL
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.profiles import PROFILES, UID
 from codehub.adapters.docker.storage import DockerStorage
-from codehub.adapters.docker.wire import DEFAULT_URL
 from codehub.adapters.groups import totals
 from codehub.adapters.local.disk import LocalDisk, usable_quota
 from codehub.adapters.local.storage import LocalStorage

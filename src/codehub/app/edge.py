@@ -22,9 +22,9 @@ from codehub.engine.system import System
 from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.store import ApiStore, ControllerStore, Loaded
 from codehub.proxy.activity import Activity
-from codehub.proxy.directory import Directory
 from codehub.proxy.edge import AddressOf, Edge
 from codehub.proxy.gate import GateRules, WorkspaceGate
+from codehub.proxy.route_cache import RouteCache
 from codehub.proxy.targets import Target
 from codehub.settings import Settings
 
@@ -70,9 +70,9 @@ async def edge(
     clock, tasks = system.clock, system.tasks
     places = StoredPlaces(stored.controller, stored.api, backends.instances)
     service = make_service(settings, stored)
-    activity = Activity(service, stored.doorkeeper, clock=clock, flush_s=settings.activity_flush_seconds)
-    directory = Directory(
-        stored.doorkeeper,
+    activity = Activity(service, stored.credentials, clock=clock, flush_s=settings.activity_flush_seconds)
+    directory = RouteCache(
+        stored.credentials,
         places,
         stored.hints,
         stored.people_hints,
@@ -105,7 +105,7 @@ async def edge(
             tasks.spawn(activity.run(), name="activity")
             yield made
     finally:
-        await tasks.settle()
+        await tasks.apply_plan()
 
 
 def _address_of(stored: Stores, backends: Platforms) -> AddressOf:

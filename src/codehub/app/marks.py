@@ -12,7 +12,7 @@ from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.system import Clock
 from codehub.settings import Settings
-from codehub.web.parts import Check, NotReady
+from codehub.web.dependencies import Check, NotReady
 
 _FRESH_S = 5.0
 _LOOK_S_MAX = 3.0

@@ -9,7 +9,7 @@ from uuid import UUID
 from codehub.app.archives import unmarked
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System

@@ -1,38 +1,116 @@
-"""Roles: what `codehub up` runs side by side. One that dies is started again, later each time, and the log says so."""
+"""Roles as processes of their own (spec §10): each finds the others in the database alone; the proxy finds the API by its address."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
-import structlog
-
+from codehub.adapters.prometheus.metrics import PrometheusMetrics
+from codehub.app.access import ADMIN
+from codehub.app.control import control
+from codehub.app.database import Stores, database, database_beside, stores, until_stopped
+from codehub.app.database import migrated as database_migrated
+from codehub.app.edge import edge, upstream_of
+from codehub.app.edge_processes import EdgeWorkers, shared_port
+from codehub.app.errors import CannotStart
+from codehub.app.platform import Platform, platform
+from codehub.app.process import make_system, say, warn
+from codehub.app.server import bound
+from codehub.app.web import serving_faces
 from codehub.engine.system import System
-
-log = structlog.get_logger()
-
-_PAUSE_S_MIN = 0.5
-_PAUSE_S_MAX = 30.0
-_HEALTHY_S = 60.0
+from codehub.settings import Settings
 
 
-async def supervised(role: str, work: Callable[[], Awaitable[None]], system: System) -> None:
-    """Run the role until it is cancelled or has done what it was to do. Whatever it raises is a death."""
-    pause_s = _PAUSE_S_MIN
-    while True:
-        began = system.clock.monotonic()
-        try:
-            await work()
-        except Exception as error:
-            lasted_s = system.clock.monotonic() - began
-            if lasted_s >= _HEALTHY_S:
-                pause_s = _PAUSE_S_MIN
-            log.exception(
-                "role_died",
-                role=role,
-                reason=str(error) or type(error).__name__,
-                lasted_s=round(lasted_s, 1),
-                again_in_s=pause_s,
+async def api(settings: Settings) -> None:
+    """Serve the API, and feed its streams, until cancelled."""
+    _require(settings, "api", "database_url", "public_base_url")
+    system = make_system()
+    with bound(settings) as listener:
+        async with _grounds(settings, system, stops=False, is_serving=True) as (
+            stack,
+            _connect_args,
+            stored,
+            found,
+        ):
+            faces = serving_faces(
+                settings, listener, stored, found, system, PrometheusMetrics(), {"database": stored.check}
             )
-            await system.clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
-            log.info("role_started_again", role=role)
-        else:
-            return
+            password = await stack.enter_async_context(faces)
+            host, port = listener.getsockname()[:2]
+            say(f"listens: {host}:{port}")
+            say(f"address: {settings.base_url}")
+            if password is not None:
+                say(f"user: {ADMIN}")
+                say(f"password: {password}")
+            await _ready(stored)
+
+
+async def proxy(settings: Settings) -> None:
+    """Serve the public port until cancelled: workspaces from here, all else from the API at CODEHUB_API_URL."""
+    _require(settings, "proxy", "database_url", "public_base_url", "api_url")
+    assert settings.api_url is not None
+    system = make_system()
+    with shared_port(settings) as listeners:
+        async with _grounds(settings, system, stops=False) as (stack, connect_args, stored, found):
+            if len(listeners) > 1:
+                workers = EdgeWorkers(listeners, system)
+                await stack.enter_async_context(workers.serving(connect_args, settings.api_url))
+            else:  # nothing else is in this process
+                upstream = upstream_of(settings.api_url)
+                await stack.enter_async_context(
+                    edge(settings, listeners[0], upstream, stored, found.backends, system)
+                )
+            host, port = listeners[0].getsockname()[:2]
+            say(f"listens: {host}:{port}")
+            say(f"address: {settings.base_url}")
+            await _ready(stored)
+
+
+async def controller(settings: Settings) -> None:
+    """Make wishes come true until cancelled."""
+    _require(settings, "controller", "database_url")
+    system = make_system()
+    async with _grounds(settings, system, stops=True) as (stack, _connect_args, stored, found):
+        await stack.enter_async_context(control(settings, stored, found.backends, system))
+        for warning in found.warnings:
+            warn(warning)
+        say(f"data: {settings.data_dir}")
+        say(f"backend: {settings.instance_backend}")
+        say(f"ide: {found.ide}")
+        await _ready(stored)
+
+
+async def migrated(settings: Settings, system: System) -> list[str]:
+    """Bring the database to this program's schema, and return the names of what was applied."""
+    async with database_beside(settings, system, is_migrated=False) as connect_args:
+        applied = await database_migrated(settings, connect_args)
+    return [f"{one.number:04} {one.name}" for one in applied]
+
+
+_Grounds = tuple[AsyncExitStack, dict[str, object], Stores, Platform]
+
+
+@asynccontextmanager
+async def _grounds(
+    settings: Settings, system: System, *, stops: bool, is_serving: bool = False
+) -> AsyncIterator[_Grounds]:
+    """Yield what every role stands on: the database, the stores, the platform."""
+    async with AsyncExitStack() as stack:
+        connect_args = await stack.enter_async_context(database(settings, system))
+        stored = await stack.enter_async_context(
+            stores(connect_args, system, settings.redis_url, is_serving=is_serving)
+        )
+        found = await stack.enter_async_context(platform(settings, stored, system, stops=stops))
+        yield stack, connect_args, stored, found
+
+
+def _require(settings: Settings, role: str, *names: str) -> None:
+    missing = [f"CODEHUB_{name.upper()}" for name in names if getattr(settings, name) is None]
+    if missing:
+        raise CannotStart(
+            f"`codehub {role}` runs beside other processes of codehub: set {' and '.join(missing)} "
+            "(docs/operators.md), or use `codehub up`, which needs nothing"
+        )
+
+
+async def _ready(stored: Stores) -> None:
+    say("ready")
+    await until_stopped(stored)

@@ -1,139 +1,128 @@
-"""The web server: a port that is taken at once, and an application that is served on it until its requests have ended."""
+"""The web faces wired, the API and the dashboard: settings, stores and a platform in, a web application out, served if wanted."""
 
-import asyncio
 import socket
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
-import uvicorn
-
-from codehub.app.connections import BoundedProtocol
-from codehub.app.errors import CannotStart
-from codehub.app.roles import supervised
+from codehub.api.app import Web, create_web
+from codehub.app.access import first_admin, make_access
+from codehub.app.control import make_limits, make_service
+from codehub.app.database import Stores
+from codehub.app.edge import own_origins
+from codehub.app.marks import mark_checks
+from codehub.app.platform import Platform
+from codehub.app.server import serving
+from codehub.app.supervisor import supervised
+from codehub.core.ceilings import clamped
+from codehub.core.workspace import Resources
+from codehub.dashboard.app import add_dashboard
+from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
-from codehub.settings import Settings
-
-_REQUESTS_END_S_MAX = 1
-_TICK_S = 1.0
-_SILENCE_S_MAX = 120
-_UNACKNOWLEDGED_MS_MAX = 60_000
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._ending = asyncio.Event()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are ours: the web server is one of several things that they stop."""
-        yield
-
-    def end(self) -> None:
-        self.should_exit = True
-        self._ending.set()
-
-    async def main_loop(self) -> None:
-        """Tick once a second, and end at once. uvicorn's own ten ticks a second are half of what an idle codehub does."""
-        while not await self.on_tick(0):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_S):
-                    await self._ending.wait()
-
-
-class WebServerEnded(Exception):
-    """The web server ended though nobody asked it to."""
-
-
-def make_server(app: Any) -> _Server:
-    return _Server(
-        uvicorn.Config(
-            app,
-            http=BoundedProtocol,
-            ws="none",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            proxy_headers=False,  # whose word counts is for codehub.web.addresses to say (security 5)
-            timeout_graceful_shutdown=_REQUESTS_END_S_MAX,
-        )
-    )
+from codehub.ports.instances import InstanceController
+from codehub.ports.metrics import Metrics
+from codehub.ports.storage import StorageProvider
+from codehub.ports.store import ApiStore
+from codehub.service.access import AccessService
+from codehub.settings import Settings, fitting_homes
+from codehub.web.dependencies import Check, Defaults, Dependencies, NotReady
 
 
 @asynccontextmanager
-async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIterator[None]:
-    """Serve `app` until its requests have ended. A server that ends by itself is started again on the same port."""
-    server: _Server | None = None
-    is_stopping = False
-    ended = asyncio.Event()
-
-    async def serve() -> None:
-        nonlocal server
-        server = make_server(app)
-        await server.serve(sockets=[listener.dup()])
-        if not is_stopping:
-            raise WebServerEnded("the web server ended by itself")
-
-    task = system.tasks.spawn(supervised("web", serve, system), name="web")
-    task.add_done_callback(lambda _task: ended.set())
+async def serving_faces(
+    settings: Settings,
+    listener: socket.socket,
+    stored: Stores,
+    platform: Platform,
+    system: System,
+    metrics: Metrics,
+    checks: dict[str, Check],
+) -> AsyncIterator[str | None]:
+    """Serve the API and the dashboard, and feed their streams. Yields the first admin's password if it was made here."""
+    access = make_access(stored, system, tokens_max=settings.limit_tokens_per_user)
+    password = await first_admin(settings, access, system)
+    web = make_web(settings, stored, platform, access, system, metrics, checks)
+    feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
     try:
-        while not (server and server.started) and not ended.is_set():
-            await system.clock.sleep(0.01)
-        yield
+        async with serving(web.app, listener, system):
+            yield password
     finally:
-        is_stopping = True
-        if server and server.started:
-            server.end()
-        else:
-            task.cancel()
-        await ended.wait()
+        feed.cancel()
 
 
-@contextmanager
-def inner_socket() -> Iterator[tuple[socket.socket, Path]]:
-    """Yield a socket that only codehub itself reaches, for the API behind the edge. Its path is short: there is a limit."""
-    with tempfile.TemporaryDirectory(prefix="codehub-") as directory:
-        path = Path(directory) / "api.sock"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(str(path))
-            yield listener, path
+def make_web(
+    settings: Settings,
+    stored: Stores,
+    platform: Platform,
+    access: AccessService,
+    system: System,
+    metrics: Metrics,
+    checks: dict[str, Check],
+) -> Web:
+    backends = platform.backends
+    homes = {
+        instance: [home for home in fitting_homes(instance) if home in backends.storage]
+        for instance in backends.instances
+    }
+    parts = Dependencies(
+        store=stored.api,
+        workspaces=make_service(settings, stored),
+        access=access,
+        hints=stored.api_hints,
+        people_hints=stored.people_hints,
+        instances=backends.instances,
+        homes=homes,
+        defaults=Defaults(
+            image_ref=settings.workspace_image,
+            ide=platform.ide,
+            instance_backend=settings.instance_backend,
+            storage_backend=settings.homes,
+            standby_ttl_seconds=settings.standby_ttl_seconds,
+            archive_ttl_seconds=settings.archive_ttl_seconds,
+            resources=clamped(settings.ceilings, Resources()),
+        ),
+        ceilings=settings.ceilings,
+        limits=make_limits(settings),
+        base_url=settings.base_url,
+        clock=system.clock,
+        identity=system.identity,
+        tasks=system.tasks,
+        metrics=metrics,
+        checks={**checks, **mark_checks(platform.places, system.clock), "disk": _has_room(stored.api)},
+        trusted_proxies=settings.proxies,
+        metrics_token=None if settings.metrics_token is None else settings.metrics_token.get_secret_value(),
+        sleep_warning_s=settings.sleep_warning_seconds,
+        ides=platform.ides,
+        own_origins=own_origins(settings, settings.port),
+        backends=_looks(backends),
+    )
+    web = create_web(parts)
+    add_dashboard(web.app, parts)
+    return web
 
 
-@contextmanager
-def bound(settings: Settings, *, is_shared: bool = False) -> Iterator[socket.socket]:
-    """Take the port before anything else is started: that it is taken should be known at once. Shared: by several sockets of ours."""
-    try:
-        listener = listening(settings.host, settings.port, is_shared=is_shared)
-    except OSError as error:
-        raise CannotStart(
-            f"can't listen on {settings.host}:{settings.port} ({error.strerror}): "
-            "set CODEHUB_PORT to a free port or CODEHUB_HOST to an address of this machine"
-        ) from None
-    with listener:
-        yield listener
+def _has_room(store: ApiStore) -> Check:
+    async def look() -> None:
+        if (room := await store.shortage()) is not None:
+            raise NotReady(str(room))
+
+    return look
 
 
-def listening(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """Return a socket that is bound there. What it accepts inherits its options."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if is_shared:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # A head and its body are two writes: without this the second would wait for the first's acknowledgement, 40 ms.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A peer that vanished, or takes nothing, is let go of by the kernel: also one that has nothing to be sent, as a silent tunnel's.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENCE_S_MAX)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS_MAX)
-        listener.bind((host, port))
-    except OSError:
-        listener.close()
-        raise
-    return listener
+def _looks(platforms: Platforms) -> Mapping[str, Check]:
+    """Return a look at each backend, for the page that says what answers."""
+
+    def at_instances(backend: InstanceController) -> Check:
+        async def look() -> None:
+            await backend.list_all()
+
+        return look
+
+    def at_homes(backend: StorageProvider) -> Check:
+        async def look() -> None:
+            await backend.list_volumes()
+
+        return look
+
+    return {name: at_instances(one) for name, one in platforms.instances.items()} | {
+        name: at_homes(one) for name, one in platforms.storage.items()
+    }

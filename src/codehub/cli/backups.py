@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codehub.cli.words import size
 
 if TYPE_CHECKING:
-    from codehub.cli.speech import Speech
+    from codehub.cli.output import Output
     from codehub.core.backups import Manifest
 
 _EVERY_S = 1.0
@@ -16,7 +16,7 @@ _EVERY_S = 1.0
 class Teller:
     """Says how far it is: each part's beginning and end, and about once a second in between."""
 
-    def __init__(self, speech: "Speech") -> None:
+    def __init__(self, speech: "Output") -> None:
         self._speech = speech
         self._said = 0.0
         self._part = ""

@@ -8,7 +8,7 @@ import typer
 
 from codehub.cli.find import find_workspace, spelled
 from codehub.cli.options import NAME, OWNER
-from codehub.cli.speech import JSON, client_for
+from codehub.cli.output import JSON, client_for
 from codehub.cli.tables import coloured, pairs, pairs_of, plain
 from codehub.cli.words import actor, ago, clock, harmless, state
 from codehub.core.operations import DesiredState, Phase, destination

@@ -10,9 +10,9 @@ import typer
 from typer._click.exceptions import UsageError
 from typer.core import TyperGroup
 
-from codehub.cli import explanation, signing, tokens, workspaces
+from codehub.cli import explanation, login, tokens, workspaces
 from codehub.cli.failures import Exit, Failed
-from codehub.cli.speech import Speech
+from codehub.cli.output import Output
 from codehub.cli.usage import Commands
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Sections(TyperGroup):
         except UsageError as wrong:
             wrong.show()
             failed = Failed("USAGE", wrong.format_message())
-            Speech(as_json=True).line(failed.shape())
+            Output(as_json=True).line(failed.shape())
             sys.exit(failed.exit)
         except typer.Abort:
             sys.exit(Exit.FAILED)
@@ -82,7 +82,7 @@ cli = Commands(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-signing.add_to(cli)
+login.add_to(cli)
 cli.add_typer(workspaces.ws, name="ws")
 explanation.add_to(cli)
 cli.add_typer(tokens.token, name="token")

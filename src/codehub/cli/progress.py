@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from codehub.cli.words import OPERATIONS, STAGES, Shown, size, span
+from codehub.cli.words import OPERATIONS, STAGES, WorkspaceView, size, span
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _WAITING = ("waiting for its turn", "")
 
 
-def watch(states: Iterable[Shown]) -> Shown:
+def watch(states: Iterable[WorkspaceView]) -> WorkspaceView:
     """Show each state, and return the last. Whatever the states raise passes through."""
     if not sys.stderr.isatty():
         return _watch_plain(states)
@@ -24,8 +24,8 @@ def watch(states: Iterable[Shown]) -> Shown:
         return _Live(bars).watch(states)
 
 
-def _watch_plain(states: Iterable[Shown]) -> Shown:
-    shown: Shown = {}
+def _watch_plain(states: Iterable[WorkspaceView]) -> WorkspaceView:
+    shown: WorkspaceView = {}
     operation = ""
     for shown in states:
         if shown["operation"] != operation:
@@ -66,8 +66,8 @@ class _Live:
         self._operation = "NONE"
         self._bytes = 0
 
-    def watch(self, states: Iterable[Shown]) -> Shown:
-        shown: Shown = {}
+    def watch(self, states: Iterable[WorkspaceView]) -> WorkspaceView:
+        shown: WorkspaceView = {}
         for shown in states:
             if shown["operation"] != self._operation:
                 self._leave_standing()
@@ -75,7 +75,7 @@ class _Live:
             self._show(shown)
         return shown
 
-    def _show(self, shown: Shown) -> None:
+    def _show(self, shown: WorkspaceView) -> None:
         progress = shown["progress"]
         if progress is None:
             doing = OPERATIONS.get(self._operation, _WAITING)[0]
@@ -103,7 +103,7 @@ class _Live:
         self._bars.reset(self._task, total=None, completed=0, moves_bytes=False, told="")
 
 
-def _told(shown: Shown) -> str:
+def _told(shown: WorkspaceView) -> str:
     """42 of 100 MB, 12 MB/s, 5 s left."""
     progress = shown["progress"]
     total = progress["total_bytes"]

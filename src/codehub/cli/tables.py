@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from codehub.cli.speech import is_terminal
+from codehub.cli.output import is_terminal
 from codehub.cli.words import colour_of
 
 if TYPE_CHECKING:

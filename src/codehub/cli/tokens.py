@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from codehub.cli.failures import Failed
-from codehub.cli.speech import JSON, client_for
+from codehub.cli.output import JSON, client_for
 from codehub.cli.tables import show_table
 from codehub.cli.usage import Commands
 from codehub.cli.words import ago, clock, seconds

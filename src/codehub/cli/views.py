@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from codehub.cli.tables import coloured, pairs
-from codehub.cli.words import Shown, actor, ago, ahead, clock, harmless, is_over, span, state
+from codehub.cli.words import WorkspaceView, actor, ago, ahead, clock, harmless, is_over, span, state
 from codehub.core.operations import DesiredState, Phase, destination
 
 Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
-def list_rows(items: Sequence[Shown], now: datetime | None, *, owned: bool, deleted: bool) -> Rows:
+def list_rows(items: Sequence[WorkspaceView], now: datetime | None, *, owned: bool, deleted: bool) -> Rows:
     """`owned`: with whose they are. `deleted`: with how long their deletion can be undone."""
     headings = [
         "NAME",
@@ -31,7 +31,7 @@ def list_rows(items: Sequence[Shown], now: datetime | None, *, owned: bool, dele
     return headings, rows
 
 
-def details(shown: Shown, now: datetime | None) -> str:
+def details(shown: WorkspaceView, now: datetime | None) -> str:
     shown = harmless(shown)
     resources, error, held_up = shown["resources"], shown["error"], shown["held_up"]
     goal = destination(Phase(shown["phase"]), DesiredState(shown["desired_state"]))
@@ -70,7 +70,7 @@ def details(shown: Shown, now: datetime | None) -> str:
     return f"{pairs(facts)}\n\n{pairs(conditions)}"
 
 
-def history(events: Sequence[Shown]) -> Rows:
+def history(events: Sequence[WorkspaceView]) -> Rows:
     rows = [
         [
             clock(one["at"]),
@@ -101,7 +101,7 @@ def _promise(at: str | None, now: datetime | None) -> str | None:
     return None if at is None or is_over(at, now) else clock(at)
 
 
-def _deletion(shown: Shown) -> str | None:
+def _deletion(shown: WorkspaceView) -> str | None:
     if shown["deleted_at"] is None:
         return None
     kept = shown["purge_at"]

@@ -14,7 +14,7 @@ from codehub.cli.client import Client, Stream
 from codehub.cli.failures import Failed
 from codehub.core.operations import NEXT, DesiredState, Operation, Phase
 
-Shown = Mapping[str, Any]
+WorkspaceView = Mapping[str, Any]
 _SILENCE_S_MAX = 75.0  # heartbeats come every 30 s
 _AWAY_S_MAX = 60.0
 _AGAIN_S = 1.0
@@ -28,14 +28,14 @@ class Goal:
     old_error_at: str | None = None
 
     @classmethod
-    def of(cls, answer: Shown, *, is_deletion: bool = False) -> "Goal":
+    def of(cls, answer: WorkspaceView, *, is_deletion: bool = False) -> "Goal":
         error = answer["error"]
         return cls(
             None if is_deletion else answer["desired_state"], None if error is None else error["occurred_at"]
         )
 
 
-def has_arrived(shown: Shown, goal: Goal) -> bool:
+def has_arrived(shown: WorkspaceView, goal: Goal) -> bool:
     """Say whether it is there. Raises Failed when it will not get there by itself."""
     name, error = shown["name"], shown["error"]
     if shown["phase"] == Phase.ERROR and error is not None and error["occurred_at"] != goal.old_error_at:
@@ -60,19 +60,19 @@ def has_arrived(shown: Shown, goal: Goal) -> bool:
     return NEXT[Phase(shown["phase"])][DesiredState(goal.wish)] is Operation.NONE
 
 
-def failed_at(error: Shown) -> str:
+def failed_at(error: WorkspaceView) -> str:
     """Say what failed: an operation, or nothing that anybody did."""
     return "is in ERROR" if error["operation"] == Operation.NONE else f"failed while {error['operation']}"
 
 
 def carry_out(
     client: Client,
-    shown: Shown,
-    ask: Callable[[], Shown],
+    shown: WorkspaceView,
+    ask: Callable[[], WorkspaceView],
     timeout_s: float | None,
     *,
     is_deletion: bool = False,
-) -> Iterator[Shown]:
+) -> Iterator[WorkspaceView]:
     """Ask, once what is under way is done or held up, and yield each state until what was asked for is there."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while (answer := _asked(ask)) is None:
@@ -87,7 +87,7 @@ def carry_out(
             return
 
 
-def _asked(ask: Callable[[], Shown]) -> Shown | None:
+def _asked(ask: Callable[[], WorkspaceView]) -> WorkspaceView | None:
     """Return the answer, or None while an operation is under way."""
     try:
         return ask()
@@ -97,15 +97,15 @@ def _asked(ask: Callable[[], Shown]) -> Shown | None:
         return None
 
 
-def _changes(client: Client, shown: Shown, deadline: float | None) -> Iterator[Shown]:
-    last: Shown | None = None
+def _changes(client: Client, shown: WorkspaceView, deadline: float | None) -> Iterator[WorkspaceView]:
+    last: WorkspaceView | None = None
     for state in _states(client, shown, deadline):
         if state != last:
             last = state
             yield state
 
 
-def _states(client: Client, shown: Shown, deadline: float | None) -> Iterator[Shown]:
+def _states(client: Client, shown: WorkspaceView, deadline: float | None) -> Iterator[WorkspaceView]:
     yield shown
     me = client.ask("GET", "/session")["user"]["id"]
     owner = "me" if shown["owner"]["id"] == me else "all"
@@ -128,7 +128,9 @@ def _states(client: Client, shown: Shown, deadline: float | None) -> Iterator[Sh
         time.sleep(min(_AGAIN_S, left))
 
 
-def _streamed(client: Client, shown: Shown, owner: str, deadline: float | None) -> Iterator[Shown]:
+def _streamed(
+    client: Client, shown: WorkspaceView, owner: str, deadline: float | None
+) -> Iterator[WorkspaceView]:
     """Yield the workspace as it is, then as it becomes. Returns when the stream ends."""
     with client.stream("/events", owner=owner) as stream:
         for kind, data in _events(stream, deadline):
@@ -138,7 +140,7 @@ def _streamed(client: Client, shown: Shown, owner: str, deadline: float | None) 
                 yield shown
 
 
-def _after(shown: Shown, kind: str, data: Mapping[str, Any]) -> Shown | None:
+def _after(shown: WorkspaceView, kind: str, data: Mapping[str, Any]) -> WorkspaceView | None:
     """Return the workspace as an event leaves it; None if the event says nothing new of it."""
     if data.get("id") != shown["id"]:
         return None
@@ -153,14 +155,14 @@ def _after(shown: Shown, kind: str, data: Mapping[str, Any]) -> Shown | None:
             return None
 
 
-def _is_older(one: Shown, other: Shown) -> bool:
+def _is_older(one: WorkspaceView, other: WorkspaceView) -> bool:
     """An event that was under way when the workspace was read tells what is past."""
     return datetime.fromisoformat(one["updated_at"]) < datetime.fromisoformat(other["updated_at"])
 
 
-def _now(client: Client, shown: Shown) -> Shown:
+def _now(client: Client, shown: WorkspaceView) -> WorkspaceView:
     try:
-        now: Shown = client.ask("GET", f"/workspaces/{shown['id']}")
+        now: WorkspaceView = client.ask("GET", f"/workspaces/{shown['id']}")
     except Failed as failed:
         if failed.code != "WORKSPACE_NOT_FOUND":
             raise
@@ -168,7 +170,7 @@ def _now(client: Client, shown: Shown) -> Shown:
     return now
 
 
-def _deleted(shown: Shown) -> Shown:
+def _deleted(shown: WorkspaceView) -> WorkspaceView:
     return {
         **shown,
         "phase": Phase.DELETED.value,
@@ -199,7 +201,7 @@ def _left(deadline: float | None) -> float:
     return float("inf") if deadline is None else deadline - time.monotonic()
 
 
-def _timed_out(shown: Shown) -> Failed:
+def _timed_out(shown: WorkspaceView) -> Failed:
     doing = shown["display"] if shown["operation"] == "NONE" else f"{shown['display']}, {shown['operation']}"
     return Failed(
         "TIMED_OUT",

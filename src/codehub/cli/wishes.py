@@ -9,7 +9,7 @@ from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.cli.find import find_workspace, spelled
 from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT, YES
-from codehub.cli.speech import JSON, Speech, be_sure, client_for
+from codehub.cli.output import JSON, Output, be_sure, client_for
 from codehub.cli.tables import coloured
 from codehub.cli.words import clock, seconds, state
 from codehub.core.conditions import Reason
@@ -180,7 +180,7 @@ def forget(
 
 def carry(
     client: Client,
-    speech: Speech,
+    speech: Output,
     shown: dict[str, Any],
     ask: Callable[[], dict[str, Any]],
     *,
@@ -202,7 +202,7 @@ def carry(
 
 def _carried(
     client: Client,
-    speech: Speech,
+    speech: Output,
     shown: dict[str, Any],
     ask: Callable[[], dict[str, Any]],
     limit_s: int | None,

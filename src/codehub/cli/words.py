@@ -11,7 +11,7 @@ _CONTROL = re.compile(rb"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f
 # Unicode's Bidi_Control: a name that holds one, from before codehub refused them, would be shown in another order.
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-Shown = Mapping[str, Any]
+WorkspaceView = Mapping[str, Any]
 _THOUSAND = 1000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"(\d{1,12})([smhd]?)")  # whatever is longer no clock can count with
@@ -46,7 +46,7 @@ def colour_of(display: str) -> str:
     return _COLOURS.get(display, "white")
 
 
-def state(shown: Shown) -> str:
+def state(shown: WorkspaceView) -> str:
     """RUNNING, or what is done about it: STANDBY, starting."""
     doing = OPERATIONS.get(shown["operation"], ("", ""))[0]
     progress = shown["progress"]
@@ -57,7 +57,7 @@ def state(shown: Shown) -> str:
     return f"{shown['display']}, {doing}" if doing else str(shown["display"])
 
 
-def actor(event: Shown) -> str:
+def actor(event: WorkspaceView) -> str:
     """Who did it. Which of several controllers it was, only programs are told."""
     name = str(event["actor"])
     return "controller" if name.startswith("controller-") else name

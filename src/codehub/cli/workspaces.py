@@ -12,7 +12,7 @@ from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.cli.find import find_workspace, spelled
 from codehub.cli.options import NAME, OWNER, TIMEOUT, WAIT
-from codehub.cli.speech import JSON, Speech, client_for, is_terminal
+from codehub.cli.output import JSON, Output, client_for, is_terminal
 from codehub.cli.tables import show_table
 from codehub.cli.usage import Commands
 from codehub.cli.views import details, history, list_rows
@@ -250,7 +250,7 @@ def logs(
             speech.say(f"{shown['name']} is {shown['display']}, and there is no output of it.")
 
 
-def _output(client: Client, speech: Speech, workspace_id: str, *, tail: int, follow: bool) -> Iterator[bytes]:
+def _output(client: Client, speech: Output, workspace_id: str, *, tail: int, follow: bool) -> Iterator[bytes]:
     """Yield it line by line. The server ends every answer after a while: what is followed is then followed anew."""
     while True:
         with client.stream(f"/workspaces/{workspace_id}/logs", tail=tail, follow=follow) as stream:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from codehub.core.wishes import Refusal, Refused
+from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Resources, Spec
 
 _HUB = ("docker.io/", "index.docker.io/", "library/")

@@ -11,7 +11,7 @@ from codehub.core.forgetting import rule_forgetting
 from codehub.core.judge import unknown_conditions
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Begin, Wait, Why, choose
-from codehub.core.wishes import (
+from codehub.core.requests import (
     Accepted,
     Ruling,
     recorded_wish,

@@ -8,7 +8,7 @@ from datetime import datetime
 from codehub.core.errors import ErrorReason
 from codehub.core.judge import unknown_conditions
 from codehub.core.operations import Operation, Phase
-from codehub.core.wishes import Accepted, Refusal, Refused, Ruling, Unchanged
+from codehub.core.requests import Accepted, Refusal, Refused, Ruling, Unchanged
 from codehub.core.workspace import Status, Workspace
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.wishes import is_purge_asked, is_purge_due
+from codehub.core.requests import is_purge_asked, is_purge_due
 from codehub.core.workspace import Workspace
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)

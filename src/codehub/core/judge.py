@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from codehub.core.archives import CommittedArchive, newer_archive, newest, newest_facts
 from codehub.core.conditions import HEALTHY, NAMES, NO_ARCHIVE, Condition, Conditions, Truth
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason
+from codehub.core.observation import ARCHIVE_READY, Observation, Unobserved, observed_conditions
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
-from codehub.core.seen import ARCHIVE_READY, Blind, Seen, conditions_seen
-from codehub.core.wishes import is_purge_due
 from codehub.core.workspace import (
     RecoverChoice,
     Spec,
@@ -58,7 +58,7 @@ class Verdict:
 
 def judge(
     workspace: Workspace,
-    seen: Seen,
+    observation: Observation,
     now: datetime,
     *,
     starting_up: bool = False,
@@ -70,7 +70,7 @@ def judge(
     `is_queued`: its step has no place to be done in yet, so that its operation's clock stands still.
     """
     spec, stored = workspace.spec, workspace.status
-    conditions = conditions_seen(stored, seen, now, rules, starting_up=starting_up)
+    conditions = observed_conditions(stored, observation, now, rules, starting_up=starting_up)
     if _is_to_be_forgotten(spec, stored):
         return Verdict(_forget(_mark_dirty(replace(stored, conditions=conditions)), now), is_let_go=True)
     if unknown := unknown_conditions(conditions, stored.operation):
@@ -78,10 +78,10 @@ def judge(
     started_at = _moved_clock(stored, now, rules, is_queued=is_queued)
     status = _mark_dirty(replace(stored, conditions=conditions, observed_at=now, op_started_at=started_at))
     if (error := stored.error_info) is not None and error.is_terminal and is_answered(spec, error):
-        status = _answer(spec, status, error, seen, now)
+        status = _answer(spec, status, error, observation, now)
     if _is_adopted(spec, stored, status):
         return Verdict(enter(status, resource_phase(conditions), now), is_adopted=True)
-    if (broken := _broken_invariant(spec, stored, status, seen, now)) is not None:
+    if (broken := _broken_invariant(spec, stored, status, observation, now)) is not None:
         return Verdict(enter_error(status, broken, now))
     if status.error_info is not None and status.error_info.is_terminal:
         return Verdict(enter_error(status, status.error_info, now))
@@ -194,13 +194,13 @@ def _moved_clock(stored: Status, now: datetime, rules: Rules, *, is_queued: bool
     return min(stored.op_started_at + max(gap, timedelta(0)), now)
 
 
-def _answer(spec: Spec, status: Status, error: ErrorInfo, seen: Seen, now: datetime) -> Status:
+def _answer(spec: Spec, status: Status, error: ErrorInfo, observation: Observation, now: datetime) -> Status:
     """Drop an error that a newer request answers, and what was counted towards it."""
     if is_recovered(spec, error) and not status.conditions.volume_ready.is_true:
         if spec.recover_accepts_loss:
             status = _accept_loss(status, error)
         elif spec.recover_choice is RecoverChoice.NEWEST:
-            status = _take_newest(status, seen, now)
+            status = _take_newest(status, observation, now)
     return replace(status, error_info=None, error_count=0, restarts=())
 
 
@@ -232,9 +232,9 @@ def _is_adopted(spec: Spec, stored: Status, status: Status) -> bool:
     )
 
 
-def _take_newest(status: Status, seen: Seen, now: datetime) -> Status:
+def _take_newest(status: Status, observation: Observation, now: datetime) -> Status:
     """Go on with the newest archive that was seen: a person said so. Where there is none, nothing changes."""
-    archives = () if isinstance(seen.archives, Blind) else seen.archives
+    archives = () if isinstance(observation.archives, Unobserved) else observation.archives
     is_any_full = not all(each.is_empty for each in archives)
     must_be_full = status.archive_key is None and is_any_full  # as the error that is answered has named it
     found = newest(each for each in archives if not (must_be_full and each.is_empty))
@@ -250,7 +250,7 @@ def _take_newest(status: Status, seen: Seen, now: datetime) -> Status:
 
 
 def _broken_invariant(
-    spec: Spec, stored: Status, status: Status, seen: Seen, now: datetime
+    spec: Spec, stored: Status, status: Status, observation: Observation, now: datetime
 ) -> ErrorInfo | None:
     """Return the broken rule, if any. Of what is being deleted or purged nothing is demanded any more."""
     if (
@@ -278,7 +278,7 @@ def _broken_invariant(
         reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST if is_there else VOLUME_LOST
     elif status.archive_key is not None and status.conditions.archive_ready.is_false:
         reason, message = ErrorReason.DATA_LOST, ARCHIVE_LOST
-    elif status.operation in MAKES_ANEW and (newer := _newer_archive(status, seen)) is not None:
+    elif status.operation in MAKES_ANEW and (newer := _newer_archive(status, observation)) is not None:
         return _newer_archive_error(spec, status, newer, now)
     else:
         return None
@@ -289,8 +289,10 @@ def _broken_invariant(
     return ErrorInfo(reason, message, status.operation, count, error_time(spec, now))
 
 
-def _newer_archive(status: Status, seen: Seen) -> CommittedArchive | None:
-    return None if isinstance(seen.archives, Blind) else newer_archive(status, seen.archives)
+def _newer_archive(status: Status, observation: Observation) -> CommittedArchive | None:
+    return (
+        None if isinstance(observation.archives, Unobserved) else newer_archive(status, observation.archives)
+    )
 
 
 def _newer_archive_error(spec: Spec, status: Status, newer: CommittedArchive, now: datetime) -> ErrorInfo:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from codehub.core.operations import Phase
-from codehub.core.wishes import Refusal, Refused
+from codehub.core.requests import Refusal, Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from enum import Enum
 from codehub.core.conditions import NAMES
 from codehub.core.errors import NOTHING_TO_SAVE, ErrorReason
 from codehub.core.judge import MAKES_ANEW, Verdict, is_answered, unknown_conditions
+from codehub.core.observation import Observation, Unobserved
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase, Step
+from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
-from codehub.core.seen import Blind, Seen
-from codehub.core.wishes import is_purge_due
 from codehub.core.workspace import Spec, Status, holdup, is_adopting, is_as_restored, is_condemned
 
 TOOK_LONGER = "{operation} took longer than {seconds:g} s."
@@ -139,7 +139,7 @@ Plan = Rest | Hold | Wait | Begin | TakeOver | Resume | Act | Complete | Abandon
 def plan(
     spec: Spec,
     verdict: Verdict,
-    seen: Seen,
+    observation: Observation,
     now: datetime,
     *,
     is_mine: bool,
@@ -155,7 +155,7 @@ def plan(
     if verdict.unknown:
         return Hold(verdict.unknown, is_held_up=operation is not Operation.NONE and not is_acting)
     if verdict.status.operation is not Operation.NONE:
-        return _carry_on(spec, verdict.status, seen, now, rules, is_mine=is_mine)
+        return _carry_on(spec, verdict.status, observation, now, rules, is_mine=is_mine)
     if verdict.is_adopted and not is_purge_due(spec, now):
         return Begin(_ADOPTS[verdict.status.phase], Why.ADOPTED)
     chosen = choose(spec, verdict.status, now)
@@ -230,9 +230,11 @@ def _works_on_unknown_archive(operation: Operation, status: Status) -> bool:
     return bool(unknown_conditions(status.conditions, operation))
 
 
-def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rules, *, is_mine: bool) -> Plan:
+def _carry_on(
+    spec: Spec, status: Status, observation: Observation, now: datetime, rules: Rules, *, is_mine: bool
+) -> Plan:
     operation = status.operation
-    if _is_complete(spec, status, seen, now):
+    if _is_complete(spec, status, observation, now):
         return Complete(operation)
     if (why := _why_let_go(spec, status, now)) is not None:
         return Abandon(operation, why)
@@ -244,7 +246,7 @@ def _carry_on(spec: Spec, status: Status, seen: Seen, now: datetime, rules: Rule
         return Fail(operation, ErrorReason.TIMEOUT, message)
     if not is_mine:
         return TakeOver(operation)
-    if operation in MAKES_ANEW and isinstance(seen.archives, Blind):
+    if operation in MAKES_ANEW and isinstance(observation.archives, Unobserved):
         return Hold((NAMES["archive_ready"],))
     if (
         status.retry_at is not None
@@ -282,7 +284,7 @@ def _is_asked_again(spec: Spec, status: Status) -> bool:
     return spec.asked_again_at is not None and error is not None and spec.asked_again_at > error.occurred_at
 
 
-def _is_complete(spec: Spec, status: Status, seen: Seen, now: datetime) -> bool:
+def _is_complete(spec: Spec, status: Status, observation: Observation, now: datetime) -> bool:
     """Whether the operation's end is observed (spec §2.3). An actuator's word never counts."""
     conditions, home = status.conditions, status.home_ctx
     if is_adopting(status):
@@ -302,7 +304,7 @@ def _is_complete(spec: Spec, status: Status, seen: Seen, now: datetime) -> bool:
             return conditions.volume_ready.is_absent and conditions.archive_ready.is_true and not home.dirty
         case _:
             is_gone = conditions.container_ready.is_absent and conditions.volume_ready.is_absent
-            has_archives = is_purge_due(spec, now) and seen.archives_left is not False
+            has_archives = is_purge_due(spec, now) and observation.archives_left is not False
             return spec.deleted_at is not None and is_gone and not has_archives
 
 

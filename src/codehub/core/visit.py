@@ -7,7 +7,7 @@ from uuid import UUID
 
 from codehub.core.access import SAFE_METHODS, is_foreign, may_enter
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.wishes import Refusal, Refused, Ruling
+from codehub.core.requests import Refusal, Refused, Ruling
 from codehub.core.workspace import StorageBackend, Workspace, is_condemned
 
 

@@ -15,8 +15,8 @@ from codehub.dashboard.home import usage
 from codehub.ports.access import KeyEnded, TooManyTokens, UnknownToken
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
-from codehub.web.asks import LoginBody, PasswordBody, TokenBody
 from codehub.web.cookies import device_cookie, sent_device, session_cookie
+from codehub.web.schemas import LoginBody, PasswordBody, TokenBody
 
 _EXPIRY_DAYS = (7, 30, 90, 365)
 _DAY_S = 86_400

@@ -8,13 +8,13 @@ from uuid import UUID
 from starlette.responses import Response
 
 from codehub.core.operations import DesiredState
-from codehub.core.wishes import Refusal, Refused, is_purge_due
+from codehub.core.requests import Refusal, Refused, is_purge_due
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import detail
 from codehub.dashboard.face import SAID, Caller, Face, Handler, local_path, see_other
 from codehub.dashboard.forms import is_sure, posted
 from codehub.dashboard.home import drawn_rows, usage
-from codehub.dashboard.shown import KEPT_AWAKE_S
+from codehub.dashboard.view_model import KEPT_AWAKE_S
 from codehub.ports.store import NameTaken, Ruled
 from codehub.service.workspaces import By, WorkspaceService
 from codehub.web.recovery import recovery

@@ -14,8 +14,8 @@ from codehub.dashboard.face import Caller, Face, see_other
 from codehub.dashboard.forms import WrongFields, checked, is_sure, posted
 from codehub.dashboard.home import FILTERS, usage
 from codehub.ports.access import LastAdmin, UnknownUser, UsernameTaken
-from codehub.web.asks import UserBody, UserPatch
-from codehub.web.parts import Check
+from codehub.web.dependencies import Check
+from codehub.web.schemas import UserBody, UserPatch
 
 _LOOK_S_MAX = 5.0
 _SILENT_S = 15.0

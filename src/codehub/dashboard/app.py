@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from codehub.dashboard import account, actions, admin, assets, detail, editing, home, keys
 from codehub.dashboard.face import Door, Face, Handler
-from codehub.web.parts import Parts
+from codehub.web.dependencies import Dependencies
 
 _ONE = "/workspaces/{workspace_id}"
 TABLE: tuple[tuple[str, str, Door, Handler], ...] = (
@@ -58,7 +58,7 @@ _READS = ("GET", "HEAD")
 Failing = Callable[[Request, Exception], Awaitable[Response]]
 
 
-def add_dashboard(app: FastAPI, parts: Parts) -> None:
+def add_dashboard(app: FastAPI, parts: Dependencies) -> None:
     """Add its pages to the web application. A browser that goes astray, or whose request fails, gets a page; all others what they got."""
     face = Face(parts)
     app.include_router(_routes(face))

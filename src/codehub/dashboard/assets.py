@@ -9,7 +9,7 @@ from importlib.resources import files
 from starlette.requests import Request
 from starlette.responses import Response
 
-from codehub.web.look import TOKENS
+from codehub.web.theme import TOKENS
 
 PREFIX = "/assets"
 _TYPES: Mapping[str, str] = {

@@ -9,18 +9,18 @@ from uuid import UUID
 from starlette.responses import Response
 
 from codehub.core.conditions import NAMES
+from codehub.core.disk_space import Usage
 from codehub.core.errors import NEWEST_ARCHIVE_AT, ErrorInfo, ErrorReason
 from codehub.core.explain import WaitsFor, remedy
 from codehub.core.history import EventKind
 from codehub.core.operations import Operation, Phase
-from codehub.core.room import Usage
 from codehub.core.workspace import Workspace, counts_as_running
 from codehub.dashboard.face import Caller, Face
 from codehub.dashboard.home import drawn_rows, usage
-from codehub.dashboard.shown import OUR_OWN, event_tone, event_words, track
+from codehub.dashboard.view_model import OUR_OWN, event_tone, event_words, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
-from codehub.web.terms import TROUBLE, reason_words, remedy_words, waiting_words, why_words
+from codehub.web.domain_text import TROUBLE, reason_words, remedy_words, waiting_words, why_words
 
 _HISTORY = 30
 _LINES = 200

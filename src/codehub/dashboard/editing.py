@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from codehub.core.ceilings import UNITS
-from codehub.core.wishes import Refusal, Refused
+from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Resources, Spec, Workspace
 from codehub.dashboard.actions import above_ceiling, refusal_words
 from codehub.dashboard.face import Caller, Face, see_other
@@ -15,9 +15,9 @@ from codehub.dashboard.forms import WrongFields, checked, posted, workspace_fiel
 from codehub.dashboard.home import usage
 from codehub.ports.store import NameTaken
 from codehub.settings import Ide
-from codehub.web.asks import WorkspaceBody, WorkspacePatch
-from codehub.web.drafts import NotHere, changed_resources, draft, refuse_missing_ide
 from codehub.web.measures import span
+from codehub.web.new_workspace import NotHere, changed_resources, draft, refuse_missing_ide
+from codehub.web.schemas import WorkspaceBody, WorkspacePatch
 
 _STANDBY_S = (300, 900, 1800, 3600, 7200, 28_800)
 _ARCHIVE_S = (0, 3600, 86_400, 604_800, 2_592_000)

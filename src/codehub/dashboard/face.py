@@ -20,20 +20,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codehub.core.access import SAFE_METHODS, Person, is_foreign, may_manage
+from codehub.core.disk_space import DiskSpace
 from codehub.core.language import preferred_language
-from codehub.core.room import Room
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import assets
 from codehub.dashboard.words import Say, speaker
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
-from codehub.service.crowd import Crowded
+from codehub.service.password_queue import PasswordQueueFull
 from codehub.service.workspaces import By
 from codehub.web.cookies import SeveralSessions, sent_session
+from codehub.web.dependencies import Dependencies
 from codehub.web.ids import to_id
 from codehub.web.measures import WORDS as MEASURES
 from codehub.web.measures import left, relative, span
-from codehub.web.parts import Parts
 
 log = structlog.get_logger()
 
@@ -93,7 +93,7 @@ class Caller:
     language: str
     say: Say
     now: datetime
-    shortage: Room | None = None
+    shortage: DiskSpace | None = None
     """How little room is left, if nothing starts because of it."""
 
     @property
@@ -128,7 +128,7 @@ Handler = Callable[["Face", Caller], Awaitable[Response]]
 class Face:
     """What every page stands on."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         self.parts = parts
 
     def guarded(self, handler: Handler, door: Door) -> Callable[[Request], Awaitable[Response]]:
@@ -145,7 +145,7 @@ class Face:
                 if request.headers.get("hx-request") == "true":
                     return self._told(request, language, "no.WORKSPACE_NOT_FOUND", 404)
                 return self._plain(request, language, "error.404.workspace", 404)
-            except Crowded:
+            except PasswordQueueFull:
                 return self._plain(request, language, "error.503.crowded", 503)
             except SeveralSessions:
                 return self._plain(request, language, "error.400.sessions", 400)

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from codehub.core.access import may_manage
 from codehub.core.operations import Operation, Phase
-from codehub.core.wishes import in_trash
+from codehub.core.requests import in_trash
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard.face import Caller, Face
-from codehub.dashboard.shown import Shown, shown
+from codehub.dashboard.view_model import WorkspaceView, shown
 from codehub.ports.store import PageQuery
 
 PAGE = 50
@@ -102,7 +102,7 @@ async def _trash_rows(face: Face, caller: Caller) -> Response:
     return face.page(caller, "trash_rows.html", rows=drawn, is_fragment=True, usage=used)
 
 
-async def drawn_rows(face: Face, caller: Caller, rows: Sequence[Workspace]) -> list[Shown]:
+async def drawn_rows(face: Face, caller: Caller, rows: Sequence[Workspace]) -> list[WorkspaceView]:
     """Return rows with what a page says of them: whose they are, and how far they are."""
     store = face.parts.store
     others = {row.spec.owner_user_id for row in rows} - {caller.person.id}

@@ -7,7 +7,7 @@ import os
 import socket
 from urllib.parse import urlsplit
 
-from codehub.adapters.docker.wire import DEFAULT_URL, mark_of
+from codehub.adapters.docker.http import DEFAULT_URL, mark_of
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.database import held_on_docker
 from codehub.doctor.findings import Finding, Verdict

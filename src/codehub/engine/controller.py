@@ -10,6 +10,7 @@ import structlog
 from codehub.core.history import observed
 from codehub.core.judge import judge
 from codehub.core.membership import Member
+from codehub.core.observation import Archive, Observation
 from codehub.core.operations import Operation, Phase
 from codehub.core.plan import (
     Abandon,
@@ -26,18 +27,17 @@ from codehub.core.plan import (
     plan,
 )
 from codehub.core.rules import DEFAULT_RULES, Rules
-from codehub.core.seen import Archive, Seen
-from codehub.core.settle import conclude, is_worth_writing, settle
+from codehub.core.transitions import apply_outcome, apply_plan, is_worth_writing
 from codehub.core.workspace import Status, Workspace, says_the_same
-from codehub.engine.alarm import Alarm, Woken
-from codehub.engine.crew import Crew
 from codehub.engine.membership import Membership
 from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer, Pair
 from codehub.engine.platforms import Platforms
-from codehub.engine.roster import Roster
+from codehub.engine.step_runner import StepRunner
 from codehub.engine.system import Cadence, System
+from codehub.engine.wakeups import Wakeup, Wakeups
+from codehub.engine.workspace_cache import WorkspaceCache
 from codehub.ports.hints import Hints
-from codehub.ports.meters import Meters, Unmetered
+from codehub.ports.metrics import Metrics, NoMetrics
 from codehub.ports.store import Change, ControllerStore, StoreUnavailable
 
 log = structlog.get_logger()
@@ -48,7 +48,7 @@ class Decision:
     """What one pass makes of one workspace."""
 
     row: Workspace
-    seen: Seen
+    observation: Observation
     plan: Plan
     status: Status
     is_concluded: bool
@@ -70,7 +70,7 @@ class Decision:
         return isinstance(self.plan, Complete) and isinstance(choose(self.row.spec, self.status, now), Rest)
 
 
-class Controller:
+class WorkspaceController:
     """One controller process. Several may run side by side: compare-and-swap and op_id keep them right."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Controller:
         host: str = "localhost",
         rules: Rules = DEFAULT_RULES,
         cadence: Cadence = Cadence(),  # noqa: B008  # frozen
-        meters: Meters | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.name = name
         self._store = store
@@ -93,15 +93,17 @@ class Controller:
         self._system = system
         self._rules = rules
         self._cadence = cadence
-        self._meters = meters or Unmetered()
-        self._alarm = Alarm()
+        self._metrics = metrics or NoMetrics()
+        self._wakeups = Wakeups()
         self.passed_at = system.clock.monotonic()
         """When the last pass ended well."""
         self._looked_at = self.passed_at
         """When the last look at everybody ended, well or not."""
-        self._roster = Roster(store)
+        self._cache = WorkspaceCache(store)
         self._observer = Observer(platforms, system.clock)
-        self._crew = Crew(platforms, store, self._observer, system, cadence, self._alarm, meters=self._meters)
+        self._step_runner = StepRunner(
+            platforms, store, self._observer, system, cadence, self._wakeups, metrics=self._metrics
+        )
         backends = frozenset[str]({*platforms.instances, *platforms.storage})
         me = Member(system.identity.new_id(), host, backends)
         self.members = Membership(me, store, system.clock, changed=self._start_over)
@@ -117,18 +119,18 @@ class Controller:
     async def run(self) -> None:
         """Run until cancelled. Whatever a pass raises is logged; the next one comes all the same."""
         for backend, instances in self._platforms.instances.items():
-            self._system.tasks.spawn(self._crew.follow_events(instances), name=f"events of {backend}")
-        self._system.tasks.spawn(self._crew.board.run(), name="progress")
+            self._system.tasks.spawn(self._step_runner.follow_events(instances), name=f"events of {backend}")
+        self._system.tasks.spawn(self._step_runner.board.run(), name="progress")
         self._system.tasks.spawn(self.members.run(), name="membership")
         # Listening comes first: what was hinted before is seen by the first pass, what comes later rings.
         async with self._hints.listen() as hints:
             self._system.tasks.spawn(self._follow(hints), name="hints")
-            woken = Woken(frozenset(), everyone=True)
+            wakeup = Wakeup(frozenset(), everyone=True)
             while True:
-                await self._try_pass(woken)
-                if woken.everyone:
+                await self._try_pass(wakeup)
+                if wakeup.everyone:
                     self._looked_at = self._system.clock.monotonic()
-                woken = await self._alarm.wait(self._until_next_look())
+                wakeup = await self._wakeups.wait(self._until_next_look())
 
     def _until_next_look(self) -> float:
         """Return how long until the next look at everybody. A pass over a few does not put it off, however many there are."""
@@ -138,27 +140,27 @@ class Controller:
     async def leave(self) -> None:
         """Say that this controller goes, so that others take over at once. For the very end: it does nothing afterwards."""
         await self.members.leave()
-        await self._hints.send([row.id for row in self._roster if self.members.handles(row)])
+        await self._hints.send([row.id for row in self._cache if self.members.handles(row)])
 
-    async def _try_pass(self, woken: Woken) -> None:
+    async def _try_pass(self, wakeup: Wakeup) -> None:
         try:
-            await self.run_pass(woken)
+            await self.run_pass(wakeup)
         except StoreUnavailable as error:
             log.warning("store_unavailable", reason=str(error))
         except Exception:
             log.exception("pass_failed")
 
-    async def run_pass(self, woken: Woken) -> int:
+    async def run_pass(self, wakeup: Wakeup) -> int:
         """Run one pass and return how many rows it wrote."""
         began = self._system.clock.monotonic()
         self._lost = 0
         members = self.members.current
-        refreshed = await self._roster.refresh()
+        refreshed = await self._cache.refresh()
         # Until a pass over them has come to its end: one that fails half way must not be the only one that knew.
         self._changed |= refreshed.changed
         focus = None
-        if not woken.everyone:
-            focus = {row.id for row in self._handled(woken.workspaces | self._changed)}
+        if not wakeup.everyone:
+            focus = {row.id for row in self._handled(wakeup.workspaces | self._changed)}
             if not focus:
                 self._changed.clear()
                 self.passed_at = self._system.clock.monotonic()
@@ -175,7 +177,7 @@ class Controller:
             self.members.note_pass(refreshed.now, members)
         self._changed.clear()
         self.passed_at = self._system.clock.monotonic()
-        self._meters.passed(self.passed_at - began, written=written, lost=self._lost)
+        self._metrics.passed(self.passed_at - began, written=written, lost=self._lost)
         return written
 
     async def _judge_and_persist(
@@ -199,33 +201,31 @@ class Controller:
         self._lost += len(lost)
         for found in changed:
             if found.row.id not in lost:
-                self._roster.note(found.row.id, found.status)
+                self._cache.note(found.row.id, found.status)
                 self._tell(found, now)
         for found in decisions:
             if found.row.id not in lost:
-                self._judged[found.row.id] = (found.seen.instance, found.seen.volume)
+                self._judged[found.row.id] = (found.observation.instance, found.observation.volume)
         for found in decisions:
             if found.row.id in lost:
-                self._alarm.ring({found.row.id})
+                self._wakeups.ring({found.row.id})
             else:
                 self._carry_out(found, now)
         return len(changed) - len(lost)
 
     def running(self) -> Sequence[Workspace]:
         """Return what runs and is this controller's to handle, as far as it knows: the database is not asked."""
-        return [
-            row for row in self._roster if row.status.phase is Phase.RUNNING and self.members.handles(row)
-        ]
+        return [row for row in self._cache if row.status.phase is Phase.RUNNING and self.members.handles(row)]
 
     @property
     def is_busy(self) -> bool:
         """Whether a step is under way."""
-        return self._crew.is_busy
+        return self._step_runner.is_busy
 
     @property
     def _is_active(self) -> bool:
         return any(
-            (row := self._roster.get(workspace_id)) is not None and row.status.operation is not Operation.NONE
+            (row := self._cache.get(workspace_id)) is not None and row.status.operation is not Operation.NONE
             for workspace_id in self._restless
         )
 
@@ -243,11 +243,11 @@ class Controller:
         if now < self._sweep_at:
             return {}
         self._sweep_at = now + self._cadence.sweep_s
-        looks = await self._observer.sweep_archives(self._roster)
+        looks = await self._observer.sweep_archives(self._cache)
         return {
             workspace_id: look
             for workspace_id, look in looks.items()
-            if (row := self._roster.get(workspace_id)) is not None
+            if (row := self._cache.get(workspace_id)) is not None
             and row.status.conditions.archive_ready.is_true != (look.archive == Archive(committed=True))
         }
 
@@ -259,58 +259,58 @@ class Controller:
             chosen: set[UUID] = set(focus or ())
         else:
             chosen = {*changed, *self._restless}
-            chosen |= {row.id for row in self._roster if looks.pair(row) != self._judged.get(row.id)}
+            chosen |= {row.id for row in self._cache if looks.pair(row) != self._judged.get(row.id)}
         return self._handled(chosen)
 
     def _handled(self, workspace_ids: Iterable[UUID]) -> Sequence[Workspace]:
         """Return those of these rows that are this controller's to handle."""
-        known = (row for each in workspace_ids if (row := self._roster.get(each)) is not None)
+        known = (row for each in workspace_ids if (row := self._cache.get(each)) is not None)
         return [row for row in known if self.members.handles(row)]
 
     def _start_over(self) -> None:
         """Let go of what others handle by now, and judge everything else once more: some of it is new here."""
-        for row in self._roster:
+        for row in self._cache:
             if not self.members.handles(row):
-                self._crew.let_go(row.id)
+                self._step_runner.let_go(row.id)
                 self._restless.discard(row.id)
         self._judged.clear()
-        self._alarm.ring(())
+        self._wakeups.ring(())
 
-    def _decide(self, row: Workspace, seen: Seen, now: datetime) -> Decision:
+    def _decide(self, row: Workspace, observation: Observation, now: datetime) -> Decision:
         verdict = judge(
             row,
-            seen,
+            observation,
             now,
             starting_up=self._is_starting_up,
-            is_queued=self._crew.is_queued(row),
+            is_queued=self._step_runner.is_queued(row),
             rules=self._rules,
         )
         is_mine = self._issued.get(row.id) == row.status.op_id
         planned = plan(
             row.spec,
             verdict,
-            seen,
+            observation,
             now,
             is_mine=is_mine,
-            is_acting=self._crew.is_acting(row.id),
+            is_acting=self._step_runner.is_acting(row.id),
             rules=self._rules,
         )
-        if isinstance(planned, Act) and (flight := self._crew.landed(row, planned)) is not None:
-            assert flight.outcome is not None
+        if isinstance(planned, Act) and (running_step := self._step_runner.landed(row, planned)) is not None:
+            assert running_step.outcome is not None
             jitter = self._system.randomness.fraction()
-            status = conclude(
+            status = apply_outcome(
                 verdict.status,
                 planned,
-                flight.op_id,
-                flight.outcome,
+                running_step.op_id,
+                running_step.outcome,
                 now,
                 spec=row.spec,
                 jitter=jitter,
                 rules=self._rules,
             )
-            return Decision(row, seen, planned, status, is_concluded=True)
-        status = settle(row.spec, verdict.status, planned, now, op_id=self._system.identity.new_id())
-        return Decision(row, seen, planned, status, is_concluded=False)
+            return Decision(row, observation, planned, status, is_concluded=True)
+        status = apply_plan(row.spec, verdict.status, planned, now, op_id=self._system.identity.new_id())
+        return Decision(row, observation, planned, status, is_concluded=False)
 
     def _carry_out(self, found: Decision, now: datetime) -> None:
         """Do what the decision asks for, now that it is recorded."""
@@ -322,15 +322,15 @@ class Controller:
             self._restless.add(workspace_id)
         if isinstance(found.plan, Begin | TakeOver) and found.status.op_id is not None:
             self._issued[workspace_id] = found.status.op_id
-        row = self._roster.get(workspace_id)
+        row = self._cache.get(workspace_id)
         if row is None:
             return
         if isinstance(found.plan, Act) and not found.is_concluded:
-            self._crew.send(row, found.plan, found.seen, now)
+            self._step_runner.send(row, found.plan, found.observation, now)
         else:
-            self._crew.recall(row, found.plan)
+            self._step_runner.recall(row, found.plan)
         if found.has_moved and not found.has_arrived(now):
-            self._alarm.ring({workspace_id})
+            self._wakeups.ring({workspace_id})
 
     def _tell(self, found: Decision, now: datetime) -> None:
         """Log and count what became of operations, under the request that asked for it."""
@@ -341,15 +341,15 @@ class Controller:
         if before.operation is not Operation.NONE and not isinstance(found.plan, TakeOver):
             outcome = _outcome(found)
             took_s = 0.0 if before.op_started_at is None else (now - before.op_started_at).total_seconds()
-            self._meters.operated(before.operation, outcome, took_s)
+            self._metrics.operated(before.operation, outcome, took_s)
             log.info("operation_ended", operation=before.operation, outcome=outcome, took_s=took_s, **about)
         if after.operation is not Operation.NONE:
             log.info("operation_began", operation=after.operation, op_id=str(after.op_id), **about)
 
     async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for workspace_ids in hints:
-            self._meters.hinted(max(len(workspace_ids), 1))
-            self._alarm.hint(workspace_ids)
+            self._metrics.hinted(max(len(workspace_ids), 1))
+            self._wakeups.hint(workspace_ids)
             if len(self._handled(workspace_ids)) < len(workspace_ids):
                 self.members.doubt()
 

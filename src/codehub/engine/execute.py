@@ -11,11 +11,11 @@ import structlog
 from codehub.core.archives import archive_made_since, newest_facts
 from codehub.core.ceilings import Ceilings, clamped, may_run
 from codehub.core.errors import ARCHIVED_SINCE, NOT_DELETED, NOT_REPLACED, WORKED_ON_SINCE, ErrorReason
+from codehub.core.observation import Instance, Volume
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
-from codehub.core.seen import Instance, Volume
-from codehub.core.settle import ENDED_EARLY, ENDED_SAYING, Done, Failed, Outcome, Unreached
-from codehub.core.wishes import is_purge_asked, is_purge_due
+from codehub.core.requests import is_purge_asked, is_purge_due
+from codehub.core.transitions import ENDED_EARLY, ENDED_SAYING, Done, Failed, Outcome, Unreached
 from codehub.core.workspace import (
     HomeCtx,
     Spec,

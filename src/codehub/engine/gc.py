@@ -10,7 +10,7 @@ import structlog
 
 from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage, to_be_read
 from codehub.core.operations import Phase
-from codehub.core.wishes import is_purge_asked
+from codehub.core.requests import is_purge_asked
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms, distinct
 from codehub.ports.backends import ActionFailed, BackendUnreachable

@@ -12,8 +12,8 @@ import structlog
 
 from codehub.core.archives import CommittedArchive
 from codehub.core.judge import needs_archive_look, needs_archives_look
+from codehub.core.observation import Archive, Instance, Observation, Unmarked, Unobserved, Volume
 from codehub.core.operations import Operation
-from codehub.core.seen import Archive, Blind, Instance, Seen, Unmarked, Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms, distinct
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
@@ -31,18 +31,18 @@ _HEADS_AT_ONCE = 32
 
 
 # What one look says of a workspace's instance and volume.
-Pair = tuple[Instance | Blind | None, Volume | Blind | Unmarked | None]
+Pair = tuple[Instance | Unobserved | None, Volume | Unobserved | Unmarked | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Looks:
     """What the lists said. A backend that this process does not have can't be reached from here."""
 
-    instances: Mapping[InstanceBackend, Mapping[UUID, Instance] | Blind]
-    volumes: Mapping[StorageBackend, Mapping[UUID, Volume] | Blind | Unmarked]
+    instances: Mapping[InstanceBackend, Mapping[UUID, Instance] | Unobserved]
+    volumes: Mapping[StorageBackend, Mapping[UUID, Volume] | Unobserved | Unmarked]
 
-    def of(self, workspace: Workspace, archive: "ArchiveLook") -> Seen:
-        return Seen(
+    def of(self, workspace: Workspace, archive: "ArchiveLook") -> Observation:
+        return Observation(
             self.instance(workspace),
             self.volume(workspace),
             archive.archive,
@@ -53,11 +53,13 @@ class Looks:
     def pair(self, workspace: Workspace) -> "Pair":
         return self.instance(workspace), self.volume(workspace)
 
-    def instance(self, workspace: Workspace) -> Instance | Blind | None:
-        return _found(self.instances.get(workspace.spec.instance_backend, Blind.UNREACHABLE), workspace.id)
+    def instance(self, workspace: Workspace) -> Instance | Unobserved | None:
+        return _found(
+            self.instances.get(workspace.spec.instance_backend, Unobserved.UNREACHABLE), workspace.id
+        )
 
-    def volume(self, workspace: Workspace) -> Volume | Blind | Unmarked | None:
-        look = self.volumes.get(workspace.spec.storage_backend, Blind.UNREACHABLE)
+    def volume(self, workspace: Workspace) -> Volume | Unobserved | Unmarked | None:
+        look = self.volumes.get(workspace.spec.storage_backend, Unobserved.UNREACHABLE)
         return look if isinstance(look, Unmarked) else _found(look, workspace.id)
 
 
@@ -65,24 +67,26 @@ class Looks:
 class CloseLooks:
     """What a look at single instances said. Of anything else it says nothing."""
 
-    instances: Mapping[UUID, Instance | Blind | None]
+    instances: Mapping[UUID, Instance | Unobserved | None]
 
-    def of(self, workspace: Workspace, archive: "ArchiveLook") -> Seen:
-        instance = self.instances.get(workspace.id, Blind.NOT_LOOKED)
-        return Seen(instance, Blind.NOT_LOOKED, archive.archive, archive.archives_left, archive.archives)
+    def of(self, workspace: Workspace, archive: "ArchiveLook") -> Observation:
+        instance = self.instances.get(workspace.id, Unobserved.NOT_LOOKED)
+        return Observation(
+            instance, Unobserved.NOT_LOOKED, archive.archive, archive.archives_left, archive.archives
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLook:
     """What was seen of a workspace's archive, and of all its archives."""
 
-    archive: Archive | Blind | None = Blind.NOT_LOOKED
-    archives_left: bool | Blind = Blind.NOT_LOOKED
-    archives: tuple[CommittedArchive, ...] | Blind = Blind.NOT_LOOKED
+    archive: Archive | Unobserved | None = Unobserved.NOT_LOOKED
+    archives_left: bool | Unobserved = Unobserved.NOT_LOOKED
+    archives: tuple[CommittedArchive, ...] | Unobserved = Unobserved.NOT_LOOKED
 
 
-def _found(look: Mapping[UUID, T] | Blind, workspace_id: UUID) -> T | Blind | None:
-    return look if isinstance(look, Blind) else look.get(workspace_id)
+def _found(look: Mapping[UUID, T] | Unobserved, workspace_id: UUID) -> T | Unobserved | None:
+    return look if isinstance(look, Unobserved) else look.get(workspace_id)
 
 
 class Observer:
@@ -118,10 +122,10 @@ class Observer:
         found = await _side_by_side([self.look_at_instance(workspace) for workspace in workspaces])
         return CloseLooks({workspace.id: look for workspace, look in zip(workspaces, found, strict=True)})
 
-    async def look_at_instance(self, workspace: Workspace) -> Instance | Blind | None:
+    async def look_at_instance(self, workspace: Workspace) -> Instance | Unobserved | None:
         controller = self._platforms.instances.get(workspace.spec.instance_backend)
         if controller is None:
-            return Blind.UNREACHABLE
+            return Unobserved.UNREACHABLE
         found = await _look("instance", lambda: controller.status(workspace.id))
         return self._count(workspace.id, found) if isinstance(found, Instance) else found
 
@@ -138,7 +142,7 @@ class Observer:
         async def one(workspace: Workspace) -> ArchiveLook:
             storage = self._platforms.storage.get(workspace.spec.storage_backend)
             if storage is None:
-                return ArchiveLook(Blind.UNREACHABLE)
+                return ArchiveLook(Unobserved.UNREACHABLE)
             async with gates[id(storage)]:
                 return await self._look_at_archive(storage, workspace)
 
@@ -148,9 +152,9 @@ class Observer:
     async def sweep_archives(self, workspaces: Iterable[Workspace]) -> Mapping[UUID, ArchiveLook]:
         """Look at every archive by one list per backend. Says nothing of a backend that can't be asked: the next sweep will."""
 
-        async def one(storage: StorageProvider) -> Mapping[str, Archive] | Blind:
+        async def one(storage: StorageProvider) -> Mapping[str, Archive] | Unobserved:
             listed = await self._ask(storage, "archives", storage.list_archives)
-            if isinstance(listed, Blind):
+            if isinstance(listed, Unobserved):
                 return listed
             return {found.key: Archive(found.committed) for found in listed}
 
@@ -158,40 +162,44 @@ class Observer:
         swept = _by_backend(self._platforms.storage, self._disks, found)
         looks: dict[UUID, ArchiveLook] = {}
         for workspace in workspaces:
-            listed = swept.get(workspace.spec.storage_backend, Blind.UNREACHABLE)
-            if workspace.status.archive_key is not None and not isinstance(listed, Blind):
+            listed = swept.get(workspace.spec.storage_backend, Unobserved.UNREACHABLE)
+            if workspace.status.archive_key is not None and not isinstance(listed, Unobserved):
                 looks[workspace.id] = ArchiveLook(listed.get(workspace.status.archive_key))
         return looks
 
     async def _look_at_archive(self, storage: StorageProvider, workspace: Workspace) -> ArchiveLook:
         key = workspace.status.archive_key
-        archive: Archive | Blind | None = Blind.NOT_LOOKED
+        archive: Archive | Unobserved | None = Unobserved.NOT_LOOKED
         if key is not None:
             archive = await self._ask(storage, "archive", lambda: storage.head_archive(key))
-        archives_left: bool | Blind = Blind.NOT_LOOKED
+        archives_left: bool | Unobserved = Unobserved.NOT_LOOKED
         if workspace.status.operation is Operation.DELETING:
             archives_left = await self._ask(storage, "archives", lambda: storage.has_archives(workspace.id))
-        archives: tuple[CommittedArchive, ...] | Blind = Blind.NOT_LOOKED
+        archives: tuple[CommittedArchive, ...] | Unobserved = Unobserved.NOT_LOOKED
         if needs_archives_look(workspace):
             archives = await self._ask(storage, "archives", lambda: committed_archives(storage, workspace.id))
         return ArchiveLook(archive, archives_left, archives)
 
-    async def _ask(self, storage: StorageProvider, what: str, ask: Callable[[], Awaitable[T]]) -> T | Blind:
+    async def _ask(
+        self, storage: StorageProvider, what: str, ask: Callable[[], Awaitable[T]]
+    ) -> T | Unobserved:
         """Look at archives, unless their store has kept this pass waiting already."""
         if id(storage) in self._silent:
-            return Blind.UNREACHABLE
+            return Unobserved.UNREACHABLE
         return await _look(what, ask, gave_up=lambda: self._silent.add(id(storage)))
 
     def _count_all(
-        self, lists: Sequence[Mapping[UUID, Instance] | Blind]
-    ) -> Sequence[Mapping[UUID, Instance] | Blind]:
+        self, lists: Sequence[Mapping[UUID, Instance] | Unobserved]
+    ) -> Sequence[Mapping[UUID, Instance] | Unobserved]:
         """Count on every host. Who is on none of them is gone, unless one of them could not be looked at."""
-        listed = [one for one in lists if not isinstance(one, Blind)]
+        listed = [one for one in lists if not isinstance(one, Unobserved)]
         if len(listed) == len(lists):
             for gone in self._failing.keys() - set[UUID]().union(*listed):
                 del self._failing[gone]
         return [
-            one if isinstance(one, Blind) else {each: self._count(each, seen) for each, seen in one.items()}
+            one
+            if isinstance(one, Unobserved)
+            else {each: self._count(each, observation) for each, observation in one.items()}
             for one in lists
         ]
 
@@ -230,7 +238,7 @@ async def _volumes(storage: StorageProvider) -> Mapping[UUID, Volume] | Unmarked
 
 async def _look(
     what: str, ask: Callable[[], Awaitable[T]], *, gave_up: Callable[[], None] = lambda: None
-) -> T | Blind:
+) -> T | Unobserved:
     patience = asyncio.timeout(_LOOK_S_MAX)
     try:
         async with patience:
@@ -241,7 +249,7 @@ async def _look(
         log.warning("look_failed", what=what, reason=str(error) or "no answer in time")
     except Exception:  # an adapter's mistake blinds us to its backend, not to the others
         log.exception("look_failed_unexpectedly", what=what)
-    return Blind.UNREACHABLE
+    return Unobserved.UNREACHABLE
 
 
 async def _side_by_side(looks: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:

@@ -7,7 +7,7 @@ from uuid import UUID
 import structlog
 
 from codehub.core.progress import Progress, measured
-from codehub.ports.meters import Meters, Unmetered
+from codehub.ports.metrics import Metrics, NoMetrics
 from codehub.ports.storage import Amount
 from codehub.ports.store import ControllerStore, StoreUnavailable
 from codehub.ports.system import Clock
@@ -27,8 +27,8 @@ class _Stage:
 
 
 class ProgressBoard:
-    def __init__(self, store: ControllerStore, clock: Clock, meters: Meters | None = None) -> None:
-        self._meters = meters or Unmetered()
+    def __init__(self, store: ControllerStore, clock: Clock, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics or NoMetrics()
         self._store = store
         self._clock = clock
         self._stages: dict[UUID, _Stage] = {}
@@ -48,7 +48,7 @@ class ProgressBoard:
         """Forget a step that has ended."""
         stage = self._stages.pop(workspace_id, None)
         if stage is not None:
-            self._meters.moved(stage.amount.stage, stage.amount.done)
+            self._metrics.moved(stage.amount.stage, stage.amount.done)
         self._reported.set()
 
     async def run(self) -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from codehub.core.seen import Archive
+from codehub.core.observation import Archive
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Report, StoredArchive
 

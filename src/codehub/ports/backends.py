@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import MARK_MISSING
+from codehub.core.observation import MARK_MISSING
 
 
 class BackendUnreachable(Exception):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from codehub.core.room import Room
+from codehub.core.disk_space import DiskSpace
 from codehub.ports.storage import Home
 
 
@@ -17,7 +17,7 @@ class Spent:
 
 
 class Disk(Protocol):
-    async def room(self) -> Room | None:
+    async def room(self) -> DiskSpace | None:
         """Return what is free where homes lie, or None where that can't be seen from here. Cheap: asked before every start."""
 
     async def bind(self, home: Home, most_mb: int) -> None:

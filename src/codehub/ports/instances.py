@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 from codehub.core.workspace import Resources, StorageBackend
 from codehub.ports.storage import Report, tell_nobody
 

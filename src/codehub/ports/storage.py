@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from codehub.core.seen import Archive, Volume
+from codehub.core.observation import Archive, Volume
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
+from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event
 from codehub.core.membership import Member, Members
 from codehub.core.operations import Phase
 from codehub.core.progress import Progress
-from codehub.core.room import Room, Usage
-from codehub.core.wishes import Refused, Ruling
+from codehub.core.requests import Refused, Ruling
 from codehub.core.workspace import Spec, Status, Workspace
 
 
@@ -221,7 +221,7 @@ class RoomStore(Protocol):
     async def write_usage(self, usages: Mapping[UUID, Usage]) -> None:
         """Store what workspaces use, those of them that exist."""
 
-    async def write_shortage(self, room: Room | None) -> None:
+    async def write_shortage(self, room: DiskSpace | None) -> None:
         """Store how little room is left, or that there is enough."""
 
 
@@ -261,7 +261,7 @@ class ApiStore(Protocol):
     async def usages(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Usage]:
         """Return what these workspaces use, as far as it was measured."""
 
-    async def shortage(self) -> Room | None:
+    async def shortage(self) -> DiskSpace | None:
         """Return how little room is left on a disk, if nothing starts because of it."""
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:

@@ -21,13 +21,13 @@ from codehub.core.activity import (
     profile_of,
 )
 from codehub.core.workspace import Workspace
-from codehub.ports.doors import Credential
+from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock
-from codehub.proxy.frames import CONTROL, MASKED, MASKED_HEADER, FrameReader
 from codehub.proxy.requests import ID_END, RequestHead
 from codehub.proxy.targets import Write
 from codehub.proxy.visits import visit_of
+from codehub.proxy.websocket import CONTROL, MASKED, MASKED_HEADER, FrameReader
 
 log = structlog.get_logger()
 _TICK_S = 1.0

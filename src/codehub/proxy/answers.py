@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from codehub.proxy.framing import Malformed, TooLarge
+from codehub.proxy.http_body import Malformed, TooLarge
 from codehub.proxy.targets import Answer
 from codehub.web.bounds import BODY_BYTES_MAX
 

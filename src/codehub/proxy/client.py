@@ -6,14 +6,14 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from codehub.proxy.answers import bad_gateway, malformed, refused_body, timed_out
-from codehub.proxy.framing import Malformed
+from codehub.proxy.forwarded import Sender
 from codehub.proxy.heads import Refused, head_in
-from codehub.proxy.line import Line
-from codehub.proxy.pipes import Pipe
+from codehub.proxy.http_body import Malformed
 from codehub.proxy.reach import awaited, reached
 from codehub.proxy.requests import RequestHead
-from codehub.proxy.senders import Sender
 from codehub.proxy.targets import Answer, Ear, Target, Write
+from codehub.proxy.transport import ClientTransport
+from codehub.proxy.tunnel import Tunnel
 from codehub.proxy.upstream import UpstreamConnection
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _NO_HEAD = RequestHead()
 _HEAD, _GATE, _BODY, _RESPONSE, _TUNNEL, _LINGER = range(6)
 
 
-class ClientConnection(Line):
+class ClientConnection(ClientTransport):
     __slots__ = (
         "_closes",
         "_ear",
@@ -308,7 +308,7 @@ class ClientConnection(Line):
         waiting, self._buffer = self._buffer, b""
         if waiting:
             going_up(waiting)
-        self._transport.set_protocol(Pipe(self, going_up))
+        self._transport.set_protocol(Tunnel(self, going_up))
         self._read_on()
         return going_down
 

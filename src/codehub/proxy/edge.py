@@ -12,8 +12,8 @@ import structlog
 
 from codehub.ports.system import Clock, Randomness, Tasks
 from codehub.proxy.client import ClientConnection
+from codehub.proxy.forwarded import Sender
 from codehub.proxy.requests import HeaderBlock, RequestHead
-from codehub.proxy.senders import Sender
 from codehub.proxy.targets import Answer, Target
 from codehub.proxy.upstream import Pool
 from codehub.web.cookies import session_name

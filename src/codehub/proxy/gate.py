@@ -11,6 +11,7 @@ from uuid import UUID
 import structlog
 
 from codehub.core.operations import DesiredState, Operation
+from codehub.core.requests import Refused
 from codehub.core.visit import (
     AtLimit,
     Connect,
@@ -33,13 +34,11 @@ from codehub.core.visit import (
     refuse_entry,
     wants_page,
 )
-from codehub.core.wishes import Refused
 from codehub.core.workspace import Workspace, counts_as_running
-from codehub.ports.doors import Places
+from codehub.ports.proxy_lookups import WorkspaceLocator
 from codehub.ports.store import Ruled, StoreUnavailable, UnknownWorkspace
 from codehub.ports.system import Clock, Tasks
 from codehub.proxy.answers import RETRY_S, bad_gateway, error, redirect, unavailable
-from codehub.proxy.directory import Directory, Grant, Place
 from codehub.proxy.pages import (
     ACTIONS,
     language_of,
@@ -50,6 +49,7 @@ from codehub.proxy.pages import (
     waking_page,
 )
 from codehub.proxy.requests import ID_END, ID_START, RequestHead
+from codehub.proxy.route_cache import Grant, Place, RouteCache
 from codehub.proxy.targets import Answer, Target
 from codehub.proxy.visits import visit_of
 from codehub.service.workspaces import By, WorkspaceService
@@ -95,8 +95,8 @@ class Entry:
 class WorkspaceGate:
     def __init__(
         self,
-        directory: Directory,
-        places: Places,
+        directory: RouteCache,
+        places: WorkspaceLocator,
         service: WorkspaceService,
         api: Target,
         rules: GateRules,

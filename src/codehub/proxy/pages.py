@@ -13,14 +13,14 @@ from uuid import UUID
 
 from codehub.core.language import preferred_language
 from codehub.core.progress import Progress
+from codehub.core.requests import Refused
 from codehub.core.visit import Page
-from codehub.core.wishes import Refused
 from codehub.core.workspace import Workspace
 from codehub.proxy.targets import Answer
 from codehub.proxy.words import WORDS
-from codehub.web.look import TOKENS
+from codehub.web.domain_text import TROUBLE, UNDER_WAY, reason_words, remedy_words
 from codehub.web.measures import progress_words
-from codehub.web.terms import TROUBLE, UNDER_WAY, reason_words, remedy_words
+from codehub.web.theme import TOKENS
 
 ACTIONS = "_codehub"
 _REFRESH_S = 2

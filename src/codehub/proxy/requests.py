@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import httptools
 
-from codehub.ports.doors import Credential
+from codehub.ports.proxy_lookups import Credential
 from codehub.proxy.cookies import TOKEN, foreign_cookies
-from codehub.proxy.framing import NEVER_TRAILERS, NO_BODY, TIGHT, Body, Chunked, Sized, TooLarge
 from codehub.proxy.heads import HEAD_END, LINES_MAX, Refused
+from codehub.proxy.http_body import NEVER_TRAILERS, NO_BODY, TIGHT, Body, Chunked, Sized, TooLarge
 from codehub.web.bounds import BODY_BYTES_MAX
 from codehub.web.cookies import SeveralSessions, session_name, session_word
 

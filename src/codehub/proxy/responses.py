@@ -5,8 +5,8 @@ import re
 import httptools
 
 from codehub.proxy.cookies import is_ours
-from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, Sized, UntilClose
 from codehub.proxy.heads import LINES_MAX
+from codehub.proxy.http_body import NO_BODY, Body, Chunked, Malformed, Sized, UntilClose
 
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?")

@@ -10,8 +10,8 @@ from codehub.proxy.cookies import without_tokens
 from codehub.proxy.requests import RequestHead
 
 if TYPE_CHECKING:
+    from codehub.proxy.forwarded import Sender
     from codehub.proxy.responses import ResponseHead
-    from codehub.proxy.senders import Sender
     from codehub.proxy.upstream import Idle
 
 

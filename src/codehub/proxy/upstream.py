@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, cast
 from weakref import WeakValueDictionary
 
 from codehub.ports.instances import TcpUpstream, Upstream
-from codehub.proxy.framing import NO_BODY, Body, Chunked, Malformed, UntilClose
 from codehub.proxy.heads import HEAD_END
-from codehub.proxy.pipes import Pipe
+from codehub.proxy.http_body import NO_BODY, Body, Chunked, Malformed, UntilClose
 from codehub.proxy.responses import ResponseHead
+from codehub.proxy.tunnel import Tunnel
 
 if TYPE_CHECKING:
     from codehub.proxy.client import ClientConnection
@@ -341,7 +341,7 @@ class UpstreamConnection(asyncio.Protocol):
             raise Malformed("a switch of protocols that was not asked for")
         self._state = _TUNNEL
         going_down = client.tunnel_begins(head.to_client(client.request_id, closes=False), rest)
-        self._transport.set_protocol(Pipe(self, going_down))
+        self._transport.set_protocol(Tunnel(self, going_down))
 
     def _forget(self) -> None:
         if self in self._idle:

@@ -1,6 +1,6 @@
 """Signing in and keys: words in, persons out. Whoever guards a door asks here; no web framework is needed.
 
-Whoever remembers something of a user, as the proxy does (`ports/doors.py`), looks again when a hint names that user: sent whenever a key of
+Whoever remembers something of a user, as the proxy does (`ports/proxy_lookups.py`), looks again when a hint names that user: sent whenever a key of
 theirs ends, their role changes or they are disabled.
 """
 
@@ -26,7 +26,7 @@ from codehub.ports.access import AccessStore, Amendment, Key, KeyEnded, Token
 from codehub.ports.hints import Hints
 from codehub.ports.passwords import Passwords
 from codehub.ports.system import Identity, Randomness
-from codehub.service.crowd import Crowd
+from codehub.service.password_queue import PasswordQueue
 
 TOKEN_PREFIX = "cht_"  # noqa: S105  # how a token begins, not one
 _KEY_LENGTH_MAX = 256
@@ -70,7 +70,7 @@ class AccessService:
         self._hints = hints
         self._randomness = randomness
         self._identity = identity
-        self._crowd = Crowd()
+        self._crowd = PasswordQueue()
         self._device_key: bytes | None = None
         self.tokens_max = tokens_max
 

@@ -12,7 +12,7 @@ from codehub.core.history import Event, EventKind, is_to_be_carried_out, wished
 from codehub.core.idle import idle_wish
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.operations import DesiredState
-from codehub.core.wishes import (
+from codehub.core.requests import (
     Accepted,
     Refused,
     Ruling,

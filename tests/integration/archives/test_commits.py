@@ -12,7 +12,7 @@ from tests.support.storages import OnThisMachine, denied, granted, new_home, unh
 
 from codehub.adapters.objectstore import store
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import Archive
+from codehub.core.observation import Archive
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home
 
@@ -133,17 +133,17 @@ async def test_archives_are_private_wherever_they_lie_and_while_they_are_written
     open_store: OnThisMachine,
 ) -> None:
     home, volume_id = await filled(open_store)
-    seen: set[str] = set()
+    observation: set[str] = set()
 
     def look(amount: Amount) -> None:
         del amount
         for path in open_store.store.iterdir():
             if path.is_dir() and path.stat().st_mode & 0o077:
-                seen.add(path.name)
+                observation.add(path.name)
 
     await open_store.provider.archive(home, volume_id, uuid4(), look, granted)
     await open_store.provider.create_empty_archive(home, uuid4(), granted)
-    assert seen == open_to_others(open_store) == set()
+    assert observation == open_to_others(open_store) == set()
     assert open_store.store.stat().st_mode & 0o777 == 0o755
 
 

@@ -13,7 +13,7 @@ from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.postgres.dump import HomeThen, Snapshot, _connection
 from codehub.app.backup import _copy_homes
 from codehub.app.process import make_system
-from codehub.core.seen import Archive
+from codehub.core.observation import Archive
 from codehub.core.workspace import StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed

@@ -20,7 +20,7 @@ from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.job import Job
 from codehub.adapters.local.programs import PIPE_BYTES, Program, running
 from codehub.adapters.threads import in_thread
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 from codehub.ports.backends import BackendUnreachable
 
 

@@ -15,7 +15,7 @@ from tests.support.trees import picture
 
 from codehub.adapters.objectstore.scan import Refused, TarScan
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Home
 

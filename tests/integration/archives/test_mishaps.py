@@ -23,7 +23,7 @@ from codehub.adapters.local.homes import Homes
 from codehub.adapters.local.records import RunDirectory
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import Archive, Volume
+from codehub.core.observation import Archive, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home, Restored
 

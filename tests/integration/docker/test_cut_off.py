@@ -20,7 +20,7 @@ from codehub.adapters.docker.attach import Attached
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.system.machine import SystemIdentity
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Home
 

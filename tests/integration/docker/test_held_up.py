@@ -17,7 +17,7 @@ from tests.support.workspaces import OWNER_ID, in_backends
 
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.operations import DesiredState, Phase
-from codehub.core.wishes import Refused
+from codehub.core.requests import Refused
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace, holdup
 from codehub.ports.store import Ruled
 

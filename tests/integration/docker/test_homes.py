@@ -30,7 +30,7 @@ from tests.support.trees import Node, homes, picture, plant, trees
 from codehub.adapters.docker.job import Task, job, job_name
 from codehub.adapters.docker.volumes import home_name, seal_name
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount
 

@@ -11,7 +11,7 @@ from tests.support.storages import OnDocker, granted, new_home, unheard
 from tests.support.trees import picture
 
 from codehub.adapters.docker.volumes import home_name
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 
 pytestmark = DOCKER
 

@@ -20,7 +20,7 @@ from codehub.adapters.health import answer_status
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import Upstream
 from codehub.ports.storage import Home

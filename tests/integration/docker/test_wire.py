@@ -8,7 +8,7 @@ import pytest
 from tests.support.edge import until
 
 from codehub.adapters.docker.engine import Engine
-from codehub.adapters.docker.wire import Answer, Wire
+from codehub.adapters.docker.http import Answer, DockerHttp
 from codehub.ports.backends import BackendUnreachable
 
 pytestmark = pytest.mark.docker  # needs no engine, and runs with one
@@ -54,35 +54,37 @@ async def server(socket: Path) -> AsyncIterator[Told]:
 
 
 @pytest.fixture
-async def wire(socket: Path) -> AsyncIterator[Wire]:
-    made = Wire(f"unix://{socket}")
+async def wire(socket: Path) -> AsyncIterator[DockerHttp]:
+    made = DockerHttp(f"unix://{socket}")
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("answer", [WELL, IN_CHUNKS, LAST])
-async def test_an_answer_comes_whole_however_it_is_framed(server: Told, wire: Wire, answer: bytes) -> None:
+async def test_an_answer_comes_whole_however_it_is_framed(
+    server: Told, wire: DockerHttp, answer: bytes
+) -> None:
     server.answers = [answer, answer]
     for _ in range(2):
         assert await wire.ask("GET", "info", b"") == Answer(200, b'{"a": 1}')
     assert server.asked == ["GET /info HTTP/1.1"] * 2
 
 
-async def test_a_connection_is_used_again(server: Told, wire: Wire) -> None:
+async def test_a_connection_is_used_again(server: Told, wire: DockerHttp) -> None:
     server.answers = [WELL] * 3
     for _ in range(3):
         await wire.ask("GET", "info", b"")
     assert server.connections == 1
 
 
-async def test_a_kept_connection_that_ended_meanwhile_is_replaced(server: Told, wire: Wire) -> None:
+async def test_a_kept_connection_that_ended_meanwhile_is_replaced(server: Told, wire: DockerHttp) -> None:
     server.answers = [WELL, NOTHING, WELL]
     await wire.ask("GET", "info", b"")
     assert (await wire.ask("GET", "info", b"")).status == 200
     assert server.connections == 2
 
 
-async def test_what_changes_something_is_never_asked_twice(server: Told, wire: Wire) -> None:
+async def test_what_changes_something_is_never_asked_twice(server: Told, wire: DockerHttp) -> None:
     server.answers = [WELL, NOTHING, WELL]
     await wire.ask("GET", "info", b"")
     with pytest.raises(ConnectionError):
@@ -90,7 +92,7 @@ async def test_what_changes_something_is_never_asked_twice(server: Told, wire: W
     assert server.asked[1:] == ["POST /containers/x/start HTTP/1.1"]
 
 
-async def test_whoever_was_cancelled_leaves_no_answer_to_the_next(server: Told, wire: Wire) -> None:
+async def test_whoever_was_cancelled_leaves_no_answer_to_the_next(server: Told, wire: DockerHttp) -> None:
     server.answers = [b"HTTP/1.1 200 OK\r\n", WELL]
     asking = asyncio.ensure_future(wire.ask("GET", "slow", b""))
     await until(lambda: bool(server.asked))

@@ -9,9 +9,9 @@ import pytest
 from tests.support.patience import PATIENCE_S, within
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
-from codehub.app.awaiting import until_reachable
 from codehub.app.control import control
 from codehub.app.database import database, stores
+from codehub.app.database_wait import until_reachable
 from codehub.app.platform import platform
 from codehub.engine.system import System
 from codehub.ports.store import StoreUnavailable

@@ -23,7 +23,7 @@ from tests.support.patience import PATIENCE_S
 from codehub.adapters.local.processes import marked
 from codehub.adapters.processes import Process
 from codehub.adapters.system.machine import SystemIdentity
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 from codehub.ports.instances import InstanceSpec
 
 ROOT = Path(__file__).parents[3]

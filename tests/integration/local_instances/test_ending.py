@@ -8,7 +8,7 @@ from tests.support.patience import PATIENCE_S, within
 
 from codehub.adapters.local.processes import marked
 from codehub.adapters.processes import Process
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 
 # Two forks and a session of its own, as daemons do it; without the environment that would tell whose it is.
 DAEMON = "(setsid env -i /bin/sh -c 'trap \"\" TERM HUP; echo $$ > daemon; while :; do sleep 5; done' >/dev/null 2>&1 </dev/null &)"

@@ -21,7 +21,7 @@ from tests.support.trees import picture
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects, WrongStore, _part_bytes
 from codehub.adapters.objectstore.uploads import Uploads
-from codehub.core.seen import Archive
+from codehub.core.observation import Archive
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home, Report
 

@@ -10,30 +10,32 @@ from tests.simulation.mutants.registry import mutant, patched
 from tests.simulation.numbers import EPOCH
 
 from codehub.adapters.memory import store as memory_store
-from codehub.core import judge, plan, seen, settle
+from codehub.core import judge, observation, plan, transitions
 from codehub.core.conditions import Condition
+from codehub.core.observation import Instance
 from codehub.core.operations import Operation, Step
-from codehub.core.seen import Instance
-from codehub.core.settle import Done
+from codehub.core.transitions import Done
 from codehub.core.workspace import Status
-from codehub.engine import controller, crew, execute, membership, observe, roster
+from codehub.engine import controller, execute, membership, observe, step_runner, workspace_cache
 from codehub.ports.backends import BackendUnreachable
 
 
 @mutant
 def complete_on_the_actuators_word() -> Any:
-    def conclude(status: Status, act: Any, op_id: UUID, outcome: Any, now: datetime, **rest: Any) -> Status:
+    def apply_outcome(
+        status: Status, act: Any, op_id: UUID, outcome: Any, now: datetime, **rest: Any
+    ) -> Status:
         after = original(status, act, op_id, outcome, now, **rest)
         if (
             isinstance(outcome, Done)
             and act.step in (Step.START, Step.DELETE_INSTANCE)
             and after.op_id == op_id
         ):
-            return settle._end(after)
+            return transitions._end(after)
         return after
 
-    original = settle.conclude
-    return patched(controller, "conclude", conclude)
+    original = transitions.apply_outcome
+    return patched(controller, "apply_outcome", apply_outcome)
 
 
 @mutant
@@ -71,8 +73,8 @@ def reuse_the_op_id() -> Any:
     def begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
         return original(status, operation, now, status.op_id or op_id)
 
-    original = settle._begin
-    return patched(settle, "_begin", begin)
+    original = transitions._begin
+    return patched(transitions, "_begin", begin)
 
 
 @mutant
@@ -105,21 +107,23 @@ def carry_on_anothers_operation_without_taking_it_over() -> Any:
 
 @mutant
 def record_the_outcome_of_another_operation() -> Any:
-    def conclude(status: Status, act: Any, op_id: UUID, outcome: Any, now: datetime, **rest: Any) -> Status:
+    def apply_outcome(
+        status: Status, act: Any, op_id: UUID, outcome: Any, now: datetime, **rest: Any
+    ) -> Status:
         del op_id
         if status.op_id is None or status.operation is Operation.NONE:
             return status
         return original(status, replace(act, operation=status.operation), status.op_id, outcome, now, **rest)
 
     def landed(self: Any, row: Any, _act: Any) -> Any:
-        flight = self._flights.get(row.id)
-        return flight if flight is not None and flight.outcome is not None else None
+        running_step = self._running_steps.get(row.id)
+        return running_step if running_step is not None and running_step.outcome is not None else None
 
-    original = settle.conclude
+    original = transitions.apply_outcome
     return [
-        patched(controller, "conclude", conclude),
-        patched(crew.Crew, "landed", landed),
-        patched(crew.Crew, "recall", lambda _self, _row, _planned: None),
+        patched(controller, "apply_outcome", apply_outcome),
+        patched(step_runner.StepRunner, "landed", landed),
+        patched(step_runner.StepRunner, "recall", lambda _self, _row, _planned: None),
     ]
 
 
@@ -129,8 +133,8 @@ def retry_for_ever() -> Any:
         *rest, _retries_max = given
         return original(*rest, None)
 
-    original: Any = settle._count_failure
-    return patched(settle, "_count_failure", count)
+    original: Any = transitions._count_failure
+    return patched(transitions, "_count_failure", count)
 
 
 @mutant
@@ -150,8 +154,8 @@ def forget_what_is_in_the_trash() -> Any:
         if found.plan.why is plan.Why.IN_TRASH:
             self._restless.discard(found.row.id)
 
-    original = controller.Controller._carry_out
-    return patched(controller.Controller, "_carry_out", carry_out)
+    original = controller.WorkspaceController._carry_out
+    return patched(controller.WorkspaceController, "_carry_out", carry_out)
 
 
 @mutant
@@ -165,23 +169,23 @@ def miss_rows_that_changed() -> Any:
         found = await original(self)
         return replace(found, changed=frozenset())
 
-    original = roster.Roster.refresh
-    return patched(roster.Roster, "refresh", refresh)
+    original = workspace_cache.WorkspaceCache.refresh
+    return patched(workspace_cache.WorkspaceCache, "refresh", refresh)
 
 
 @mutant
 def forget_what_changed_when_a_pass_fails() -> Any:
-    async def run_pass(self: Any, woken: Any) -> int:
+    async def run_pass(self: Any, wakeup: Any) -> int:
         self._changed.clear()
-        return await original(self, woken)
+        return await original(self, wakeup)
 
-    original = controller.Controller.run_pass
-    return patched(controller.Controller, "run_pass", run_pass)
+    original = controller.WorkspaceController.run_pass
+    return patched(controller.WorkspaceController, "run_pass", run_pass)
 
 
 @mutant
 def take_a_step_in_flight_for_held_up() -> Any:
-    return patched(crew.Crew, "is_acting", lambda _self, _workspace_id: False)
+    return patched(step_runner.StepRunner, "is_acting", lambda _self, _workspace_id: False)
 
 
 @mutant
@@ -206,12 +210,12 @@ def let_hints_put_off_the_look_at_everybody() -> Any:
     def until_next_look(self: Any) -> float:
         return float(self._cadence.active_s if self._is_active else self._cadence.idle_s)
 
-    return patched(controller.Controller, "_until_next_look", until_next_look)
+    return patched(controller.WorkspaceController, "_until_next_look", until_next_look)
 
 
 @mutant
 def let_everybody_handle_nothing_that_is_new() -> Any:
-    return patched(controller.Controller, "_start_over", lambda _self: None)
+    return patched(controller.WorkspaceController, "_start_over", lambda _self: None)
 
 
 @mutant
@@ -226,7 +230,7 @@ def never_stop_a_stray_container() -> Any:
 
 @mutant
 def leave_landed_steps_lying() -> Any:
-    return patched(crew.Crew, "recall", lambda _self, _row, _planned: None)
+    return patched(step_runner.StepRunner, "recall", lambda _self, _row, _planned: None)
 
 
 @mutant
@@ -236,5 +240,5 @@ def take_a_sick_instance_for_a_healthy_one() -> Any:
             look = replace(look, healthy=True)
         return original(earlier, look, rules)
 
-    original = seen._container_ready
-    return patched(seen, "_container_ready", ready)
+    original = observation._container_ready
+    return patched(observation, "_container_ready", ready)

@@ -6,7 +6,7 @@ from typing import Any
 from tests.simulation.mutants.registry import mutant, patched
 
 from codehub.adapters.memory import store as memory_store
-from codehub.core import activity, idle, visit, wishes
+from codehub.core import activity, idle, requests, visit
 from codehub.core.operations import Operation
 from codehub.engine import controller
 from codehub.service import workspaces
@@ -27,7 +27,7 @@ def accept_wishes_during_an_operation() -> Any:
         at_rest = replace(workspace, status=replace(workspace.status, operation=Operation.NONE))
         return original(at_rest, wanted, now, **rest)
 
-    original = wishes.rule_wish
+    original = requests.rule_wish
     return patched(workspaces, "rule_wish", rule)
 
 

@@ -10,11 +10,11 @@ from tests.simulation.numbers import EPOCH
 
 from codehub.adapters.memory import instances as memory_instances
 from codehub.adapters.memory import storage as memory_storage
-from codehub.core import garbage, judge, plan, seen, settle, visit, wishes
+from codehub.core import garbage, judge, observation, plan, requests, transitions, visit
 from codehub.core.conditions import Condition, Reason, Truth
 from codehub.core.errors import ErrorInfo
+from codehub.core.observation import Volume
 from codehub.core.operations import Operation, Phase, Step
-from codehub.core.seen import Volume
 from codehub.core.workspace import Status
 from codehub.engine import execute, gc
 from codehub.ports.storage import Home, Restored
@@ -86,8 +86,8 @@ def count_a_half_restored_volume_as_ready() -> Any:
             return Condition(Truth.TRUE, Reason.READY, "The volume is there.")
         return original(earlier, look, volume_id)
 
-    original = seen._volume_ready
-    return patched(seen, "_volume_ready", ready)
+    original = observation._volume_ready
+    return patched(observation, "_volume_ready", ready)
 
 
 @mutant
@@ -129,8 +129,8 @@ def begin_starting_without_dirty() -> Any:
         after = original(status, operation, now, op_id)
         return replace(after, home_ctx=replace(after.home_ctx, dirty=status.home_ctx.dirty))
 
-    original = settle._begin
-    return patched(settle, "_begin", begin)
+    original = transitions._begin
+    return patched(transitions, "_begin", begin)
 
 
 @mutant
@@ -149,8 +149,8 @@ def clear_dirty_when_archiving_begins() -> Any:
             return replace(after, home_ctx=replace(after.home_ctx, dirty=False, restore_marker=None))
         return after
 
-    original = settle._begin
-    return patched(settle, "_begin", begin)
+    original = transitions._begin
+    return patched(transitions, "_begin", begin)
 
 
 @mutant
@@ -163,8 +163,8 @@ def use_a_condemned_volume() -> Any:
             workspace = replace(workspace, status=replace(workspace.status, phase=Phase.STANDBY))
         return original(workspace, wanted, now, **rest)
 
-    original = wishes.rule_wish
-    unseen = [patched(each, "is_condemned", lambda _status: False) for each in (plan, visit, wishes)]
+    original = requests.rule_wish
+    unseen = [patched(each, "is_condemned", lambda _status: False) for each in (plan, visit, requests)]
     return [*unseen, patched(workspaces, "rule_wish", rule)]
 
 
@@ -216,7 +216,7 @@ def commit_an_archive_without_asking_the_row() -> Any:
 def purge_on_deletion() -> Any:
     return [
         patched(plan, "is_purge_due", lambda spec, _now: spec.deleted_at is not None),
-        patched(settle, "is_purge_due", lambda spec, _now: spec.deleted_at is not None),
+        patched(transitions, "is_purge_due", lambda spec, _now: spec.deleted_at is not None),
     ]
 
 

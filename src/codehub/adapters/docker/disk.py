@@ -11,7 +11,7 @@ from aiodocker import DockerError
 from codehub.adapters.docker.engine import INSTALL, WORKSPACE, Engine, refusal
 from codehub.adapters.filesystems import MB, free_mb
 from codehub.adapters.threads import in_thread
-from codehub.core.room import Room
+from codehub.core.disk_space import DiskSpace
 from codehub.ports.storage import Home
 from codehub.ports.system import Clock
 
@@ -31,12 +31,12 @@ class DockerDisk:
         self._said: Mapping[UUID, int] = {}
         self._said_at = -_FRESH_S
 
-    async def room(self) -> Room | None:
+    async def room(self) -> DiskSpace | None:
         if self._root is None:
             said = await self._engine.find("info")
             self._root = Path((said or {}).get("DockerRootDir") or "/nowhere")
         try:
-            return Room(await in_thread(free_mb, self._root), self._floor_mb)
+            return DiskSpace(await in_thread(free_mb, self._root), self._floor_mb)
         except OSError:  # the engine is another machine's, or its directory is hidden from us
             return None
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import aiohttp
 from aiodocker import Docker, DockerError
 
-from codehub.adapters.docker.wire import DEFAULT_URL, Wire
+from codehub.adapters.docker.http import DEFAULT_URL, DockerHttp
 from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed
 
 NOT_FOUND, CONFLICT = 404, 409
@@ -44,7 +44,7 @@ class Engine:
     def __init__(self, url: str = DEFAULT_URL, *, installation: str) -> None:
         self.url = url
         self.installation = installation
-        self._wire = Wire(url)
+        self._wire = DockerHttp(url)
         self._client: Docker | None = None
 
     async def close(self) -> None:

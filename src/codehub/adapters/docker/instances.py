@@ -32,10 +32,10 @@ from codehub.adapters.docker.groups import ParentGroup
 from codehub.adapters.docker.images import pull, unusable
 from codehub.adapters.docker.network import ensure_network
 from codehub.adapters.docker.profiles import PROFILES, Profile
-from codehub.adapters.docker.turns import Turns
+from codehub.adapters.docker.workspace_locks import WorkspaceLocks
 from codehub.adapters.health import answer_status
 from codehub.adapters.threads import in_thread
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 from codehub.ports.backends import ActionFailed
 from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, Upstream
@@ -86,7 +86,7 @@ class DockerInstances:
         self._boot_s_max = boot_s_max
         self._has_login = has_login
         self._group = group
-        self._turns = Turns()
+        self._turns = WorkspaceLocks()
         self._driver: str | None = None
         self._answered: dict[str, float] = {}
         """When each container last answered well."""
@@ -130,10 +130,10 @@ class DockerInstances:
             return None
         if booting is not None and found == booting:  # the very one that has just answered
             return Instance(running=True, healthy=True)
-        seen = await self._seen(workspace_id, found)
-        if seen.running and not seen.healthy and self._is_booting(found):
+        observation = await self._seen(workspace_id, found)
+        if observation.running and not observation.healthy and self._is_booting(found):
             self._booting[workspace_id] = (found, self._clock.monotonic())
-        return seen
+        return observation
 
     async def list_all(self) -> Mapping[UUID, Instance]:
         found = await self._list()
@@ -147,8 +147,8 @@ class DockerInstances:
             async with gate:
                 return await self._seen(workspace_id, container)
 
-        seen = await asyncio.gather(*(one(*each) for each in found.items()))
-        return dict(zip(found, seen, strict=True))
+        observation = await asyncio.gather(*(one(*each) for each in found.items()))
+        return dict(zip(found, observation, strict=True))
 
     async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
         found = await self._look(workspace_id)

@@ -12,14 +12,14 @@ from uuid import UUID
 
 import structlog
 
-from codehub.adapters.archived import ArchivedHomes
+from codehub.adapters.archiving_storage import ArchivingStorage
 from codehub.adapters.docker.aside import list_aside, remove_aside
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.engine import ROLE, Engine
 from codehub.adapters.docker.job import HELPER, PLACE, Check, Task, end_job, job, run_job
 from codehub.adapters.docker.profiles import UID
-from codehub.adapters.docker.turns import Turns
 from codehub.adapters.docker.volumes import Found, Volumes, home_name, trial_name
+from codehub.adapters.docker.workspace_locks import WorkspaceLocks
 from codehub.adapters.gnutar import (
     ACLS,
     CAPABILITIES,
@@ -31,7 +31,7 @@ from codehub.adapters.gnutar import (
     refuse_unwritten,
 )
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 from codehub.ports.archives import Archives
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Home, Report, Restored, tell_nobody
@@ -67,7 +67,7 @@ _AS_MADE, _CHANGED = b"as-made", b"changed"
 _KILLED = 128
 
 
-class DockerStorage(ArchivedHomes):
+class DockerStorage(ArchivingStorage):
     """Every step may be the last one: after a kill anywhere, the same call again does the rest."""
 
     def __init__(
@@ -85,7 +85,7 @@ class DockerStorage(ArchivedHomes):
         self._image = helper_image
         self._pipes = pipes
         self._volumes = Volumes(engine, identity)
-        self._turns = Turns()
+        self._turns = WorkspaceLocks()
 
     async def prepare(self) -> None:
         """Mark the engine as this installation's. For the first start alone: afterwards a missing mark is an outage."""

@@ -20,9 +20,9 @@ from aiodocker import DockerError
 from codehub.adapters.docker.aside import list_aside
 from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
-from codehub.adapters.docker.wire import mark_of
+from codehub.adapters.docker.http import mark_of
 from codehub.adapters.threads import ended
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed, MarkMissing
 from codehub.ports.system import Identity
 

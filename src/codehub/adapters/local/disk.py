@@ -12,7 +12,7 @@ from codehub.adapters.filesystems import MB, free_mb
 from codehub.adapters.local.programs import running
 from codehub.adapters.local.quota import Quota, find_quota
 from codehub.adapters.threads import Looking, in_thread
-from codehub.core.room import Room
+from codehub.core.disk_space import DiskSpace
 from codehub.ports.storage import Home
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class LocalDisk:
         self._floor_mb = floor_mb
         self._looking = Looking(str(root))
 
-    async def room(self) -> Room:
-        return Room(await self._looking.ask(lambda: free_mb(self._root)), self._floor_mb)
+    async def room(self) -> DiskSpace:
+        return DiskSpace(await self._looking.ask(lambda: free_mb(self._root)), self._floor_mb)
 
     async def bind(self, home: Home, most_mb: int) -> None:
         if self._quota is None:

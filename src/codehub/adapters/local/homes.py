@@ -18,7 +18,7 @@ from uuid import UUID
 
 from codehub.adapters.local.directories import flush, locked, reachable, write_whole
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import UNTOLD, Volume
+from codehub.core.observation import UNTOLD, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.storage import Home
 from codehub.ports.system import Identity

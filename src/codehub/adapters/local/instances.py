@@ -27,7 +27,7 @@ from codehub.adapters.local.sandbox import find_bubblewrap, refuses_users, why_u
 from codehub.adapters.local.supervision import Watch
 from codehub.adapters.local.trial import TRIAL_ID, tried
 from codehub.adapters.threads import in_thread
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, UnixUpstream, Upstream
@@ -190,8 +190,8 @@ class LocalInstances:
             async with gate:
                 return await self._seen(found)
 
-        seen = await asyncio.gather(*(one(found) for found in all_found))
-        return {found.workspace_id: instance for found, instance in zip(all_found, seen, strict=True)}
+        observation = await asyncio.gather(*(one(found) for found in all_found))
+        return {found.workspace_id: instance for found, instance in zip(all_found, observation, strict=True)}
 
     async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
         self._run.check()

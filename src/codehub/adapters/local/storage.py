@@ -9,13 +9,13 @@ from uuid import UUID
 
 import structlog
 
-from codehub.adapters.archived import ArchivedHomes
+from codehub.adapters.archiving_storage import ArchivingStorage
 from codehub.adapters.local.homes import Homes, OwnerOf
 from codehub.adapters.local.survey import is_changed_since
 from codehub.adapters.local.tar import Tar, write_out
 from codehub.adapters.local.trash import Trash
 from codehub.adapters.threads import Looking, in_thread
-from codehub.core.seen import Volume
+from codehub.core.observation import Volume
 from codehub.ports.archives import Archives, Attribute
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Home, Report, Restored
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 IsInUse = Callable[[UUID], Awaitable[bool]]
 
 
-class LocalStorage(ArchivedHomes):
+class LocalStorage(ArchivingStorage):
     """Every step may be the last one: after a kill anywhere, the same call again does the rest."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from codehub.core.room import Room
+from codehub.core.disk_space import DiskSpace
 from codehub.ports.storage import Home
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ class MemoryDisk:
         self.homes_mb: dict[UUID, int] = {}
         self.bound_mb: dict[UUID, int] = {}
 
-    async def room(self) -> Room:
-        return Room(self.free_mb, self.floor_mb)
+    async def room(self) -> DiskSpace:
+        return DiskSpace(self.free_mb, self.floor_mb)
 
     async def bind(self, home: Home, most_mb: int) -> None:
         self.bound_mb[home.workspace_id] = most_mb

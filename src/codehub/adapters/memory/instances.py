@@ -8,7 +8,7 @@ from uuid import UUID
 
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.storage import MemoryStorage
-from codehub.core.seen import Instance
+from codehub.core.observation import Instance
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec, TcpUpstream, Upstream
 from codehub.ports.storage import Report, tell_nobody

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from codehub.adapters.memory.access import Users
 from codehub.adapters.memory.faults import Faults
+from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import EventKind
 from codehub.core.idle import sleeps_at
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
-from codehub.core.room import Room, Usage
-from codehub.core.wishes import in_trash
+from codehub.core.requests import in_trash
 from codehub.core.workspace import Workspace, counts_as_running, is_deleted
 from codehub.ports.store import Feed, FeedEvent, Heard, Moving, PageQuery, Position, Recorded
 
@@ -28,7 +28,7 @@ class MemoryReading:
         self._history: list[Recorded] = []
         self._progress: dict[UUID, tuple[UUID, Progress]] = {}
         self._usages: dict[UUID, Usage] = {}
-        self._shortage: Room | None = None
+        self._shortage: DiskSpace | None = None
         self._members: dict[UUID, Heard] = {}
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
@@ -95,7 +95,7 @@ class MemoryReading:
         await self._faults("load")
         return {one: self._usages[one] for one in workspace_ids if one in self._usages}
 
-    async def shortage(self) -> Room | None:
+    async def shortage(self) -> DiskSpace | None:
         await self._faults("load")
         return self._shortage
 

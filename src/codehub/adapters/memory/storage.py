@@ -8,7 +8,7 @@ from uuid import UUID
 
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import Archive, Volume
+from codehub.core.observation import Archive, Volume
 from codehub.ports.archives import archive_key as key_of
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive

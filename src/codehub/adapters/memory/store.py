@@ -12,11 +12,11 @@ from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.reading import MemoryReading
 from codehub.adapters.memory.rules import contradictions, is_due, is_idle, is_trash_over
 from codehub.core.access import Role, User
+from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event, EventKind
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
-from codehub.core.room import Room, Usage
-from codehub.core.wishes import Accepted, Refused
+from codehub.core.requests import Accepted, Refused
 from codehub.core.workspace import Spec, Status, Workspace, counts_as_running
 from codehub.ports.access import Credentials
 from codehub.ports.hints import Hints
@@ -124,7 +124,7 @@ class MemoryStore(MemoryReading):
         await self._faults("usage.before_commit")
         self._usages.update({one: usage for one, usage in usages.items() if one in self._workspaces})
 
-    async def write_shortage(self, room: Room | None) -> None:
+    async def write_shortage(self, room: DiskSpace | None) -> None:
         await self._faults("usage.before_commit")
         self._shortage = room
 

@@ -15,7 +15,7 @@ from codehub.adapters.objectstore.scan import Refused, TarScan, Unkept
 from codehub.adapters.objectstore.store import MARK, Objects
 from codehub.adapters.threads import begin, ended, in_thread, settled
 from codehub.core.errors import ErrorReason
-from codehub.core.seen import Archive
+from codehub.core.observation import Archive
 from codehub.ports.archives import ARCHIVE_KEY, Attribute, Check, Estimate, nobody_knows
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report, StoredArchive

@@ -9,11 +9,11 @@ from uuid import UUID
 from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.reading import PostgresReading
 from codehub.adapters.postgres.rows import from_events, from_spec, to_recorded, to_workspace
+from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event
 from codehub.core.operations import Phase
 from codehub.core.progress import Progress
-from codehub.core.room import Room, Usage
-from codehub.core.wishes import Accepted, Refused
+from codehub.core.requests import Accepted, Refused
 from codehub.core.workspace import Spec, Workspace
 from codehub.ports.hints import Hints
 from codehub.ports.store import (
@@ -155,10 +155,10 @@ class PostgresApiStore(PostgresReading):
             rows = await self._pool.fetch(self._sql["usages"], list(workspace_ids))
         return {row["workspace_id"]: Usage(*tuple(row)[1:]) for row in rows}
 
-    async def shortage(self) -> Room | None:
+    async def shortage(self) -> DiskSpace | None:
         async with translated():
             row = await self._pool.fetchrow(self._sql["shortage"])
-        return None if row is None else Room(*row)
+        return None if row is None else DiskSpace(*row)
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         async with translated():

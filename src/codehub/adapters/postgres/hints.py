@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from codehub.adapters.hinted import EVERYBODY, read, written
+from codehub.adapters.hint_codec import EVERYBODY, read, written
 from codehub.adapters.postgres.connect import ConnectArgs, Role, connect, reaching
 from codehub.adapters.postgres.sql import statements
 from codehub.ports.hints import Hints

@@ -8,9 +8,9 @@ from uuid import UUID
 from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.rows import from_changes, from_events, to_workspace
 from codehub.adapters.postgres.sql import statements
+from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
-from codehub.core.room import Room, Usage
 from codehub.ports.hints import Hints
 from codehub.ports.store import Change, Changes, Loaded
 
@@ -112,7 +112,7 @@ class PostgresControllerStore:
         async with translated():
             await self._pool.execute(self._sql["write_usage"], *map(list, zip(*rows, strict=True)))
 
-    async def write_shortage(self, room: Room | None) -> None:
+    async def write_shortage(self, room: DiskSpace | None) -> None:
         async with translated():
             if room is None:
                 await self._pool.execute(self._sql["end_shortage"])

@@ -12,7 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from codehub.adapters.hinted import EVERYBODY, read, written
+from codehub.adapters.hint_codec import EVERYBODY, read, written
 from codehub.ports.system import Clock
 
 log = structlog.get_logger()

@@ -51,7 +51,7 @@ class SystemTasks:
         task.add_done_callback(self._ended)
         return task
 
-    async def settle(self) -> None:
+    async def apply_plan(self) -> None:
         live = list(self._live)
         for task in live:
             task.cancel()

@@ -1,0 +1,47 @@
+"""Credentials on PostgreSQL: what requests show goes in, whom they belong to comes out, many in one question. Only hashes leave here."""
+
+import hashlib
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.sql import statements
+from codehub.core.access import SESSION_LASTS
+from codehub.core.visit import Visitor
+from codehub.ports.proxy_lookups import Credential
+
+if TYPE_CHECKING:
+    from codehub.adapters.postgres.connect import Pool
+
+
+class PostgresCredentials:
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._sql = statements()
+
+    async def people(self, credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
+        by_hash = {(one.kind, _hashed(one)): one for one in credentials}
+        async with translated():
+            rows = await self._pool.fetch(self._sql["people"], *_sessions_and_tokens(credentials))
+        return {
+            by_hash[row["kind"], bytes(row["sha256"])]: Visitor(
+                row["id"], row["username"], may_write=row["scope"] == "write"
+            )
+            for row in rows
+        }
+
+    async def note_use(self, credentials: Collection[Credential]) -> None:
+        async with translated():
+            await self._pool.execute(
+                self._sql["note_uses"], *_sessions_and_tokens(credentials), SESSION_LASTS
+            )
+
+
+def _sessions_and_tokens(credentials: Collection[Credential]) -> tuple[list[bytes], list[bytes]]:
+    """Return the hashes that they are stored under."""
+    sessions = [_hashed(one) for one in credentials if one.kind == "session"]
+    return sessions, [_hashed(one) for one in credentials if one.kind == "token"]
+
+
+def _hashed(credential: Credential) -> bytes:
+    return hashlib.sha256(credential.secret).digest()

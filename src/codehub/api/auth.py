@@ -1,0 +1,312 @@
+"""Signing in, one's session and password, tokens, and users: routes over the access service."""
+
+import math
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import JSONResponse
+
+from codehub.api.context import Admin, Asking, desk
+from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
+from codehub.api.errors import ApiError, Code, invalid
+from codehub.api.render import time
+from codehub.api.shapes import (
+    KeyList,
+    LoggedIn,
+    SessionShape,
+    TokenList,
+    TokenMade,
+    UserList,
+    UserShape,
+)
+from codehub.core.access import User
+from codehub.ports.access import (
+    Key,
+    LastAdmin,
+    Token,
+    TooManyTokens,
+    UnknownToken,
+    UnknownUser,
+    UsernameTaken,
+)
+from codehub.service.access import SignedIn, Throttled
+from codehub.web.addresses import client_address
+from codehub.web.cookies import device_cookie, sent_device, session_cookie
+from codehub.web.ids import to_id
+from codehub.web.schemas import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
+
+_PRIVATE = {"Cache-Control": "no-store"}
+_NO_TOKEN = ApiError(Code.NOT_FOUND, "You have no such token.")
+_NO_USER = ApiError(Code.NOT_FOUND, "There is no such user.")
+Id = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
+router = APIRouter(prefix="/api/v1")
+
+
+@router.post(
+    "/login",
+    tags=["signing in"],
+    summary="Sign in with a name and a password",
+    response_model=LoggedIn,
+    responses=answers(Code.UNAUTHORIZED, Code.FORBIDDEN, Code.TOO_MANY_REQUESTS, body=True),
+)
+async def login(request: Request, body: LoginBody) -> Response:
+    here = desk(request)
+    here.guard.refuse_foreign(request)
+    address = client_address(request, here.parts.trusted_proxies)
+    device = sent_device(request, here.parts.base_url)
+    found = await here.parts.access.login(body.username, body.password, address=address, device=device)
+    if isinstance(found, Throttled):
+        raise _too_many(found)
+    if not isinstance(found, SignedIn):
+        raise ApiError(Code.UNAUTHORIZED, "The name or the password is wrong.")
+    answer = JSONResponse({"user": _user(found.user)}, headers=_PRIVATE)
+    answer.headers.append("Set-Cookie", session_cookie(here.parts.base_url, found.session))
+    answer.headers.append("Set-Cookie", device_cookie(here.parts.base_url, found.device))
+    return answer
+
+
+@router.post(
+    "/logout",
+    tags=["signing in"],
+    summary="End this session",
+    status_code=204,
+    responses=answers(*OF_PEOPLE, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def logout(request: Request, person: Asking, _body: NoBody | None = None) -> Response:
+    await desk(request).parts.access.logout(person)
+    answer = Response(status_code=204)
+    if not person.is_token:
+        answer.headers["Set-Cookie"] = session_cookie(desk(request).parts.base_url, None)
+    return answer
+
+
+@router.get(
+    "/session",
+    tags=["signing in"],
+    summary="Who you are, and how many of your places are taken",
+    response_model=SessionShape,
+    responses=answers(*OF_PEOPLE),
+    openapi_extra=SIGNED_IN,
+)
+async def session(request: Request, person: Asking) -> Response:
+    parts = desk(request).parts
+    running = {"used": await parts.store.count_running(person.id), "max": parts.limits.per_user}
+    return JSONResponse({"user": _user(person.user), "limits": {"running": running}}, headers=_PRIVATE)
+
+
+@router.put(
+    "/session/password",
+    tags=["signing in"],
+    summary="Change your password, which ends your other sessions and tokens",
+    status_code=204,
+    responses=answers(*OF_PEOPLE, Code.TOO_MANY_REQUESTS, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def change_password(request: Request, person: Asking, body: PasswordBody) -> Response:
+    parts = desk(request).parts
+    address = client_address(request, parts.trusted_proxies)
+    device = sent_device(request, parts.base_url)
+    refused = await parts.access.change_password(person, body.old, body.new, address=address, device=device)
+    if isinstance(refused, Throttled):
+        raise _too_many(refused)
+    if refused is not None:
+        raise ApiError(Code.FORBIDDEN, "The old password is wrong.")
+    return Response(status_code=204)
+
+
+@router.post(
+    "/tokens",
+    tags=["tokens"],
+    summary="Make a token. Its word is shown here and never again",
+    status_code=201,
+    response_model=TokenMade,
+    responses=answers(*OF_PEOPLE, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def make_token(request: Request, person: Asking, body: TokenBody) -> Response:
+    lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
+    access = desk(request).parts.access
+    try:
+        made, word = await access.make_token(person, name=body.name, scope=body.scope, lasts=lasts)
+    except TooManyTokens:
+        most = access.tokens_max
+        raise invalid(
+            "name", f"nobody may have more than {most} tokens here: delete one first", max=most
+        ) from None
+    shown = {
+        "id": str(made.id),
+        "name": made.name,
+        "scope": made.scope,
+        "expires_at": time(made.expires_at),
+        "token": word,
+    }
+    return JSONResponse(shown, status_code=201, headers=_PRIVATE)
+
+
+@router.get(
+    "/tokens",
+    tags=["tokens"],
+    summary="Your tokens",
+    response_model=TokenList,
+    responses=answers(*OF_PEOPLE),
+    openapi_extra=SIGNED_IN,
+)
+async def tokens(request: Request, person: Asking) -> Response:
+    items = [_token(token) for token in await desk(request).parts.access.tokens(person)]
+    return JSONResponse({"items": items, "next_cursor": None})
+
+
+@router.delete(
+    "/tokens/{token_id}",
+    tags=["tokens"],
+    summary="Delete one of your tokens; it opens nothing any more",
+    status_code=204,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    openapi_extra=SIGNED_IN,
+)
+async def delete_token(request: Request, person: Asking, token_id: Id) -> Response:
+    found = to_id(token_id)
+    if found is None:
+        raise _NO_TOKEN
+    try:
+        await desk(request).parts.access.delete_token(person, found)
+    except UnknownToken:
+        raise _NO_TOKEN from None
+    return Response(status_code=204)
+
+
+@router.get(
+    "/users",
+    tags=["users"],
+    summary="Everybody (admins)",
+    response_model=UserList,
+    responses=answers(*OF_PEOPLE),
+    openapi_extra=SIGNED_IN,
+)
+async def users(request: Request, _admin: Admin) -> Response:
+    items = [_user(user) for user in await desk(request).parts.access.users()]
+    return JSONResponse({"items": items, "next_cursor": None})
+
+
+@router.post(
+    "/users",
+    tags=["users"],
+    summary="Add a user (admins)",
+    status_code=201,
+    response_model=UserShape,
+    responses=answers(*OF_PEOPLE, Code.NAME_TAKEN, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
+    try:
+        made = await desk(request).parts.access.add_user(body.username, body.password, body.role)
+    except UsernameTaken:
+        raise ApiError(Code.NAME_TAKEN, "There is a user of this name. Choose another.") from None
+    return JSONResponse(_user(made), status_code=201)
+
+
+@router.patch(
+    "/users/{user_id}",
+    tags=["users"],
+    summary="Change a user's role, enable them; disable them or set their password, which ends their sessions and tokens (admins)",
+    response_model=UserShape,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND, Code.INVALID_STATE, body=True),
+    openapi_extra=SIGNED_IN,
+)
+async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPatch) -> Response:
+    found = to_id(user_id)
+    if found is None:
+        raise _NO_USER
+    try:
+        amended = await desk(request).parts.access.amend_user(
+            found, password=body.password, role=body.role, disabled=body.disabled
+        )
+    except UnknownUser:
+        raise _NO_USER from None
+    except LastAdmin:
+        message = "This is the last admin. Make somebody else an admin first."
+        raise ApiError(Code.INVALID_STATE, message) from None
+    return JSONResponse(_user(amended))
+
+
+@router.get(
+    "/users/{user_id}/keys",
+    tags=["users"],
+    summary="What lets a user in now: their sessions and tokens (admins)",
+    response_model=KeyList,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    openapi_extra=SIGNED_IN,
+)
+async def keys(request: Request, _admin: Admin, user_id: Id) -> Response:
+    found = to_id(user_id)
+    if found is None:
+        raise _NO_USER
+    try:
+        items = [_key(key) for key in await desk(request).parts.access.keys(found)]
+    except UnknownUser:
+        raise _NO_USER from None
+    return JSONResponse({"items": items, "next_cursor": None}, headers=_PRIVATE)
+
+
+@router.delete(
+    "/users/{user_id}/keys",
+    tags=["users"],
+    summary="End every session and token of a user, and what is open by them (admins)",
+    status_code=204,
+    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    openapi_extra=SIGNED_IN,
+)
+async def end_keys(request: Request, _admin: Admin, user_id: Id) -> Response:
+    found = to_id(user_id)
+    if found is None:
+        raise _NO_USER
+    try:
+        await desk(request).parts.access.end_keys(found)
+    except UnknownUser:
+        raise _NO_USER from None
+    return Response(status_code=204)
+
+
+def _too_many(throttled: Throttled) -> ApiError:
+    wait_s = math.ceil(throttled.retry_after_s)
+    return ApiError(
+        Code.TOO_MANY_REQUESTS,
+        f"Too many failed tries. Wait {wait_s} s, then try again.",
+        {"retry_after_seconds": wait_s},
+        headers={"Retry-After": str(wait_s)},
+    )
+
+
+def _user(user: User) -> dict[str, Any]:
+    return {
+        "id": str(user.id),
+        "username": user.username,
+        "role": user.role,
+        "disabled": user.disabled,
+        "created_at": time(user.created_at),
+    }
+
+
+def _token(token: Token) -> dict[str, Any]:
+    return {
+        "id": str(token.id),
+        "name": token.name,
+        "scope": token.scope,
+        "expires_at": time(token.expires_at),
+        "created_at": time(token.created_at),
+        "last_used_at": time(token.last_used_at),
+    }
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {
+        "id": str(key.id),
+        "kind": key.kind,
+        "name": key.name,
+        "scope": key.scope,
+        "created_at": time(key.created_at),
+        "expires_at": time(key.expires_at),
+        "last_used_at": time(key.last_used_at),
+    }

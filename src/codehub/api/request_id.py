@@ -1,0 +1,67 @@
+"""One id per request: taken from the caller if it is plain, else made; bound to the logs and the history, and sent back. Counted, too."""
+
+import re
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from codehub.ports.metrics import Metrics
+from codehub.ports.system import Clock, Identity
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_API = "/api/"
+_FAILED = 500
+log = structlog.get_logger()
+
+
+class RequestIds:
+    def __init__(self, app: ASGIApp, *, identity: Identity, clock: Clock, metrics: Metrics) -> None:
+        self._app = app
+        self._identity = identity
+        self._clock = clock
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _PLAIN.fullmatch(given) else str(self._identity.new_id())
+        scope.setdefault("state", {})["request_id"] = request_id
+        began = self._clock.monotonic()
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                if scope["path"].startswith(_API):
+                    headers["X-Content-Type-Options"] = "nosniff"
+                    headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        # For good: a request is a task of its own, and what the server says of it afterwards, if it failed, should have its id.
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception:
+            status = _FAILED  # answered outside of here
+            raise
+        finally:
+            elapsed_s = self._clock.monotonic() - began
+            self._metrics.request(scope["method"], _route(scope), status, elapsed_s)
+            log.info(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                elapsed_ms=round(elapsed_s * 1000, 1),
+            )
+
+
+def _route(scope: Scope) -> str:
+    """Return the route's own words, never the path's: a meter has as many rows as there are routes."""
+    return getattr(scope.get("route"), "path_format", "") or "none"

@@ -1,0 +1,168 @@
+"""Signing in and out: a password becomes a token of this machine's, which is kept for this user alone."""
+
+import os
+import socket
+import sys
+
+import typer
+
+from codehub.cli.account import Account, find_account, forget, keep, login_file, normal_url
+from codehub.cli.client import Client
+from codehub.cli.failures import Failed
+from codehub.cli.output import JSON, Output, client_for, heard, speaking
+
+_LASTS_S = 90 * 86_400
+_LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
+
+
+def login(
+    url: str | None = typer.Argument(
+        None,
+        metavar="[URL]",
+        show_default=False,
+        help="Where it is, e.g. https://code.example.org. Else CODEHUB_URL, else http://127.0.0.1:8000.",
+    ),
+    username: str | None = typer.Option(
+        None,
+        "--username",
+        "-u",
+        metavar="NAME",
+        help="Your name there. Asked for if not given.",
+        show_default=False,
+    ),
+    password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from stdin."),
+    token_stdin: bool = typer.Option(False, "--token-stdin", help="Read a token from stdin, and keep that."),
+    json: bool = JSON,
+) -> None:
+    """Sign in, and stay signed in on this machine.
+
+    The password is used once, for a token (90 days, `codehub token list` shows it) that is kept in ~/.config/codehub/login.json
+    for you alone.
+    """
+    with speaking(json) as speech:
+        if password_stdin and token_stdin:
+            raise Failed("USAGE", "stdin holds one thing: a password or a token")
+        account = find_account(os.environ)
+        there = normal_url(url) if url else account.url
+        if there.startswith("http://") and not there.startswith(_LOOPBACK):
+            speech.say(
+                f"codehub: WARNING: {there} is not https: whoever is on the way can read your password"
+            )
+        signed_in = _with_token(there) if token_stdin else _with_password(there, username, password_stdin)
+        path, before = login_file(os.environ), _kept()
+        try:
+            keep(path, signed_in)
+        except Failed:
+            _end_token(signed_in, speech)  # nobody would know it, and it would open everything for 90 days
+            raise
+        if before.token != signed_in.token:
+            _end_token(before, speech)
+        _told(speech, signed_in, path)
+        if account.is_from_environment:
+            speech.say("codehub: WARNING: CODEHUB_TOKEN is set, and goes before what is kept: unset it")
+
+
+def logout(json: bool = JSON) -> None:
+    """Sign out: this machine's token ends, and is forgotten here."""
+    with speaking(json) as speech:
+        path = login_file(os.environ)
+        account = _kept()
+        if account.token is None:
+            raise Failed("NOT_SIGNED_IN", "You are not signed in on this machine.")
+        _end_token(account, speech)
+        forget(path)
+        if not json:
+            speech.show(f"Signed out of {account.url}.")
+
+
+def password(
+    stdin: bool = typer.Option(
+        False, "--stdin", help="Read two lines from stdin: the old one, then the new one."
+    ),
+    json: bool = JSON,
+) -> None:
+    """Change your password, which ends your other sessions and tokens. The one of this machine stays."""
+    with client_for(json) as (client, speech):
+        if stdin:
+            old, new = heard(), heard()
+        else:
+            old = _asked("Old password", hidden=True, option="--stdin")
+            new = typer.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
+        client.ask("PUT", "/session/password", {"old": old, "new": new})
+        if not json:
+            speech.show("Your password is changed.")
+
+
+def add_to(cli: typer.Typer) -> None:
+    for command in (login, logout, password):
+        cli.command()(command)
+
+
+def _kept() -> Account:
+    """Return what an earlier sign-in has left on this machine."""
+    return find_account({**os.environ, "CODEHUB_URL": "", "CODEHUB_TOKEN": ""})
+
+
+def _end_token(account: Account, speech: Output) -> None:
+    """End a token that was made for this machine; one that somebody brought along is theirs."""
+    if account.token_id is None:
+        return
+    client = Client(account)
+    try:
+        client.ask("DELETE", f"/tokens/{account.token_id}")
+    except Failed as failed:
+        # Ended already, or out of reach: forgotten here all the same.
+        if failed.code != "UNAUTHORIZED":
+            speech.say(
+                f"codehub: the token lives on at {account.url} ({failed.message}): end it with `codehub token delete`"
+            )
+    finally:
+        client.close()
+
+
+def _with_password(url: str, username: str | None, from_stdin: bool) -> Account:
+    name = username or _asked("Username", option="--username")
+    password = heard() if from_stdin else _asked("Password", hidden=True, option="--password-stdin")
+    client = Client(Account(url, None))
+    try:
+        cookie = client.sign_in(name, password)
+        made = client.ask(
+            "POST",
+            "/tokens",
+            {
+                "name": f"codehub login on {socket.gethostname()}"[:255],
+                "scope": "write",
+                "expires_in_seconds": _LASTS_S,
+            },
+            headers={"Cookie": cookie},
+        )
+        client.ask("POST", "/logout", headers={"Cookie": cookie})
+    finally:
+        client.close()
+    return Account(url, made["token"], name, made["id"])
+
+
+def _with_token(url: str) -> Account:
+    account = Account(url, heard().strip() or None)
+    if account.token is None:
+        raise Failed("USAGE", "there is no token on stdin")
+    client = Client(account)
+    try:
+        username: str = client.ask("GET", "/session")["user"]["username"]
+    finally:
+        client.close()
+    return Account(url, account.token, username)
+
+
+def _asked(what: str, *, option: str, hidden: bool = False) -> str:
+    if not sys.stdin.isatty():
+        raise Failed("USAGE", f"nobody is there to be asked: give {option}")
+    answer: str = typer.prompt(what, hide_input=hidden, err=True)
+    return answer
+
+
+def _told(speech: Output, account: Account, path: object) -> None:
+    if speech.as_json:
+        speech.result({"url": account.url, "username": account.username})
+    else:
+        speech.show(f"Signed in to {account.url} as {account.username}. Kept in {path}.")

@@ -1,0 +1,67 @@
+"""Room on a disk: what is free and what homes use in; whether anything may start, who grows, and what is worth noting out. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+NO_ROOM = "Only {free} MB are free where homes lie, and nothing starts below {floor} MB. Archive or delete what is not needed."
+GREW = (
+    "Its home grew by {grew} MB while the disk is nearly full. It is put to sleep; nothing of it is deleted."
+)
+
+_GROWTH_MB_MIN = 16
+_NOTICED_MB = 16
+_NOTICED_SHARE = 0.05
+_NOTICED_CPU = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """What is free where homes lie, and below what nothing starts."""
+
+    free_mb: int
+    floor_mb: int
+
+    @property
+    def is_short(self) -> bool:
+        return self.free_mb < self.floor_mb
+
+    def __str__(self) -> str:
+        return NO_ROOM.format(free=self.free_mb, floor=self.floor_mb)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a workspace used when it was last measured. None: not measured, or it can't be told here."""
+
+    memory_mb: int | None
+    cpu: float | None
+    disk_mb: int | None
+    at: datetime
+
+
+def grown_mb(before: Mapping[UUID, int], now: Mapping[UUID, int]) -> Mapping[UUID, int]:
+    """Return which homes have grown since they were measured before, and by how much. One that is measured first has not."""
+    grown = {one: used - before[one] for one, used in now.items() if one in before}
+    return {one: more for one, more in grown.items() if more >= _GROWTH_MB_MIN}
+
+
+def is_noticeable(before: Usage | None, now: Usage) -> bool:
+    """Whether it is worth a write: what people would not see is not written again (contract 14)."""
+    if before is None:
+        return True
+    pairs = ((before.memory_mb, now.memory_mb), (before.disk_mb, now.disk_mb))
+    return any(_differ(one, other) for one, other in pairs) or _differ_in_cpu(before.cpu, now.cpu)
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    if one is None or other is None:
+        return one is not other
+    return abs(one - other) >= max(_NOTICED_MB, _NOTICED_SHARE * max(one, other))
+
+
+def _differ_in_cpu(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is not other
+    return abs(one - other) >= _NOTICED_CPU

@@ -1,0 +1,171 @@
+"""What one look at the backends brought back for one workspace. Absence and blindness are different things."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from codehub.core.archives import CommittedArchive
+from codehub.core.conditions import NO_ARCHIVE, Condition, Conditions, Reason, Truth
+from codehub.core.rules import Rules
+from codehub.core.workspace import Status
+
+
+class Unobserved(Enum):
+    """Nothing was learned. `None` in a look means that a complete and successful list does not have it."""
+
+    UNREACHABLE = "the backend could not be asked"
+    NOT_LOOKED = "not looked at in this pass"
+
+
+@dataclass(frozen=True, slots=True)
+class Unmarked:
+    """The homes' place answered, but without this installation's mark: it is another one, its disk is not mounted, or somebody removed
+    the mark. An outage, not an empty list; patience does not end it."""
+
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An instance that was listed."""
+
+    running: bool
+    healthy: bool
+    failed_checks: int = 0
+    """Health checks that failed in a row, as the observer counted them."""
+    has_ended: bool = False
+    """Its program is over, and will not go on by itself."""
+    exit_code: int | None = None
+    """What its program ended with, where that is known. 128 and the signal's number, if one ended it."""
+
+
+UNTOLD = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume that was listed."""
+
+    volume_id: str | None
+    """None: the volume is there, but nothing says that it is complete."""
+    bears: str | None = None
+    """Of one without: the id that it was made under, or UNTOLD where its files are there and nothing tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The object that archive_key names."""
+
+    committed: bool
+    """Its `.meta` is there. Without it the object is half-written and does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One workspace in one look."""
+
+    instance: Instance | Unobserved | None
+    volume: Volume | Unobserved | Unmarked | None
+    archive: Archive | Unobserved | None
+    """The object that archive_key names."""
+    archives_left: bool | Unobserved = Unobserved.NOT_LOOKED
+    """Whether any object of this workspace is left; looked at for a purge only."""
+    archives: tuple[CommittedArchive, ...] | Unobserved = Unobserved.NOT_LOOKED
+    """All its committed archives; looked at before a home is made anew, and when an error was answered."""
+
+
+VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
+VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
+VOLUME_UNIDENTIFIED = Condition(
+    Truth.FALSE, Reason.UNIDENTIFIED, "The volume is there, but not what says which volume it is."
+)
+VOLUME_READY = Condition(Truth.TRUE, Reason.READY, "The volume is there.")
+VOLUME_FOREIGN = Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
+VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The volumes could not be listed.")
+MARK_MISSING = "{mark} is missing, by which codehub knows where homes are."
+ARCHIVE_GONE = Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
+ARCHIVE_READY = Condition(Truth.TRUE, Reason.READY, "The archive is there.")
+ARCHIVE_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The archive's object is not committed.")
+ARCHIVE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The object store could not be asked.")
+INSTANCE_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no instance.")
+INSTANCE_STOPPED = Condition(Truth.FALSE, Reason.NOT_READY, "The instance does not run.")
+INSTANCE_READY = Condition(Truth.TRUE, Reason.READY, "The instance runs and is healthy.")
+INSTANCE_SICK = Condition(Truth.FALSE, Reason.NOT_READY, "The instance runs but is not healthy.")
+INSTANCE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The instances could not be listed.")
+
+
+def observed_conditions(
+    stored: Status, seen: Observation, now: datetime, rules: Rules, *, starting_up: bool = False
+) -> Conditions:
+    """Return the conditions that follow from a look. What was not looked at stays; what could not be looked at is Unknown.
+
+    `starting_up`: nobody knows how long an instance that fails its check has been ill (spec §5): one failed check is enough."""
+    earlier = stored.conditions
+    volume = _volume_ready(earlier.volume_ready, seen.volume, stored.home_ctx.volume_id)
+    archive = _archive_ready(earlier.archive_ready, seen, stored.archive_key)
+    checks_max = 1 if starting_up else rules.failed_checks_max
+    container = _container_ready(earlier.container_ready, seen.instance, checks_max)
+    return Conditions(
+        volume_ready=volume.following(earlier.volume_ready, now),
+        archive_ready=archive.following(earlier.archive_ready, now),
+        container_ready=container.following(earlier.container_ready, now),
+        healthy=earlier.healthy,
+    )
+
+
+def _volume_ready(
+    earlier: Condition, look: Volume | Unobserved | Unmarked | None, volume_id: str | None
+) -> Condition:
+    match look:
+        case Unobserved.NOT_LOOKED:
+            return earlier
+        case Unobserved.UNREACHABLE:
+            return VOLUME_UNKNOWN
+        case Unmarked(mark=mark):
+            return Condition(Truth.UNKNOWN, Reason.MARK_MISSING, MARK_MISSING.format(mark=mark))
+        case None:
+            return VOLUME_ABSENT
+        case Volume(volume_id=None, bears=bears):
+            # Only what was complete once has its id in the row: anything else was cut off while it was made.
+            was_complete = volume_id is not None and bears in (volume_id, UNTOLD)
+            return VOLUME_UNIDENTIFIED if was_complete else VOLUME_HALF
+        case Volume(volume_id=found) if found == volume_id:
+            return VOLUME_READY
+        case _:
+            return VOLUME_FOREIGN
+
+
+def _archive_ready(earlier: Condition, seen: Observation, archive_key: str | None) -> Condition:
+    if Unobserved.UNREACHABLE in (seen.archives_left, seen.archives):
+        return ARCHIVE_UNKNOWN
+    if archive_key is None:
+        return NO_ARCHIVE
+    match seen.archive:
+        case Unobserved.NOT_LOOKED:
+            return earlier
+        case Unobserved.UNREACHABLE:
+            return ARCHIVE_UNKNOWN
+        case None:
+            return ARCHIVE_GONE
+        case Archive(committed=True):
+            return ARCHIVE_READY
+        case _:
+            return ARCHIVE_HALF
+
+
+def _container_ready(earlier: Condition, look: Instance | Unobserved | None, checks_max: int) -> Condition:
+    match look:
+        case Unobserved.NOT_LOOKED:
+            return earlier
+        case Unobserved.UNREACHABLE:
+            return INSTANCE_UNKNOWN
+        case None:
+            return INSTANCE_ABSENT
+        case Instance(running=False):
+            return INSTANCE_STOPPED
+        case Instance(healthy=True):
+            return INSTANCE_READY
+        case Instance(failed_checks=failed) if earlier.is_true and failed < checks_max:
+            return earlier
+        case _:
+            return INSTANCE_SICK

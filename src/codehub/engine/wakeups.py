@@ -1,0 +1,47 @@
+"""The alarm: what wakes the controller before its next tick. Any of it may be missing; the tick comes anyway."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Wakeup:
+    """Whom to look at. `everyone`: it may be anybody."""
+
+    workspaces: frozenset[UUID]
+    everyone: bool
+
+
+class Wakeups:
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._workspaces: set[UUID] = set()
+        self._everyone = False
+
+    def ring(self, workspaces: Collection[UUID]) -> None:
+        """Ask for a look at these; at everyone, if none is named."""
+        self._everyone = self._everyone or not workspaces
+        self._workspaces.update(workspaces)
+        self._event.set()
+
+    def hint(self, workspaces: Collection[UUID]) -> None:
+        """Ask for a look at whoever's row has changed, which the rows themselves tell; at everyone, if none is named."""
+        self._everyone = self._everyone or not workspaces
+        self._event.set()
+
+    async def wait(self, seconds: float) -> Wakeup:
+        """Return when it rings. After that long it rings by itself, for everyone; at once if that time is over already, whatever else rings."""
+        if seconds <= 0:
+            self.ring(())
+        late = asyncio.get_running_loop().call_later(seconds, self.ring, ())
+        try:
+            await self._event.wait()
+        finally:
+            late.cancel()
+        wakeup = Wakeup(frozenset(self._workspaces), self._everyone)
+        self._event.clear()
+        self._workspaces.clear()
+        self._everyone = False
+        return wakeup

@@ -1,0 +1,37 @@
+"""Who asks and where workspaces are, as the proxy needs to know it: many at once, so that no request waits for a database of its own."""
+
+from collections.abc import Collection, Mapping
+from typing import Literal, NamedTuple, Protocol
+from uuid import UUID
+
+from codehub.core.progress import Progress
+from codehub.core.visit import Visitor
+from codehub.core.workspace import Workspace
+from codehub.ports.instances import Upstream
+from codehub.ports.store import Loaded
+
+
+class Credential(NamedTuple):
+    """What a request shows: the session cookie's value, or the token after `Bearer`."""
+
+    kind: Literal["session", "token"]
+    secret: bytes
+
+
+class CredentialLookup(Protocol):
+    async def people(self, credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
+        """Return whom these belong to, those of them that are valid now. Raises StoreUnavailable."""
+
+    async def note_use(self, credentials: Collection[Credential]) -> None:
+        """Note that these are in use: a session then lasts anew. Written at most once an hour for each. Raises StoreUnavailable."""
+
+
+class WorkspaceLocator(Protocol):
+    async def look(self, workspace_ids: Collection[UUID]) -> Loaded:
+        """Return these workspaces, those of them that exist. Raises StoreUnavailable."""
+
+    async def upstream(self, workspace: Workspace) -> Upstream | None:
+        """Return where its running instance listens, from what is observed now. Raises BackendUnreachable."""
+
+    async def progress(self, workspace_id: UUID) -> Progress | None:
+        """Return how far its operation is, if it moves bytes."""

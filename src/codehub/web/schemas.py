@@ -1,0 +1,188 @@
+"""What may come in, checked, whichever face it comes to: the shapes of wire.md's requests. Unknown fields are refused."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from codehub.core.access import PASSWORD_LENGTH_MIN, USERNAME, Role, Scope, is_username
+from codehub.core.operations import DesiredState
+from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, StorageBackend
+from codehub.settings import Ide
+from codehub.validation_messages import PASSWORD_LENGTH_MAX
+
+_INT32_MAX = 2_147_483_647
+# Unicode's Bidi_Control: what follows one is shown in another order than it is stored in, and a name can pass for another.
+_BIDI = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_UNSEEN = rf"\x80-\x9f{_BIDI}"
+_OF_ONE_LINE = rf"\x00-\x1f\x7f\u2028\u2029{_UNSEEN}"
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("it contains a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it contains half of a character (a lone surrogate)") from None
+    return text
+
+
+def _shown_as_it_is(text: str) -> str:
+    found = re.search(f"[{_UNSEEN}]", text)
+    if found:
+        raise ValueError(f"it contains a control character, U+{ord(found[0]):04X}")
+    return _storable(text)
+
+
+def _one_line(text: str) -> str:
+    found = re.search(f"[{_OF_ONE_LINE}]", text)
+    if found:
+        raise ValueError(f"it contains a control character, U+{ord(found[0]):04X}")
+    if not text.strip():
+        raise ValueError("it is empty")
+    return _storable(text)
+
+
+def _person_s_name(text: str) -> str:
+    if not is_username(text):
+        raise ValueError("this word has a meaning of its own")
+    return text
+
+
+def _whole(value: object) -> object:
+    """Take a whole number however JSON writes it, and nothing that merely looks like one."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise ValueError("it must be a whole number")
+    return value
+
+
+def _shown(pattern: str) -> Any:
+    """A pattern for the document alone: the validator beside it gives the better words."""
+    return {"pattern": pattern}
+
+
+_NO_NUL = _shown(r"^[^\x00]*$")
+_LINE = _shown(rf"^[^{_OF_ONE_LINE}]*[^{_OF_ONE_LINE}\s][^{_OF_ONE_LINE}]*$")
+_ABOUT = _shown(rf"^[^\x00{_UNSEEN}]*$")
+_NAME_OF_PERSON = _shown(rf"^(?!([Mm][Ee]|[Aa][Ll][Ll])$){USERNAME}$")
+Text = Annotated[str, Field(max_length=10_000, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
+About = Annotated[str, Field(max_length=10_000, json_schema_extra=_ABOUT), AfterValidator(_shown_as_it_is)]
+"""It stands on one line beside others' in lists."""
+Name = Annotated[str, Field(min_length=1, max_length=255, json_schema_extra=_LINE), AfterValidator(_one_line)]
+Query = Annotated[str, Field(max_length=255, json_schema_extra=_NO_NUL), AfterValidator(_storable)]
+Username = Annotated[
+    str,
+    Field(pattern=rf"^{USERNAME}$", max_length=64, json_schema_extra=_NAME_OF_PERSON),
+    AfterValidator(_person_s_name),
+]
+Password = Annotated[
+    str,
+    Field(min_length=PASSWORD_LENGTH_MIN, max_length=PASSWORD_LENGTH_MAX, json_schema_extra=_NO_NUL),
+    AfterValidator(_storable),
+]
+ImageRef = Annotated[str, Field(pattern=IMAGE_REF, min_length=1, max_length=IMAGE_REF_LENGTH_MAX)]
+Whole = BeforeValidator(_whole)
+StandbyTtl = Annotated[int, Field(ge=10, le=_INT32_MAX), Whole] | None
+ArchiveTtl = Annotated[int, Field(ge=0, le=_INT32_MAX), Whole] | None
+
+
+def _nothing() -> None:
+    return None
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NoBody(Body):
+    """Of a call that has nothing to be told: nothing, or an object without fields."""
+
+
+class LoginBody(Body):
+    username: Annotated[str, Field(max_length=255)]
+    password: Annotated[str, Field(max_length=PASSWORD_LENGTH_MAX)]
+
+
+class PasswordBody(Body):
+    old: Annotated[str, Field(max_length=PASSWORD_LENGTH_MAX)]
+    new: Password
+
+
+class TokenBody(Body):
+    name: Name
+    scope: Scope
+    expires_in_seconds: Annotated[int, Field(ge=1, le=_INT32_MAX), Whole] | None = None
+
+
+class UserBody(Body):
+    username: Username
+    password: Password
+    role: Role = Role.MEMBER
+
+
+class UserPatch(Body):
+    password: Password | None = None
+    role: Role | None = None
+    disabled: Annotated[bool, Field(strict=True)] | None = None
+
+
+class ResourcesBody(Body):
+    memory_mb: Annotated[int, Field(ge=64, le=4_194_304), Whole] | None = None
+    cpus: Annotated[float, Field(ge=0.1, le=1024, strict=True, allow_inf_nan=False)] | None = None
+    pids: Annotated[int, Field(ge=16, le=4_194_304), Whole] | None = None
+    disk_mb: Annotated[int, Field(ge=64, le=1_073_741_824), Whole] | None = None
+
+
+class WorkspaceBody(Body):
+    name: Name
+    description: About | None = None
+    memo: Text | None = None
+    image_ref: ImageRef | None = None
+    ide: Ide | None = None
+    resources: ResourcesBody | None = None
+    instance_backend: InstanceBackend | None = None
+    storage_backend: StorageBackend | None = None
+    standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
+    archive_ttl_seconds: ArchiveTtl = Field(default_factory=_nothing)
+    desired_state: DesiredState | None = DesiredState.RUNNING
+
+
+class WorkspacePatch(Body):
+    """Absent: it stays. `description`, `memo` and the times to live can be set to null."""
+
+    # A factory, so that the document shows no default: what is absent is not looked at.
+    name: Name = Field(default_factory=str)
+    description: About | None = Field(default_factory=_nothing)
+    memo: Text | None = Field(default_factory=_nothing)
+    image_ref: ImageRef = Field(default_factory=str)
+    ide: Ide = Field(default_factory=lambda: Ide.HTTP)
+    resources: ResourcesBody = Field(default_factory=ResourcesBody)
+    standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
+    archive_ttl_seconds: ArchiveTtl = Field(default_factory=_nothing)
+    desired_state: DesiredState = Field(default_factory=lambda: DesiredState.RUNNING)
+
+
+def _one_at_most(schema: dict[str, Any]) -> None:
+    unsaid: dict[str, Any] = {
+        name: {"enum": [field["default"]]} for name, field in schema["properties"].items()
+    }
+    schema["anyOf"] = [
+        {"properties": {name: rule for name, rule in unsaid.items() if name != said}} for said in unsaid
+    ]
+
+
+class RecoverBody(Body):
+    """One of these at most: each is another way to go on."""
+
+    model_config = ConfigDict(json_schema_extra=_one_at_most)
+
+    accept_loss: Annotated[bool, Field(strict=True)] = False
+    take: Literal["newest"] | None = None
+    adopt: Annotated[bool, Field(strict=True)] = False
+
+
+class KeepAwakeBody(Body):
+    seconds: Annotated[int, Field(ge=1, le=43_200), Whole] = 3600
