@@ -9,13 +9,12 @@ from typer.main import get_command
 import codehub.__main__
 from codehub.api.app import openapi
 from codehub.api.document import EXAMPLE_MESSAGES
-from codehub.api.errors import STATUS, Code
-from codehub.cli.failures import Exit
 from codehub.cli.main import SECTIONS
 from codehub.cli.main import cli as commands
 from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES
+from codehub.error_codes import ErrorCode, Exit
 from codehub.settings import PREFIX, Settings
 
 DOCS = Path(__file__).parent
@@ -163,8 +162,8 @@ def api() -> str:
         "| code | status | for example |",
         "|---|---|---|",
     ]
-    for code in Code:
-        status = "400, 422" if code is Code.INVALID_REQUEST else STATUS[code]
+    for code in ErrorCode:
+        status = "400, 422" if code is ErrorCode.INVALID_REQUEST else code.status
         lines.append(f"| {code} | {status} | {EXAMPLE_MESSAGES[code]} |")
     lines += [
         "",

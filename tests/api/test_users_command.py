@@ -14,9 +14,9 @@ from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, codehub, environment, running
 from tests.support.workspaces import NOW
 
-from codehub.cli.failures import OF_CODE
 from codehub.cli.people import told as listed_people
 from codehub.core.access import Role, User
+from codehub.error_codes import exit_of
 
 API = "/api/v1"
 
@@ -130,7 +130,7 @@ def test_what_can_not_be_is_said_in_a_line(
     for_programs = user(data_dir, *arguments, "--json", password=password)
     assert (for_programs.returncode, for_programs.stderr) == (code, "")
     told = json.loads(for_programs.stdout)["error"]
-    assert (OF_CODE[told["code"]], words in told["message"]) == (code, True)
+    assert (exit_of(told["code"]), words in told["message"]) == (code, True)
     assert server.process.poll() is None
 
 

@@ -9,14 +9,41 @@ from tests.support.boots import starts_held
 from tests.support.command import ENDS_S_MAX, Command
 from tests.support.site import Site, create
 
-from codehub.api.errors import Code
-from codehub.cli.failures import OF_CODE, Exit, Failed
+from codehub.cli.failures import Failed
 from codehub.core.access import Scope
+from codehub.core.requests import Refusal
+from codehub.error_codes import ErrorCode, Exit, error_of_status, exit_of
 
 
 def test_every_error_of_the_api_has_an_exit_code() -> None:
-    assert {code.value for code in Code} <= OF_CODE.keys()
+    assert {exit_of(code) for code in ErrorCode} == {
+        Exit.USAGE,
+        Exit.NOT_ALLOWED,
+        Exit.NOT_FOUND,
+        Exit.CONFLICT,
+        Exit.LIMIT,
+        Exit.FAILED,
+        Exit.UNREACHABLE,
+    }
     assert Failed("SOMETHING_NEW", "").exit is Exit.FAILED
+
+
+def test_whatever_the_core_refuses_is_an_error_of_the_wire() -> None:
+    assert {refusal.value for refusal in Refusal} <= {code.value for code in ErrorCode}
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (404, "NOT_FOUND"),
+        (405, "INVALID_REQUEST"),
+        (422, "INVALID_REQUEST"),
+        (429, "TOO_MANY_REQUESTS"),
+        (502, "UPSTREAM_UNAVAILABLE"),
+    ],
+)
+def test_a_status_alone_has_its_general_code(status: int, code: str) -> None:
+    assert error_of_status(status) == code
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from tests.support.command import Command
 from tests.support.site import PASSWORD, Site
 
 from codehub.cli.account import Account, find_account, normal_url
-from codehub.cli.failures import Exit, Failed
+from codehub.cli.failures import Failed
+from codehub.error_codes import Exit
 
 
 async def signed_in(site: Site, home: Path) -> Command:

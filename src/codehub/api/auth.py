@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from codehub.api.context import Admin, Asking, desk
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
-from codehub.api.errors import ApiError, Code, invalid
+from codehub.api.errors import ApiError, invalid
 from codehub.api.render import time
 from codehub.api.shapes import (
     KeyList,
@@ -21,6 +21,7 @@ from codehub.api.shapes import (
     UserShape,
 )
 from codehub.core.access import User
+from codehub.error_codes import ErrorCode
 from codehub.ports.access import (
     Key,
     LastAdmin,
@@ -37,8 +38,8 @@ from codehub.web.ids import to_id
 from codehub.web.schemas import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
 
 _PRIVATE = {"Cache-Control": "no-store"}
-_NO_TOKEN = ApiError(Code.NOT_FOUND, "You have no such token.")
-_NO_USER = ApiError(Code.NOT_FOUND, "There is no such user.")
+_NO_TOKEN = ApiError(ErrorCode.NOT_FOUND, "You have no such token.")
+_NO_USER = ApiError(ErrorCode.NOT_FOUND, "There is no such user.")
 Id = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
 router = APIRouter(prefix="/api/v1")
 
@@ -48,7 +49,7 @@ router = APIRouter(prefix="/api/v1")
     tags=["signing in"],
     summary="Sign in with a name and a password",
     response_model=LoggedIn,
-    responses=answers(Code.UNAUTHORIZED, Code.FORBIDDEN, Code.TOO_MANY_REQUESTS, body=True),
+    responses=answers(ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN, ErrorCode.TOO_MANY_REQUESTS, body=True),
 )
 async def login(request: Request, body: LoginBody) -> Response:
     here = desk(request)
@@ -59,7 +60,7 @@ async def login(request: Request, body: LoginBody) -> Response:
     if isinstance(found, Throttled):
         raise _too_many(found)
     if not isinstance(found, SignedIn):
-        raise ApiError(Code.UNAUTHORIZED, "The name or the password is wrong.")
+        raise ApiError(ErrorCode.UNAUTHORIZED, "The name or the password is wrong.")
     answer = JSONResponse({"user": _user(found.user)}, headers=_PRIVATE)
     answer.headers.append("Set-Cookie", session_cookie(here.parts.base_url, found.session))
     answer.headers.append("Set-Cookie", device_cookie(here.parts.base_url, found.device))
@@ -101,7 +102,7 @@ async def session(request: Request, person: Asking) -> Response:
     tags=["signing in"],
     summary="Change your password, which ends your other sessions and tokens",
     status_code=204,
-    responses=answers(*OF_PEOPLE, Code.TOO_MANY_REQUESTS, body=True),
+    responses=answers(*OF_PEOPLE, ErrorCode.TOO_MANY_REQUESTS, body=True),
     openapi_extra=SIGNED_IN,
 )
 async def change_password(request: Request, person: Asking, body: PasswordBody) -> Response:
@@ -112,7 +113,7 @@ async def change_password(request: Request, person: Asking, body: PasswordBody) 
     if isinstance(refused, Throttled):
         raise _too_many(refused)
     if refused is not None:
-        raise ApiError(Code.FORBIDDEN, "The old password is wrong.")
+        raise ApiError(ErrorCode.FORBIDDEN, "The old password is wrong.")
     return Response(status_code=204)
 
 
@@ -163,7 +164,7 @@ async def tokens(request: Request, person: Asking) -> Response:
     tags=["tokens"],
     summary="Delete one of your tokens; it opens nothing any more",
     status_code=204,
-    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    responses=answers(*OF_PEOPLE, ErrorCode.NOT_FOUND),
     openapi_extra=SIGNED_IN,
 )
 async def delete_token(request: Request, person: Asking, token_id: Id) -> Response:
@@ -196,14 +197,14 @@ async def users(request: Request, _admin: Admin) -> Response:
     summary="Add a user (admins)",
     status_code=201,
     response_model=UserShape,
-    responses=answers(*OF_PEOPLE, Code.NAME_TAKEN, body=True),
+    responses=answers(*OF_PEOPLE, ErrorCode.NAME_TAKEN, body=True),
     openapi_extra=SIGNED_IN,
 )
 async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
     try:
         made = await desk(request).parts.access.add_user(body.username, body.password, body.role)
     except UsernameTaken:
-        raise ApiError(Code.NAME_TAKEN, "There is a user of this name. Choose another.") from None
+        raise ApiError(ErrorCode.NAME_TAKEN, "There is a user of this name. Choose another.") from None
     return JSONResponse(_user(made), status_code=201)
 
 
@@ -212,7 +213,7 @@ async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
     tags=["users"],
     summary="Change a user's role, enable them; disable them or set their password, which ends their sessions and tokens (admins)",
     response_model=UserShape,
-    responses=answers(*OF_PEOPLE, Code.NOT_FOUND, Code.INVALID_STATE, body=True),
+    responses=answers(*OF_PEOPLE, ErrorCode.NOT_FOUND, ErrorCode.INVALID_STATE, body=True),
     openapi_extra=SIGNED_IN,
 )
 async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPatch) -> Response:
@@ -227,7 +228,7 @@ async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPat
         raise _NO_USER from None
     except LastAdmin:
         message = "This is the last admin. Make somebody else an admin first."
-        raise ApiError(Code.INVALID_STATE, message) from None
+        raise ApiError(ErrorCode.INVALID_STATE, message) from None
     return JSONResponse(_user(amended))
 
 
@@ -236,7 +237,7 @@ async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPat
     tags=["users"],
     summary="What lets a user in now: their sessions and tokens (admins)",
     response_model=KeyList,
-    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    responses=answers(*OF_PEOPLE, ErrorCode.NOT_FOUND),
     openapi_extra=SIGNED_IN,
 )
 async def keys(request: Request, _admin: Admin, user_id: Id) -> Response:
@@ -255,7 +256,7 @@ async def keys(request: Request, _admin: Admin, user_id: Id) -> Response:
     tags=["users"],
     summary="End every session and token of a user, and what is open by them (admins)",
     status_code=204,
-    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    responses=answers(*OF_PEOPLE, ErrorCode.NOT_FOUND),
     openapi_extra=SIGNED_IN,
 )
 async def end_keys(request: Request, _admin: Admin, user_id: Id) -> Response:
@@ -272,7 +273,7 @@ async def end_keys(request: Request, _admin: Admin, user_id: Id) -> Response:
 def _too_many(throttled: Throttled) -> ApiError:
     wait_s = math.ceil(throttled.retry_after_s)
     return ApiError(
-        Code.TOO_MANY_REQUESTS,
+        ErrorCode.TOO_MANY_REQUESTS,
         f"Too many failed tries. Wait {wait_s} s, then try again.",
         {"retry_after_seconds": wait_s},
         headers={"Retry-After": str(wait_s)},

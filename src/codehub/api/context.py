@@ -5,12 +5,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from codehub.api.errors import NO_WORKSPACE, ApiError, Code
+from codehub.api.errors import NO_WORKSPACE, ApiError
 from codehub.api.feed import LiveFeed
 from codehub.api.guard import Guard
 from codehub.api.view import View
 from codehub.core.access import Person, may_manage
 from codehub.core.workspace import Workspace, is_deleted
+from codehub.error_codes import ErrorCode
 from codehub.ports.store import UnknownWorkspace
 from codehub.service.workspaces import By
 from codehub.web.dependencies import Dependencies
@@ -36,7 +37,7 @@ class Context:
         if is_deleted(row) and not even_deleted:
             raise NO_WORKSPACE
         if not may_manage(person, row.spec.owner_user_id):
-            raise ApiError(Code.FORBIDDEN, "This is somebody else's workspace.")
+            raise ApiError(ErrorCode.FORBIDDEN, "This is somebody else's workspace.")
         return row
 
 

@@ -1,7 +1,6 @@
 """Errors in one shape: what went wrong in, `{"error": {"code", "message", "details"}}` out. The codes are fixed by wire.md."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any
 
 import structlog
@@ -10,7 +9,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from codehub.core.requests import Refusal, Refused
+from codehub.core.requests import Refused
+from codehub.error_codes import ErrorCode, error_of_status
 from codehub.ports.access import KeyEnded
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import NameTaken, StoreUnavailable
@@ -25,53 +25,6 @@ _RETRY_AFTER_S = 2
 _INPUT_LENGTH_MAX = 200
 
 
-class Code(StrEnum):
-    INVALID_REQUEST = "INVALID_REQUEST"
-    UNAUTHORIZED = "UNAUTHORIZED"
-    FORBIDDEN = "FORBIDDEN"
-    WORKSPACE_NOT_FOUND = "WORKSPACE_NOT_FOUND"
-    NOT_FOUND = "NOT_FOUND"
-    INVALID_STATE = "INVALID_STATE"
-    OPERATION_IN_PROGRESS = "OPERATION_IN_PROGRESS"
-    RECOVERY_REQUIRED = "RECOVERY_REQUIRED"
-    NAME_TAKEN = "NAME_TAKEN"
-    PRECONDITION_FAILED = "PRECONDITION_FAILED"
-    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
-    TOO_MANY_REQUESTS = "TOO_MANY_REQUESTS"
-    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
-    INTERNAL_ERROR = "INTERNAL_ERROR"
-    UPSTREAM_UNAVAILABLE = "UPSTREAM_UNAVAILABLE"
-    UNAVAILABLE = "UNAVAILABLE"
-
-
-STATUS: Mapping[Code, int] = {
-    Code.INVALID_REQUEST: 422,
-    Code.UNAUTHORIZED: 401,
-    Code.FORBIDDEN: 403,
-    Code.WORKSPACE_NOT_FOUND: 404,
-    Code.NOT_FOUND: 404,
-    Code.INVALID_STATE: 409,
-    Code.OPERATION_IN_PROGRESS: 409,
-    Code.RECOVERY_REQUIRED: 409,
-    Code.NAME_TAKEN: 409,
-    Code.PRECONDITION_FAILED: 412,
-    Code.PAYLOAD_TOO_LARGE: 413,
-    Code.TOO_MANY_REQUESTS: 429,
-    Code.LIMIT_EXCEEDED: 429,
-    Code.INTERNAL_ERROR: 500,
-    Code.UPSTREAM_UNAVAILABLE: 502,
-    Code.UNAVAILABLE: 503,
-}
-
-# What the framework itself refuses.
-_OF_STATUS: Mapping[int, Code] = {
-    401: Code.UNAUTHORIZED,
-    403: Code.FORBIDDEN,
-    404: Code.NOT_FOUND,
-    413: Code.PAYLOAD_TOO_LARGE,
-    429: Code.TOO_MANY_REQUESTS,
-    503: Code.UNAVAILABLE,
-}
 # What it says by itself, in our own words.
 _WORDS: Mapping[int, str] = {
     400: "The body can't be read: it is no JSON in UTF-8, or no JSON that anybody would write.",
@@ -85,7 +38,7 @@ class ApiError(Exception):
 
     def __init__(
         self,
-        code: Code,
+        code: ErrorCode,
         message: str,
         details: object = None,
         *,
@@ -99,17 +52,16 @@ class ApiError(Exception):
 
 
 def refused(refusal: Refused) -> ApiError:
-    code = Code(refusal.code.value)
-    return ApiError(code, refusal.message, refusal.fields or refusal.details)
+    return ApiError(ErrorCode[refusal.code], refusal.message, refusal.fields or refusal.details)
 
 
 def invalid(field: str, problem: str, **facts: object) -> ApiError:
     """Say which field is wrong, and why."""
     told = {"field": field, "problem": problem, **facts}
-    return ApiError(Code.INVALID_REQUEST, f"{field}: {problem}", [told])
+    return ApiError(ErrorCode.INVALID_REQUEST, f"{field}: {problem}", [told])
 
 
-NO_WORKSPACE = ApiError(Code.WORKSPACE_NOT_FOUND, "There is no such workspace.")
+NO_WORKSPACE = ApiError(ErrorCode.WORKSPACE_NOT_FOUND, "There is no such workspace.")
 
 
 def error_body(code: str, message: str, details: object = None) -> dict[str, Any]:
@@ -131,24 +83,24 @@ def install(app: FastAPI) -> None:
 
 
 def _answer(
-    status: int, code: Code, message: str, details: object = None, headers: Any = None
+    status: int, code: ErrorCode, message: str, details: object = None, headers: Any = None
 ) -> JSONResponse:
     return JSONResponse(error_body(code, message, details), status_code=status, headers=headers)
 
 
 async def _api_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ApiError)
-    return _answer(STATUS[error.code], error.code, error.message, error.details, error.headers)
+    return _answer(error.code.status, error.code, error.message, error.details, error.headers)
 
 
 async def _not_valid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problems = error.errors()
     if any(problem["type"] == "json_invalid" for problem in problems):
-        return _answer(400, Code.INVALID_REQUEST, "The body is not JSON.", [_told(problems[0])])
+        return _answer(400, ErrorCode.INVALID_REQUEST, "The body is not JSON.", [_told(problems[0])])
     details = [_told(problem) for problem in problems]
     first = details[0]
-    return _answer(422, Code.INVALID_REQUEST, f"{first['field']}: {first['problem']}", details)
+    return _answer(422, ErrorCode.INVALID_REQUEST, f"{first['field']}: {first['problem']}", details)
 
 
 def _told(problem: Any) -> dict[str, str]:
@@ -169,28 +121,28 @@ def _safe(text: str) -> str:
 
 
 async def _name_taken(_request: Request, _error: Exception) -> JSONResponse:
-    return _answer(409, Code.NAME_TAKEN, "You have a workspace of this name. Choose another.")
+    return _answer(409, ErrorCode.NAME_TAKEN, "You have a workspace of this name. Choose another.")
 
 
 async def _several_sessions(_request: Request, error: Exception) -> JSONResponse:
-    return _answer(400, Code.INVALID_REQUEST, str(error))
+    return _answer(400, ErrorCode.INVALID_REQUEST, str(error))
 
 
 async def _crowded(_request: Request, error: Exception) -> JSONResponse:
     wait_s = PasswordQueueFull.retry_after_s
     message = f"{error} Wait {wait_s} s, then try again."
-    return _answer(503, Code.UNAVAILABLE, message, headers={"Retry-After": str(wait_s)})
+    return _answer(503, ErrorCode.UNAVAILABLE, message, headers={"Retry-After": str(wait_s)})
 
 
 async def _key_ended(_request: Request, _error: Exception) -> JSONResponse:
-    return _answer(401, Code.UNAUTHORIZED, "What you came in by has just been ended. Sign in again.")
+    return _answer(401, ErrorCode.UNAUTHORIZED, "What you came in by has just been ended. Sign in again.")
 
 
 async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
     log.warning("unavailable", reason=str(error))
     return _answer(
         503,
-        Code.UNAVAILABLE,
+        ErrorCode.UNAVAILABLE,
         "Something this needs does not answer. Try again soon.",
         headers={"Retry-After": str(_RETRY_AFTER_S)},
     )
@@ -200,7 +152,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == _NOT_ALLOWED:
         return _not_allowed(request, error)
-    code = _OF_STATUS.get(error.status_code, Code.INVALID_REQUEST)
+    code = error_of_status(error.status_code)
     message = _WORDS.get(error.status_code, str(error.detail))
     return _answer(error.status_code, code, message, headers=error.headers)
 
@@ -211,17 +163,14 @@ def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
     fits = (route for route in request.app.state.routes if route.path_regex.match(path) is not None)
     methods = {method for route in fits for method in route.methods}
     headers = {"Allow": ", ".join(sorted(methods))} if methods else error.headers
-    return _answer(_NOT_ALLOWED, Code.INVALID_REQUEST, _WORDS[_NOT_ALLOWED], headers=headers)
+    return _answer(_NOT_ALLOWED, ErrorCode.INVALID_REQUEST, _WORDS[_NOT_ALLOWED], headers=headers)
 
 
 async def _failed(request: Request, _error: Exception) -> JSONResponse:
     """What comes from outside of `Requests` has to bring the id itself."""
     return _answer(
         500,
-        Code.INTERNAL_ERROR,
+        ErrorCode.INTERNAL_ERROR,
         "Something went wrong here. The log has it under this request's X-Request-Id.",
         headers={"X-Request-Id": request.state.request_id},
     )
-
-
-assert {refusal.value for refusal in Refusal} <= {code.value for code in Code}

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from codehub.api.concurrency import within
 from codehub.api.context import Asking, desk
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
-from codehub.api.errors import ApiError, Code
+from codehub.api.errors import ApiError
 from codehub.api.feed import NO_EVENT, LiveFeed, Stream, message
 from codehub.api.streaming import StreamingAnswer
+from codehub.error_codes import ErrorCode
 
 HEARTBEAT_S = 30.0
 _SEQ = re.compile("[0-9]{1,18}")
@@ -64,7 +65,7 @@ async def events(
     last_event_id: Annotated[str | None, Header(description="The last id you have got.")] = None,
 ) -> Response:
     if owner == "all" and not person.is_admin:
-        raise ApiError(Code.FORBIDDEN, "Only an admin may follow others' workspaces.")
+        raise ApiError(ErrorCode.FORBIDDEN, "Only an admin may follow others' workspaces.")
     since = _seq(last_event_id) if last_event_id else None
     feed = desk(request).feed
     stream = await feed.open(None if owner == "all" else person.id, person)

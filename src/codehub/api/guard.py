@@ -6,8 +6,9 @@ from collections.abc import Collection
 
 from starlette.requests import Request
 
-from codehub.api.errors import ApiError, Code
+from codehub.api.errors import ApiError
 from codehub.core.access import SAFE_METHODS, Person, Scope, is_foreign
+from codehub.error_codes import ErrorCode
 from codehub.ports.system import Clock
 from codehub.service.access import AccessService
 from codehub.web.cookies import sent_session
@@ -41,13 +42,13 @@ class Guard:
         bearer = _bearer(request)
         person = await self._access.authenticate(sent_session(request, self._base_url), bearer)
         if person is None:
-            raise ApiError(Code.UNAUTHORIZED, _NOBODY, headers={"WWW-Authenticate": "Bearer"})
+            raise ApiError(ErrorCode.UNAUTHORIZED, _NOBODY, headers={"WWW-Authenticate": "Bearer"})
         self._refuse_too_fast(person)
         if request.method not in SAFE_METHODS:
             if bearer is None:
                 self.refuse_foreign(request)
             if person.scope is not Scope.WRITE:
-                raise ApiError(Code.FORBIDDEN, "This token may only read.")
+                raise ApiError(ErrorCode.FORBIDDEN, "This token may only read.")
         return person
 
     def _refuse_too_fast(self, person: Person) -> None:
@@ -55,7 +56,7 @@ class Guard:
         if wait_s > 0:
             most = self._pace.per_minute
             raise ApiError(
-                Code.TOO_MANY_REQUESTS,
+                ErrorCode.TOO_MANY_REQUESTS,
                 f"You have sent more than {most} requests in a minute. Wait a moment.",
                 {"max": most, "per_seconds": MINUTE_S},
                 headers={"Retry-After": str(math.ceil(wait_s))},
@@ -64,7 +65,7 @@ class Guard:
     async def admin(self, request: Request) -> Person:
         person = await self.person(request)
         if not person.is_admin:
-            raise ApiError(Code.FORBIDDEN, "Only an admin may do this.")
+            raise ApiError(ErrorCode.FORBIDDEN, "Only an admin may do this.")
         return person
 
     async def watcher(self, request: Request) -> None:
@@ -82,7 +83,8 @@ class Guard:
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
         if is_foreign(origin, site, self._own_origins):
             raise ApiError(
-                Code.FORBIDDEN, f"This request comes from another site. Open codehub at {self._base_url}."
+                ErrorCode.FORBIDDEN,
+                f"This request comes from another site. Open codehub at {self._base_url}.",
             )
 
 

@@ -9,12 +9,13 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 from codehub.api.context import Admin, Asking, by, desk
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
-from codehub.api.errors import ApiError, Code, invalid, refused
+from codehub.api.errors import ApiError, invalid, refused
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused
 from codehub.core.workspace import Spec, is_deleted
+from codehub.error_codes import ErrorCode
 from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
 from codehub.web.ids import WRITTEN_ID
 from codehub.web.new_workspace import NotHere, changed_resources, draft, refuse_missing_ide
@@ -42,7 +43,7 @@ _MADE = {
 }
 router = APIRouter(prefix=PREFIX, tags=["workspaces"])
 _ONE: Any = {"response_model": WorkspaceShape, "openapi_extra": SIGNED_IN}
-_OF_WISH = (Code.INVALID_STATE, Code.OPERATION_IN_PROGRESS, Code.RECOVERY_REQUIRED)
+_OF_WISH = (ErrorCode.INVALID_STATE, ErrorCode.OPERATION_IN_PROGRESS, ErrorCode.RECOVERY_REQUIRED)
 
 
 async def _ruled(request: Request, found: Ruled, *, status: int = 200) -> Response:
@@ -55,7 +56,8 @@ async def _ruled(request: Request, found: Ruled, *, status: int = 200) -> Respon
     "",
     summary="Make a workspace, and start it unless another wish is given",
     status_code=201,
-    responses=answers(*OF_WORKSPACE, Code.NAME_TAKEN, Code.LIMIT_EXCEEDED, body=True) | {201: _MADE},
+    responses=answers(*OF_WORKSPACE, ErrorCode.NAME_TAKEN, ErrorCode.LIMIT_EXCEEDED, body=True)
+    | {201: _MADE},
     **_ONE,
 )
 async def create(
@@ -83,7 +85,7 @@ async def create(
         raise refused(made)
     if is_deleted(made):
         raise ApiError(
-            Code.WORKSPACE_NOT_FOUND,
+            ErrorCode.WORKSPACE_NOT_FOUND,
             "The workspace that this Idempotency-Key made is deleted. Another key makes another.",
         )
     return await desk(request).view.one(made, status=201, location=f"{PREFIX}/{made.id}")
@@ -93,7 +95,7 @@ async def create(
     "",
     summary="Your workspaces, newest first; an admin may ask for others'",
     response_model=WorkspaceList,
-    responses=answers(*OF_PEOPLE, Code.NOT_FOUND),
+    responses=answers(*OF_PEOPLE, ErrorCode.NOT_FOUND),
     openapi_extra=SIGNED_IN,
 )
 async def page(
@@ -128,12 +130,12 @@ async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None
     if word in ("me", person.user.username.lower()):
         return person.id
     if not person.is_admin:
-        raise ApiError(Code.FORBIDDEN, "Only an admin may see others' workspaces.")
+        raise ApiError(ErrorCode.FORBIDDEN, "Only an admin may see others' workspaces.")
     if word == "all":
         return None
     user = await desk(request).parts.access.user_named(owner)
     if user is None:
-        raise ApiError(Code.NOT_FOUND, "There is no such user.")
+        raise ApiError(ErrorCode.NOT_FOUND, "There is no such user.")
     return user.id
 
 
@@ -153,9 +155,9 @@ async def get(request: Request, person: Asking, workspace_id: WorkspaceId) -> Re
     responses=answers(
         *OF_WORKSPACE,
         *_OF_WISH,
-        Code.NAME_TAKEN,
-        Code.PRECONDITION_FAILED,
-        Code.LIMIT_EXCEEDED,
+        ErrorCode.NAME_TAKEN,
+        ErrorCode.PRECONDITION_FAILED,
+        ErrorCode.LIMIT_EXCEEDED,
         body=True,
     )
     | {200: {"headers": _ETAG}},
@@ -201,7 +203,7 @@ def _check_ide(request: Request, ide: str) -> None:
 
 
 def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
-    codes = _OF_WISH if wish is not DesiredState.RUNNING else (*_OF_WISH, Code.LIMIT_EXCEEDED)
+    codes = _OF_WISH if wish is not DesiredState.RUNNING else (*_OF_WISH, ErrorCode.LIMIT_EXCEEDED)
 
     @router.post(
         f"{ONE_PATH}:{word}",
@@ -231,7 +233,7 @@ _wish_route("archive", DesiredState.ARCHIVED, "Wish it ARCHIVED")
 @router.post(
     f"{ONE_PATH}:recover",
     summary="Drop its error and judge anew. accept_loss goes on without what is gone, take with the newest archive, adopt with the volume that is there",
-    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, Code.LIMIT_EXCEEDED, body=True),
+    responses=answers(*OF_WORKSPACE, ErrorCode.INVALID_STATE, ErrorCode.LIMIT_EXCEEDED, body=True),
     **_ONE,
 )
 async def recover(
@@ -266,7 +268,7 @@ async def recover(
 @router.post(
     f"{ONE_PATH}:undelete",
     summary="Undo its deletion",
-    responses=answers(*OF_WORKSPACE, Code.OPERATION_IN_PROGRESS, Code.NAME_TAKEN, body=True),
+    responses=answers(*OF_WORKSPACE, ErrorCode.OPERATION_IN_PROGRESS, ErrorCode.NAME_TAKEN, body=True),
     **_ONE,
 )
 async def undelete(
@@ -282,7 +284,7 @@ async def undelete(
 @router.post(
     f"{ONE_PATH}:forget",
     summary="Give up on a deletion that a dead backend holds up (admins). No file goes; `codehub gc` lists what is left",
-    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, body=True),
+    responses=answers(*OF_WORKSPACE, ErrorCode.INVALID_STATE, body=True),
     **_ONE,
 )
 async def forget(
@@ -298,7 +300,7 @@ async def forget(
 @router.post(
     f"{ONE_PATH}:keep_awake",
     summary="Let it not sleep for that long, an hour if nothing is said",
-    responses=answers(*OF_WORKSPACE, Code.INVALID_STATE, body=True),
+    responses=answers(*OF_WORKSPACE, ErrorCode.INVALID_STATE, body=True),
     **_ONE,
 )
 async def keep_awake(
@@ -317,7 +319,7 @@ async def keep_awake(
     ONE_PATH,
     summary="Delete it; until purge_at it can be undeleted. purge keeps nothing",
     status_code=202,
-    responses=answers(*OF_WORKSPACE, Code.OPERATION_IN_PROGRESS),
+    responses=answers(*OF_WORKSPACE, ErrorCode.OPERATION_IN_PROGRESS),
     **_ONE,
 )
 async def delete(

@@ -11,9 +11,10 @@ from typer._click.exceptions import UsageError
 from typer.core import TyperGroup
 
 from codehub.cli import explanation, login, tokens, workspaces
-from codehub.cli.failures import Exit, Failed
+from codehub.cli.failures import Failed
 from codehub.cli.output import Output
 from codehub.cli.usage import Commands
+from codehub.error_codes import Exit
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter

@@ -15,11 +15,11 @@ from codehub.dashboard.face import SAID, Caller, Face, Handler, local_path, see_
 from codehub.dashboard.forms import is_sure, posted
 from codehub.dashboard.home import drawn_rows, usage
 from codehub.dashboard.view_model import KEPT_AWAKE_S
+from codehub.error_codes import ErrorCode
 from codehub.ports.store import NameTaken, Ruled
 from codehub.service.workspaces import By, WorkspaceService
 from codehub.web.recovery import recovery
 
-_STATUS = {Refusal.LIMIT_EXCEEDED: 429, Refusal.PRECONDITION_FAILED: 412, Refusal.WORKSPACE_NOT_FOUND: 404}
 Asking = Callable[[WorkspaceService, UUID, By], Awaitable[Ruled]]
 
 
@@ -117,7 +117,7 @@ async def answered(
     if isinstance(ruled.ruling, Refused):
         message = refusal_words(ruled.ruling, ruled.workspace, caller)
         return await _shown(
-            face, caller, ruled.workspace, message, status=_STATUS.get(ruled.ruling.code, 409)
+            face, caller, ruled.workspace, message, status=ErrorCode[ruled.ruling.code].status
         )
     message = caller.say(f"done.{word}", name=row.spec.name)
     return await _shown(face, caller, ruled.workspace, message, word=word)

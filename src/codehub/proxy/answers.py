@@ -3,19 +3,12 @@
 import json
 from collections.abc import Mapping
 
+from codehub.error_codes import error_of_status
 from codehub.proxy.http_body import Malformed, TooLarge
 from codehub.proxy.targets import Answer
 from codehub.web.bounds import BODY_BYTES_MAX
 
 RETRY_S = 5
-_CODES: Mapping[int, str] = {
-    401: "UNAUTHORIZED",
-    403: "FORBIDDEN",
-    404: "NOT_FOUND",
-    413: "PAYLOAD_TOO_LARGE",
-    502: "UPSTREAM_UNAVAILABLE",
-    503: "UNAVAILABLE",
-}
 
 
 def error(
@@ -27,7 +20,7 @@ def error(
     closes: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    told = {"code": code or _CODES.get(status, "INVALID_REQUEST"), "message": message, "details": details}
+    told = {"code": code or error_of_status(status), "message": message, "details": details}
     body = json.dumps({"error": told}, ensure_ascii=False).encode()
     return Answer(status, body, headers=headers or {}, closes=closes)
 
