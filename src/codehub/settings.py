@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from codehub.core.access import origin_of, written_origin
 from codehub.core.ceilings import Ceilings, Images
+from codehub.core.ides import IDES
 from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, Resources, StorageBackend
 from codehub.validation_messages import in_words, of_password
 
@@ -42,10 +43,7 @@ _HOMES: Mapping[InstanceBackend, tuple[StorageBackend, ...]] = {
 _SELF: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nobody listens there by this
 
 
-class Ide(StrEnum):
-    CODE_SERVER = "code-server"
-    JUPYTERLAB = "jupyterlab"
-    HTTP = "http"
+Ide = StrEnum("Ide", {name: name for name in IDES})  # type: ignore[misc]  # the table of IDEs is not known to mypy
 
 
 class WrongSetting(Exception):
@@ -97,7 +95,7 @@ class Settings(BaseSettings):
     )
     ide: Ide | None = Field(
         None,
-        description="`code-server`, `jupyterlab` or `http`. Default: code-server if it is installed, else JupyterLab.",
+        description=f"{', '.join(f'`{name}`' for name in IDES)}. Default: the first of them that is installed.",
     )
     helper_image: str = Field(
         "debian:bookworm-20250520-slim",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.program import codehub
 
-from codehub.adapters.local.profiles import installed_profiles
+from codehub.adapters.local.installed_ides import installed_ides
 from codehub.doctor import Finding, Verdict, report
 from codehub.doctor.examine import examine_archives, examine_data_dir, examine_ide, examine_port
 from codehub.doctor.services import examine_docker, examine_redis
@@ -107,7 +107,7 @@ def test_the_doctor_finds_the_ide_that_codehub_would_run(
     built = tmp_path / "code-server-4.100.3" / "bin" / "code-server"  # as `make code-server` does
     built.parent.mkdir(parents=True)
     built.touch()
-    assert next(iter(installed_profiles())) == "code-server"
+    assert next(iter(installed_ides())) == "code-server"
     assert examine_ide(load_settings()).found == f"code-server ({built}), and jupyterlab"
 
 

@@ -11,11 +11,11 @@ from codehub.core.activity import (
     flush_after_s,
     is_its_own_doing,
     is_its_own_socket,
-    profile_of,
 )
+from codehub.core.ides import ide_profile
 from codehub.core.visit import Visit
 
-CODE, JUPYTER, HTTP = (profile_of(ide) for ide in ("code-server", "jupyterlab", "http"))
+CODE, JUPYTER, HTTP = (ide_profile(ide) for ide in ("code-server", "jupyterlab", "http"))
 PUT = Visit(method="PUT", fetch_mode="cors", fetch_site="same-origin", agent="Mozilla/5.0")
 
 
@@ -34,7 +34,7 @@ PUT = Visit(method="PUT", fetch_mode="cors", fetch_site="same-origin", agent="Mo
         (JUPYTER, PUT, "/api/terminals", True),
         (JUPYTER, SOCKET, "/api/kernels/1/channels", False),
         (HTTP, PUT, "/form", True),
-        (profile_of("another"), PUT, "/form", True),
+        (ide_profile("another"), PUT, "/form", True),
     ],
 )
 def test_a_request_counts_if_somebody_did_it(profile: object, visit: Visit, path: str, counts: bool) -> None:

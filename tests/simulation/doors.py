@@ -7,7 +7,8 @@ from uuid import UUID
 from tests.simulation.numbers import EPOCH, FLUSH_S
 
 from codehub.adapters.memory.credentials import MemoryCredentials
-from codehub.core.activity import counts_as_use, profile_of
+from codehub.core.activity import counts_as_use
+from codehub.core.ides import ide_profile
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake, decide
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
@@ -54,7 +55,7 @@ class Door:
         if not isinstance(decision, Connect):
             return False
         assert row is not None
-        if counts_as_use(profile_of(row.spec.ide), visit, "/"):
+        if counts_as_use(ide_profile(row.spec.ide), visit, "/"):
             self.activity.watch(row).used()
         return True
 

@@ -14,8 +14,8 @@ from uuid import UUID
 from tests.support.patience import PATIENCE_S
 from tests.support.workspaces import OWNER_ID
 
+from codehub.adapters.local.installed_ides import InstalledIde, http_ide, python_installation
 from codehub.adapters.local.instances import LocalInstances
-from codehub.adapters.local.profiles import Profile, http_profile, python_installation
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.processes import Process
@@ -124,11 +124,11 @@ class LocalWorld:
         *,
         sandbox: bool = True,
         install_id: str = "",
-        profiles: Mapping[str, Profile] | None = None,
+        ides: Mapping[str, InstalledIde] | None = None,
     ) -> None:
         self.data_dir = base / "data"
         self.install_id = install_id or str(SystemIdentity().new_id())
-        self.profiles = profiles or {"http": server_profile(base / "ide")}
+        self.ides = ides or {"http": server_profile(base / "ide")}
         self.sandbox = sandbox
         self.instances = self.controller()
 
@@ -138,7 +138,7 @@ class LocalWorld:
             self.data_dir / "run" / "instances",
             self.install_id,
             self.home_of,
-            self.profiles,
+            self.ides,
             clock=SystemClock(),
             hidden=self.data_dir,
             sandbox=self.sandbox,
@@ -197,11 +197,11 @@ class LocalWorld:
 
 @asynccontextmanager
 async def local_world(
-    *, sandbox: bool = True, profiles: Mapping[str, Profile] | None = None
+    *, sandbox: bool = True, ides: Mapping[str, InstalledIde] | None = None
 ) -> AsyncIterator[LocalWorld]:
     """A world in a directory that others may enter, because without a sandbox they must."""
     base = _enterable_directory()
-    world = LocalWorld(base, sandbox=sandbox, profiles=profiles)
+    world = LocalWorld(base, sandbox=sandbox, ides=ides)
     await world.instances.open()
     try:
         yield world
@@ -218,10 +218,10 @@ def _enterable_directory() -> Path:
     return base
 
 
-def server_profile(place: Path, python: Path | None = None) -> Profile:
+def server_profile(place: Path, python: Path | None = None) -> InstalledIde:
     """The test server, from a copy in `place`, run by the system's Python where there is one: any user can reach that."""
     place.mkdir(exist_ok=True, mode=0o755)
     script = Path(shutil.copy(_SERVER, place))
     script.chmod(0o644)
     chosen = python or (_SYSTEM_PYTHON if _SYSTEM_PYTHON.exists() else Path(sys.executable))
-    return http_profile([str(chosen), "-I", "-S", str(script)], visible=[*python_installation(chosen), place])
+    return http_ide([str(chosen), "-I", "-S", str(script)], visible=[*python_installation(chosen), place])

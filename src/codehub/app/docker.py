@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
-from codehub.adapters.docker.containers import Mount
+from codehub.adapters.docker.containers import UID, Mount
 from codehub.adapters.docker.disk import DockerDisk
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.groups import ParentGroup
 from codehub.adapters.docker.http import DEFAULT_URL
 from codehub.adapters.docker.instances import DockerInstances
-from codehub.adapters.docker.profiles import PROFILES, UID
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.groups import totals
 from codehub.adapters.local.disk import LocalDisk, usable_quota
@@ -21,6 +20,7 @@ from codehub.app.archives import Unmarked, archive_store
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
 from codehub.app.platform import Place, Platform
+from codehub.core.ides import IDES
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
@@ -102,7 +102,7 @@ async def docker_platform(
             {InstanceBackend.LOCAL_DOCKER: instances},
         )
         places: dict[StorageBackend, Place] = {StorageBackend.DOCKER_VOLUME: volumes, **on_disk}
-        yield Platform(backends, settings.ide or next(iter(PROFILES)), tuple(PROFILES), places)
+        yield Platform(backends, settings.ide or next(iter(IDES)), tuple(IDES), places)
     finally:
         await engine.close()
 

@@ -14,7 +14,7 @@ from codehub.adapters.system.machine import SystemTasks
 from codehub.app.control import make_service
 from codehub.app.database import Stores
 from codehub.core.access import written_origin
-from codehub.core.activity import profile_of
+from codehub.core.ides import ide_profile
 from codehub.core.progress import Progress
 from codehub.core.workspace import InstanceBackend, Workspace
 from codehub.engine.platforms import Platforms
@@ -78,7 +78,7 @@ async def edge(
         stored.people_hints,
         clock=clock,
         tasks=tasks,
-        keeps_prefix=lambda ide: profile_of(ide).keeps_prefix,
+        keeps_prefix=lambda ide: ide_profile(ide).keeps_prefix,
         watch_of=activity.watch,
         unwatch=activity.forget,
     )

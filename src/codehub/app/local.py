@@ -7,8 +7,8 @@ from uuid import UUID
 
 from codehub.adapters.groups import totals
 from codehub.adapters.local.disk import LocalDisk, usable_quota
+from codehub.adapters.local.installed_ides import installed_ides
 from codehub.adapters.local.instances import LocalInstances
-from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.app.archives import Unmarked, archive_store
@@ -29,8 +29,8 @@ async def local_platform(
     settings: Settings, stores: Stores, system: System, marks: Unmarked, *, stops: bool
 ) -> AsyncIterator[Platform]:
     """Yield it. `marks` says what may be marked as ours; `stops`: start instances, and end them at the end."""
-    profiles = installed_profiles()
-    _refuse_missing_ide(settings, profiles)
+    installed = installed_ides()
+    _refuse_missing_ide(settings, installed)
     objects = await archive_store(settings, stores, is_new=marks.archives)
 
     async def home_of(spec: InstanceSpec) -> tuple[Path, str | None]:
@@ -59,7 +59,7 @@ async def local_platform(
         run_dir,
         stores.installation,
         home_of,
-        profiles,
+        installed,
         clock=system.clock,
         hidden=settings.data_dir,
         most=totals(settings.limit_memory_mb_total, settings.limit_pids_total),
@@ -70,7 +70,7 @@ async def local_platform(
     try:
         if stops:
             await _try_out(instances)
-            _refuse_missing_ide(settings, instances.profiles)
+            _refuse_missing_ide(settings, instances.ides)
         backends = Platforms(
             {InstanceBackend.LOCAL_PROCESS: instances},
             {StorageBackend.LOCAL_DIR: storage, StorageBackend.OBJECT_STORE: storage},
@@ -78,7 +78,7 @@ async def local_platform(
             {StorageBackend.LOCAL_DIR: disk, StorageBackend.OBJECT_STORE: disk},
             {InstanceBackend.LOCAL_PROCESS: instances},
         )
-        ides = tuple(instances.profiles)
+        ides = tuple(instances.ides)
         ide = settings.ide or next(iter(ides), "none")
         yield Platform(backends, ide, ides, {StorageBackend.LOCAL_DIR: storage}, instances.warnings)
     finally:

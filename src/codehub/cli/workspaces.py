@@ -17,6 +17,7 @@ from codehub.cli.tables import show_table
 from codehub.cli.usage import Commands
 from codehub.cli.views import details, history, list_rows
 from codehub.cli.words import harmless_bytes, seconds
+from codehub.core.ides import IDES
 
 ws = Commands(
     help="Workspaces: make, open, start, stop, archive, delete them.",
@@ -24,7 +25,7 @@ ws = Commands(
     no_args_is_help=True,
 )
 
-_IDE = typer.Option(None, "--ide", metavar="IDE", help="code-server, jupyterlab or http.", show_default=False)
+_IDE = typer.Option(None, "--ide", metavar="IDE", help=f"One of {', '.join(IDES)}.", show_default=False)
 _IMAGE = typer.Option(
     None, "--image", metavar="IMAGE", help="Its container image (Docker).", show_default=False
 )

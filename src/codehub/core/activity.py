@@ -4,9 +4,8 @@ The rules belong to the IDE, as data (docs/adr/0018). Time comes in as seconds; 
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 
+from codehub.core.ides import IdeProfile
 from codehub.core.visit import Intent, Visit, intent
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -14,44 +13,6 @@ _FILE_EVENT = b"$onFileEvent"
 _PATH = re.compile(rb'"path":"([^"]*)"')
 _BUCKET_S = 10
 _BUCKETS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class IdeProfile:
-    """What the proxy must know of an IDE."""
-
-    keeps_prefix: bool = False
-    """Whether it wants to be asked for /w/{id}/… rather than for what follows."""
-    busy_bytes_per_minute: int | None = None
-    """More than this many bytes up a minute, over all its sockets and uncompressed, are somebody's work; so many for each open tab."""
-    own_files: bytes | None = None
-    """A tab is told of every file that changes under what it has open. Of those in here the IDE itself is the cause."""
-    own_sockets: tuple[str, ...] = ()
-    """The paths of sockets over which it talks to its tab of itself: whatever goes over them is nobody's work."""
-    counts_frames_up: bool = False
-    """Whether every data frame from the browser is somebody's work."""
-    busy_frames_down_per_minute: int | None = None
-    """That many data frames down a minute are a terminal or a cell that prints."""
-    writes_under: tuple[str, ...] | None = None
-    """The paths below which a changing request counts; None: anywhere."""
-
-
-PROFILES: Mapping[str, IdeProfile] = {
-    "code-server": IdeProfile(busy_bytes_per_minute=2_000, own_files=b"/.local/share/code-server/"),
-    "jupyterlab": IdeProfile(
-        keeps_prefix=True,
-        own_sockets=("/api/events/",),
-        counts_frames_up=True,
-        busy_frames_down_per_minute=12,
-        writes_under=("/api/contents", "/api/sessions", "/api/kernels", "/api/terminals"),
-    ),
-    "http": IdeProfile(busy_bytes_per_minute=2_000),
-}
-_OTHER = IdeProfile(busy_bytes_per_minute=2_000)
-
-
-def profile_of(ide: str) -> IdeProfile:
-    return PROFILES.get(ide, _OTHER)
 
 
 def counts_as_use(profile: IdeProfile, visit: Visit, path: str) -> bool:

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from codehub.adapters.local.installed_ides import installed_ides
 from codehub.adapters.local.network import find_gateway, why_unusable
-from codehub.adapters.local.profiles import installed_profiles
 from codehub.adapters.postgres.embedded import owner_of
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.bounds import examine_groups, examine_room
@@ -166,7 +166,7 @@ def examine_sandbox(settings: Settings) -> Finding:
 def examine_ide(settings: Settings) -> Finding:
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
         return Finding("ide", Verdict.OK, "comes with the image")
-    found = installed_profiles()
+    found = installed_ides()
     ide = settings.ide or next(iter(found), "none")
     if ide in found:
         others = "".join(f", and {name}" for name in found if name != ide)

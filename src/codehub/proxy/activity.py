@@ -12,14 +12,13 @@ from uuid import UUID
 import structlog
 
 from codehub.core.activity import (
-    IdeProfile,
     Window,
     counts_as_use,
     flush_after_s,
     is_its_own_doing,
     is_its_own_socket,
-    profile_of,
 )
+from codehub.core.ides import IdeProfile, ide_profile
 from codehub.core.workspace import Workspace
 from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import StoreUnavailable
@@ -63,7 +62,7 @@ class WorkspaceWatch:
         self.recorded_at = 0.0
         self.flush_s = flush_after_s(workspace.spec.standby_ttl_seconds, flush_s)
         self._clock = clock
-        self._profile: IdeProfile = profile_of(workspace.spec.ide)
+        self._profile: IdeProfile = ide_profile(workspace.spec.ide)
         busy, prints = self._profile.busy_bytes_per_minute, self._profile.busy_frames_down_per_minute
         self._busy = None if busy is None else Window(busy)
         self._printing = None if prints is None else Window(prints)

@@ -158,7 +158,7 @@ class WorkspacePatch(Body):
     description: About | None = Field(default_factory=_nothing)
     memo: Text | None = Field(default_factory=_nothing)
     image_ref: ImageRef = Field(default_factory=str)
-    ide: Ide = Field(default_factory=lambda: Ide.HTTP)
+    ide: Ide = Field(default_factory=lambda: Ide("http"))
     resources: ResourcesBody = Field(default_factory=ResourcesBody)
     standby_ttl_seconds: StandbyTtl = Field(default_factory=_nothing)
     archive_ttl_seconds: ArchiveTtl = Field(default_factory=_nothing)

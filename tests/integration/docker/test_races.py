@@ -13,13 +13,13 @@ from tests.support.patience import PATIENCE_S
 from codehub.adapters.docker import instances
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
-from codehub.adapters.docker.profiles import PROFILES
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.health import answer_status
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
+from codehub.core.ides import IDES
 from codehub.core.observation import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import Upstream
@@ -62,7 +62,7 @@ async def test_a_container_that_was_made_and_not_started_is_started(world: Docke
     spec = new_spec()
     volume_id = await world.make_volume(spec)
     mount, _ = await world.home_of(spec)
-    made = await world.instances._create(spec, mount, volume_id, PROFILES["http"])
+    made = await world.instances._create(spec, mount, volume_id, IDES["http"])
     assert await world.instances.status(spec.workspace_id) == Instance(running=False, healthy=False)
     await world.instances.start(spec, volume_id)
     await become_healthy(world.instances, spec.workspace_id)

@@ -6,7 +6,7 @@ from tests.support.docker import NO_CODE_SERVER, code_server
 from tests.support.instances import become_healthy, local_world, new_spec
 from tests.support.patience import PATIENCE_S
 
-from codehub.adapters.local.profiles import installed_profiles
+from codehub.adapters.local.installed_ides import installed_ides
 from codehub.adapters.local.sandbox import find_bubblewrap
 from codehub.core.workspace import Resources
 from codehub.ports.instances import UnixUpstream
@@ -18,7 +18,7 @@ pytestmark = [
 
 
 async def test_code_server_is_healthy_serves_its_page_and_ends_with_all_it_started() -> None:
-    async with local_world(profiles=installed_profiles(code_server())) as world:
+    async with local_world(ides=installed_ides({"code-server": code_server()})) as world:
         spec = new_spec(ide="code-server", resources=Resources(memory_mb=2048, cpus=2.0, pids=512))
         await world.instances.start(spec, await world.make_volume(spec))
         await become_healthy(world.instances, spec.workspace_id)

@@ -135,7 +135,7 @@ async def test_python_and_the_ide_may_lie_where_only_root_can_go(tmp_path: Path)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     profiles = {"http": server_profile(closed / "ide", python=Path(sys.executable))}
-    async with local_world(profiles=profiles) as world:
+    async with local_world(ides=profiles) as world:
         base = world.data_dir.parent
         base.chmod(0o700)
         if world.instances.warnings:

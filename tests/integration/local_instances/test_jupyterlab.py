@@ -11,15 +11,15 @@ from uuid import UUID
 import pytest
 from tests.support.instances import LocalWorld, become_healthy, local_world, new_spec, server_profile
 
-from codehub.adapters.local.profiles import Profile, installed_profiles
+from codehub.adapters.local.installed_ides import InstalledIde, installed_ides
 from codehub.adapters.local.sandbox import find_bubblewrap
 from codehub.core.workspace import Resources
 from codehub.ports.instances import UnixUpstream
 
 
 @pytest.fixture(scope="module")
-def profiles() -> Mapping[str, Profile]:
-    found = installed_profiles()
+def profiles() -> Mapping[str, InstalledIde]:
+    found = installed_ides()
     if "jupyterlab" not in found or find_bubblewrap() is None:
         pytest.skip("JupyterLab or bubblewrap is not installed")
     return found
@@ -39,9 +39,9 @@ async def ask(
 
 
 async def test_jupyterlab_answers_under_its_base_url_and_writes_into_the_home(
-    profiles: Mapping[str, Profile],
+    profiles: Mapping[str, InstalledIde],
 ) -> None:
-    async with local_world(profiles=profiles) as world:
+    async with local_world(ides=profiles) as world:
         spec = new_spec(ide="jupyterlab", resources=Resources(memory_mb=1024, cpus=2.0, pids=256))
         await world.instances.start(spec, await world.make_volume(spec))
         await become_healthy(world.instances, spec.workspace_id)
@@ -80,14 +80,14 @@ async def test_jupyterlab_answers_under_its_base_url_and_writes_into_the_home(
 
 
 async def test_a_kernel_finds_no_debugger_that_others_could_reach(
-    profiles: Mapping[str, Profile], tmp_path: Path
+    profiles: Mapping[str, InstalledIde], tmp_path: Path
 ) -> None:
     """debugpy listens on the loopback, which all workspaces share, and runs what anybody there tells it."""
     place = tmp_path / "ide"
     server, lab = server_profile(place), profiles["jupyterlab"]
     seen = replace(server, visible=(*server.visible, *lab.visible), hidden=lab.hidden)
     python = Path(sys.executable)
-    async with local_world(profiles={"http": seen}) as world:
+    async with local_world(ides={"http": seen}) as world:
         one = await world.run()
         asked = "import ipykernel.debugger as it; print(it._is_debugpy_available)"
         assert (await world.inside(one, f"{python} -c '{asked}' 2>&1")).splitlines() == ["False"]

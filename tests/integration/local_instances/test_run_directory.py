@@ -15,7 +15,7 @@ from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.local import accounts, output
 from codehub.adapters.local.accounts import Accounts
-from codehub.adapters.local.profiles import Place, installed_profiles
+from codehub.adapters.local.installed_ides import Place, installed_ides
 from codehub.adapters.local.sandbox import blocked_directory
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -142,16 +142,16 @@ def test_code_server_is_preferred_where_it_is_installed(tmp_path: Path) -> None:
     entry.parent.mkdir(parents=True)
     entry.write_text("#!/bin/sh\n")
     (tmp_path / "code-server").symlink_to(entry)
-    profiles = installed_profiles(tmp_path / "code-server")
-    assert next(iter(profiles)) == "code-server"
-    profile = profiles["code-server"]
-    assert profile.visible == (entry.parent.parent,)
+    ides = installed_ides({"code-server": tmp_path / "code-server"})
+    assert next(iter(ides)) == "code-server"
+    ide = ides["code-server"]
+    assert ide.visible == (entry.parent.parent,)
     workspace_id = UUID(int=1)
-    argv = profile.argv(Place(workspace_id, "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
+    argv = ide.argv(Place(workspace_id, "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
     assert argv[0] == str(entry)
     assert list(argv[-3:]) == ["--socket", "/run/codehub/ide.sock", "/home/coder"]
-    assert profile.health_target(workspace_id) == "/healthz"
-    assert not profile.keeps_prefix
+    assert ide.profile.health_path == "/healthz"
+    assert not ide.profile.keeps_prefix
 
 
 def test_code_server_from_npm_sees_its_modules_and_its_node(
@@ -165,21 +165,21 @@ def test_code_server_from_npm_sees_its_modules_and_its_node(
     node.write_text("#!/bin/sh\n")
     node.chmod(0o755)
     monkeypatch.setenv("PATH", str(node.parent))
-    profile = installed_profiles(entry)["code-server"]
-    assert set(profile.visible) == {tmp_path / "node_modules", node.parent}
-    assert list(profile.argv(Place(UUID(int=1), "h", "s", None))[:2]) == [str(node), str(entry)]
+    ide = installed_ides({"code-server": entry})["code-server"]
+    assert set(ide.visible) == {tmp_path / "node_modules", node.parent}
+    assert list(ide.argv(Place(UUID(int=1), "h", "s", None))[:2]) == [str(node), str(entry)]
 
 
 def test_jupyterlab_is_told_to_trust_the_proxy_and_nobody_else() -> None:
-    profile = installed_profiles().get("jupyterlab")
-    if profile is None:
+    ide = installed_ides().get("jupyterlab")
+    if ide is None:
         pytest.skip("JupyterLab is not installed")
-    words = profile.argv(Place(UUID(int=1), "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
+    words = ide.argv(Place(UUID(int=1), "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
     assert words[0] == sys.executable
     assert f"--ServerApp.base_url=/w/{UUID(int=1)}/" in words
     assert "--KernelManager.transport=ipc" in words
     assert not any("xsrf" in word or "allow_origin" in word for word in words)
-    assert profile.keeps_prefix
+    assert ide.profile.keeps_prefix
 
 
 @AS_ROOT

@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from codehub.adapters.docker.profiles import HOME, UID, Profile
+from codehub.core.ides import IdeProfile, expand
 from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, TcpUpstream
 
+HOME = "/home/coder"
+UID = 1000
 NETWORK = "codehub"
 SPEC, VOLUME = "codehub.spec", "codehub.volume"
 LOOPBACK = "127.0.0.1"
@@ -59,10 +61,10 @@ def fingerprint(spec: InstanceSpec, mount: Mount) -> str:
 
 
 def container_config(
-    spec: InstanceSpec, mount: Mount, profile: Profile, labels: Mapping[str, str], stray: Mapping[str, str]
+    spec: InstanceSpec, mount: Mount, ide: IdeProfile, labels: Mapping[str, str], stray: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what to create. `stray` are the labels of a volume that Docker would make of itself if the home is gone by then."""
-    port = f"{profile.port}/tcp"
+    port = f"{ide.port}/tcp"
     mounted = mount.words
     if mount.kind == "volume":
         # Nothing of the image's own /home/coder is copied into a home: a home is what its person made of it.
@@ -92,8 +94,8 @@ def container_config(
             "LogConfig": _LOG,
         },
     }
-    if (words := profile.words(spec.workspace_id)) is not None:
-        config["Cmd"] = words
+    if ide.image_args is not None:
+        config["Cmd"] = expand(ide.image_args, mount=f"/w/{spec.workspace_id}", home=HOME)
     return config
 
 

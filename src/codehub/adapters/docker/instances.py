@@ -31,10 +31,10 @@ from codehub.adapters.docker.frames import frames
 from codehub.adapters.docker.groups import ParentGroup
 from codehub.adapters.docker.images import pull, unusable
 from codehub.adapters.docker.network import ensure_network
-from codehub.adapters.docker.profiles import PROFILES, Profile
 from codehub.adapters.docker.workspace_locks import WorkspaceLocks
 from codehub.adapters.health import answer_status
 from codehub.adapters.threads import in_thread
+from codehub.core.ides import IDES, IdeProfile
 from codehub.core.observation import Instance
 from codehub.ports.backends import ActionFailed
 from codehub.ports.disks import Spent
@@ -97,12 +97,12 @@ class DockerInstances:
         await ensure_network(self._engine)
 
     async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
-        profile = _profile(spec.ide)
+        ide = _ide(spec.ide)
         async with self._turns.of(spec.workspace_id):
             mount = await self._mount(spec, volume_id)
             for _ in range(_TRIES_MAX):
                 try:
-                    await self._make_and_run(spec, mount, volume_id, profile, report)
+                    await self._make_and_run(spec, mount, volume_id, ide, report)
                 except _Raced as raced:
                     log.info("container_raced", workspace_id=str(spec.workspace_id), reason=str(raced))
                     await self._clock.sleep(
@@ -215,11 +215,11 @@ class DockerInstances:
         return await self._is_healthy(workspace_id, found)
 
     async def _make_and_run(
-        self, spec: InstanceSpec, mount: Mount, volume_id: str, profile: Profile, report: Report
+        self, spec: InstanceSpec, mount: Mount, volume_id: str, ide: IdeProfile, report: Report
     ) -> None:
         """Make the container and start it. Whatever had to be made, fetched or removed first: look again then."""
         try:
-            made = await self._create(spec, mount, volume_id, profile)
+            made = await self._create(spec, mount, volume_id, ide)
         except DockerError as error:
             # What is in its place is looked at only now: mostly nothing is, and Docker knows.
             if not await self._is_served(spec, mount, volume_id):
@@ -227,11 +227,11 @@ class DockerInstances:
             return
         await self._run(spec, mount, volume_id, made)
 
-    async def _create(self, spec: InstanceSpec, mount: Mount, volume_id: str, profile: Profile) -> str:
+    async def _create(self, spec: InstanceSpec, mount: Mount, volume_id: str, ide: IdeProfile) -> str:
         labels = self._engine.labels(spec.workspace_id, ROLE_INSTANCE)
         labels |= {SPEC: fingerprint(spec, mount), VOLUME: volume_id, IDE: spec.ide}
         stray = self._engine.labels(spec.workspace_id, "home")
-        config = container_config(spec, mount, profile, labels, stray)
+        config = container_config(spec, mount, ide, labels, stray)
         if (parent := await self._parent()) is not None:
             config["HostConfig"]["CgroupParent"] = parent
         name = container_name(spec.workspace_id)
@@ -346,11 +346,12 @@ class DockerInstances:
         return found.running and at is not None and self._clock.monotonic() - at < _FRESH_S
 
     async def _is_healthy(self, workspace_id: UUID, found: Container) -> bool:
-        profile = PROFILES.get(found.labels.get(IDE, ""))
-        if profile is None or found.upstream is None:
+        ide = IDES.get(found.labels.get(IDE, ""))
+        if ide is None or found.upstream is None:
             return False
-        status = await answer_status(found.upstream, profile.health_target(workspace_id))
-        is_healthy = status is not None and status < profile.healthy_below
+        target = ide.health_path.format(mount=f"/w/{workspace_id}")
+        status = await answer_status(found.upstream, target)
+        is_healthy = status is not None and status < ide.healthy_below
         if is_healthy:
             self._answered[found.id] = self._clock.monotonic()
         elif found.id in self._answered:
@@ -372,8 +373,8 @@ class DockerInstances:
         return (datetime.now(UTC) - found.started_at).total_seconds() < self._boot_s_max
 
 
-def _profile(ide: str) -> Profile:
-    profile = PROFILES.get(ide)
-    if profile is None:
-        raise ActionFailed(f"{ide} is no IDE that a container can run (there is: {', '.join(PROFILES)})")
-    return profile
+def _ide(name: str) -> IdeProfile:
+    ide = IDES.get(name)
+    if ide is None:
+        raise ActionFailed(f"{name} is no IDE that a container can run (there is: {', '.join(IDES)})")
+    return ide

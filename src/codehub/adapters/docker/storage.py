@@ -14,10 +14,9 @@ import structlog
 
 from codehub.adapters.archiving_storage import ArchivingStorage
 from codehub.adapters.docker.aside import list_aside, remove_aside
-from codehub.adapters.docker.containers import Mount
+from codehub.adapters.docker.containers import UID, Mount
 from codehub.adapters.docker.engine import ROLE, Engine
 from codehub.adapters.docker.job import HELPER, PLACE, Check, Task, end_job, job, run_job
-from codehub.adapters.docker.profiles import UID
 from codehub.adapters.docker.volumes import Found, Volumes, home_name, trial_name
 from codehub.adapters.docker.workspace_locks import WorkspaceLocks
 from codehub.adapters.gnutar import (

@@ -16,12 +16,12 @@ from codehub.adapters.health import answer_status
 from codehub.adapters.local import network
 from codehub.adapters.local.accounts import Accounts, used_in
 from codehub.adapters.local.ending import end
+from codehub.adapters.local.installed_ides import InstalledIde
 from codehub.adapters.local.launch import Launcher
 from codehub.adapters.local.limits import find_limits
 from codehub.adapters.local.locks import exclusive
 from codehub.adapters.local.network import find_gateway
 from codehub.adapters.local.output import lines, shorten
-from codehub.adapters.local.profiles import Profile
 from codehub.adapters.local.records import Paths, Record, RunDirectory, fingerprint
 from codehub.adapters.local.sandbox import find_bubblewrap, refuses_users, why_unusable
 from codehub.adapters.local.supervision import Watch
@@ -62,7 +62,7 @@ class LocalInstances:
         run_dir: Path,
         install_id: str,
         home_of: HomeOf,
-        profiles: Mapping[str, Profile],
+        ides: Mapping[str, InstalledIde],
         *,
         clock: Clock,
         hidden: Path | None = None,
@@ -74,7 +74,7 @@ class LocalInstances:
         self._run = RunDirectory(run_dir, install_id)
         self._install_id = install_id
         self._home_of = home_of
-        self.profiles = profiles
+        self.ides = ides
         """The IDEs that can be asked for, the default one first."""
         self._clock = clock
         self._hidden = hidden or run_dir
@@ -127,12 +127,12 @@ class LocalInstances:
         """Try each IDE as a workspace would run it, before there is one, and offer only what runs. Raises ActionFailed if none does."""
         async with exclusive(self._run.locks, TRIAL_ID, self._clock):
             result = await tried(
-                self._opened(), self.profiles, self._hidden / "trial", cache_directory(), self._clock
+                self._opened(), self.ides, self._hidden / "trial", cache_directory(), self._clock
             )
         told = [f"{name} can't be run here: {why}" for name, why in result.failures.items()]
-        if told and not result.profiles:
+        if told and not result.ides:
             raise ActionFailed("; ".join(told))
-        self.profiles = result.profiles
+        self.ides = result.ides
         self.warnings += tuple(told)
 
     async def close(self) -> None:
@@ -158,7 +158,7 @@ class LocalInstances:
     async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
         del report  # nothing is fetched from elsewhere
         self._run.check()
-        profile = self._profile(spec.ide)
+        ide = self._installed(spec.ide)
         async with exclusive(self._run.locks, spec.workspace_id, self._clock):
             home, present = await self._home_of(spec)
             if present is None or present != volume_id:
@@ -169,7 +169,7 @@ class LocalInstances:
                     self._keep_watch(found)
                     return
                 await self._end(found, _GRACE_S)
-            await self._launch(spec, volume_id, home, profile)
+            await self._launch(spec, volume_id, home, ide)
 
     async def delete(self, workspace_id: UUID) -> None:
         self._run.check()
@@ -231,10 +231,10 @@ class LocalInstances:
         """Return the uid that a workspace's files have, or None where they have ours."""
         return self._accounts.uid_of(workspace_id)
 
-    async def _launch(self, spec: InstanceSpec, volume_id: str, home: Path, profile: Profile) -> None:
+    async def _launch(self, spec: InstanceSpec, volume_id: str, home: Path, ide: InstalledIde) -> None:
         paths = self._run.of(spec.workspace_id)
         try:
-            process = await self._opened().launch(spec, volume_id, home, profile, paths)
+            process = await self._opened().launch(spec, volume_id, home, ide, paths)
         except OSError as error:
             raise ActionFailed(f"the IDE could not be started: {error}") from error
         log.info("instance_started", workspace_id=str(spec.workspace_id), ide=spec.ide)
@@ -287,12 +287,12 @@ class LocalInstances:
         return Instance(running=True, healthy=await self._is_healthy(found))
 
     async def _is_healthy(self, found: Found) -> bool:
-        profile = self.profiles.get(found.record.ide)
-        if profile is None or not found.paths.publish():
+        ide = self.ides.get(found.record.ide)
+        if ide is None or not found.paths.publish():
             return False
-        target = profile.health_target(found.workspace_id)
+        target = ide.profile.health_path.format(mount=f"/w/{found.workspace_id}")
         status = await answer_status(UnixUpstream(self._reachable(found.paths.socket)), target)
-        is_healthy = status is not None and status < profile.healthy_below
+        is_healthy = status is not None and status < ide.profile.healthy_below
         if is_healthy and found.paths.record.exists():
             with suppress(OSError):  # a full disk is no illness
                 found.paths.was_healthy.touch()
@@ -323,14 +323,14 @@ class LocalInstances:
             return socket
         return Path(f"/proc/{os.getpid()}/fd/{self._directory_fd}") / socket.relative_to(self._run.path)
 
-    def _profile(self, ide: str) -> Profile:
-        profile = self.profiles.get(ide)
-        if profile is None:
-            there = ", ".join(self.profiles) or "none"
+    def _installed(self, name: str) -> InstalledIde:
+        ide = self.ides.get(name)
+        if ide is None:
+            there = ", ".join(self.ides) or "none"
             raise ActionFailed(
-                f"{ide} is not installed on this machine (there is: {there}): install it, or choose another"
+                f"{name} is not installed on this machine (there is: {there}): install it, or choose another"
             )
-        return profile
+        return ide
 
     def _opened(self) -> Launcher:
         if self._launcher is None:

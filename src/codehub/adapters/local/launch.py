@@ -9,13 +9,13 @@ from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.local.accounts import USER, Accounts, write_names
+from codehub.adapters.local.installed_ides import SOCKET, InstalledIde, Place
 from codehub.adapters.local.limits import Limits
 from codehub.adapters.local.locks import taken
 from codehub.adapters.local.network import Gateway, in_network, name_servers
 from codehub.adapters.local.output import shorten
 from codehub.adapters.local.ownership import own_home
 from codehub.adapters.local.processes import boot_id
-from codehub.adapters.local.profiles import SOCKET, Place, Profile
 from codehub.adapters.local.records import Paths, Record, fingerprint
 from codehub.adapters.local.sandbox import (
     HOME,
@@ -54,7 +54,7 @@ class Launcher:
     """Whether bubblewrap itself keeps user namespaces out; the filter does, too."""
 
     async def launch(
-        self, spec: InstanceSpec, volume_id: str, home: Path, profile: Profile, paths: Paths
+        self, spec: InstanceSpec, volume_id: str, home: Path, ide: InstalledIde, paths: Paths
     ) -> Process | None:
         """Start the IDE; return the process that answers for it, or None if that has ended already.
 
@@ -64,17 +64,17 @@ class Launcher:
         if uid is not None:
             await in_thread(own_home, home, uid)
             if self.bwrap is None:
-                check_reach(uid, [home, *profile.visible])
+                check_reach(uid, [home, *ide.visible])
         await in_thread(self._prepare, paths, uid)
-        record = Record(fingerprint(spec), volume_id, profile.name, self.bwrap is not None, boot_id())
+        record = Record(fingerprint(spec), volume_id, ide.name, self.bwrap is not None, boot_id())
         groups = self.limits.prepare(spec.workspace_id, spec.resources)
         # From here to the end nothing is awaited. Whatever kills us: either nothing was started, or the record and the lock tell.
         paths.write(record)
         runtime = os.open(paths.runtime, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if self.bwrap is None:
-                return self._plain(spec, home, profile, paths, uid, groups, runtime)
-            return self._sandboxed(self.bwrap, spec, home, profile, paths, uid, groups)
+                return self._plain(spec, home, ide, paths, uid, groups, runtime)
+            return self._sandboxed(self.bwrap, spec, home, ide, paths, uid, groups)
         finally:
             os.close(runtime)
 
@@ -96,7 +96,7 @@ class Launcher:
         bwrap: Path,
         spec: InstanceSpec,
         home: Path,
-        profile: Profile,
+        ide: InstalledIde,
         paths: Paths,
         uid: int | None,
         groups: Sequence[Path],
@@ -109,16 +109,16 @@ class Launcher:
             passwd=passwd,
             group=group,
             uid=uid,
-            visible=profile.visible,
-            hidden=(self.hidden, *profile.hidden),
+            visible=ide.visible,
+            hidden=(self.hidden, *ide.hidden),
             tmp_mb=spec.resources.memory_mb,
             pids=spec.resources.pids,
             refuses_users=self.refuses_users,
             is_filtered=(calls := sandbox_filter()) is not None,
             resolver=self._write_resolver(paths),
-            environment=self._environment(place, profile),
+            environment=self._environment(place, ide),
         )
-        command = sandboxed(bwrap, box, profile.argv(place))
+        command = sandboxed(bwrap, box, ide.argv(place))
         if self.gateway is not None:
             command = in_network(self.gateway, uid, paths.gateway, command)
         paths.calls.write_bytes(calls or b"")
@@ -141,7 +141,7 @@ class Launcher:
         self,
         spec: InstanceSpec,
         home: Path,
-        profile: Profile,
+        ide: InstalledIde,
         paths: Paths,
         uid: int | None,
         groups: Sequence[Path],
@@ -149,13 +149,13 @@ class Launcher:
     ) -> Process | None:
         # Its own descriptor of the directory: the path would be too long for a socket, and lead through what it may not enter.
         place = Place(spec.workspace_id, str(home), f"/proc/self/fd/{runtime}/{SOCKET}", None)
-        command = unprivileged(uid, None if uid is None else spec.resources.pids, profile.argv(place))
+        command = unprivileged(uid, None if uid is None else spec.resources.pids, ide.argv(place))
         words = plain_launcher(paths.launcher, groups, command, cwd=home)
-        return _spawn(words, self._environment(place, profile), paths, pass_fds=(runtime,))
+        return _spawn(words, self._environment(place, ide), paths, pass_fds=(runtime,))
 
-    def _environment(self, place: Place, profile: Profile) -> dict[str, str]:
+    def _environment(self, place: Place, ide: InstalledIde) -> dict[str, str]:
         """Return all that an IDE gets of an environment: nothing of codehub's own is in it."""
-        path = (f"{place.home}/.local/bin", *_PATH, *map(str, profile.bin))
+        path = (f"{place.home}/.local/bin", *_PATH, *map(str, ide.bin))
         environment = {
             "HOME": place.home,
             "USER": USER,
@@ -163,12 +163,14 @@ class Launcher:
             "SHELL": "/bin/bash",
             "LANG": "C.UTF-8",
             "PATH": ":".join(path),
-            **profile.environment,
+            **ide.environment,
             **self.marks(place.workspace_id),
         }
         if place.runtime is not None:
             # Sockets must not be in the home, which is archived.
-            environment |= {"XDG_RUNTIME_DIR": place.runtime, "JUPYTER_RUNTIME_DIR": place.runtime}
+            environment |= {"XDG_RUNTIME_DIR": place.runtime}
+            for name, value in ide.profile.runtime_environment.items():
+                environment[name] = value.format(runtime=place.runtime)
         return environment
 
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from codehub.adapters.cache import built_once, make_enterable
-from codehub.adapters.local.profiles import Place, Profile
+from codehub.adapters.local.installed_ides import InstalledIde, Place
 from codehub.ports.backends import ActionFailed
 
 _EVERYBODY_READS, _EVERYBODY_RUNS = 0o444, 0o555
@@ -21,15 +21,13 @@ _BASE_PYTHON = ("bin/python*", "lib/*.so*", "lib64", "lib/python3*")
 _NOT_NEEDED = frozenset({"site-packages", "dist-packages", "test"})
 
 
-def readable_copy(profile: Profile, cache: Path) -> Profile:
-    """Return the profile of the copy. Raises ActionFailed where none can be made."""
+def readable_copy(ide: InstalledIde, cache: Path) -> InstalledIde:
+    """Return the ide of the copy. Raises ActionFailed where none can be made."""
     try:
-        roots = sorted({path.resolve() for path in profile.visible if not path.is_relative_to("/usr")})
-        target = cache / f"{profile.name}-{_fingerprint(roots)}"
+        roots = sorted({path.resolve() for path in ide.visible if not path.is_relative_to("/usr")})
+        target = cache / f"{ide.name}-{_fingerprint(roots)}"
         copies = {root: target / str(number) for number, root in enumerate(roots)}
-        moved = {
-            path: copies[path.resolve()] for path in (*profile.visible, *roots) if path.resolve() in copies
-        }
+        moved = {path: copies[path.resolve()] for path in (*ide.visible, *roots) if path.resolve() in copies}
         libraries = target / "lib"
 
         def build(partial: Path) -> None:
@@ -41,24 +39,24 @@ def readable_copy(profile: Profile, cache: Path) -> Profile:
                 for library in root.glob("lib/libpython*.so*"):
                     _take_file(library, partial / libraries.name / library.name)
 
-        if not built_once(target, build, lock=f"{profile.name}.lock"):
+        if not built_once(target, build, lock=f"{ide.name}.lock"):
             raise ActionFailed(f"{target} belongs to somebody else: remove it")
         has_libraries = any(libraries.iterdir())
     except OSError as error:
-        raise ActionFailed(f"{profile.name} can't be copied to {cache}: {error}") from error
+        raise ActionFailed(f"{ide.name} can't be copied to {cache}: {error}") from error
 
     def argv(place: Place) -> Sequence[str]:
-        return [_moved(word, moved) for word in profile.argv(place)]
+        return [_moved(word, moved) for word in ide.argv(place)]
 
     return replace(
-        profile,
-        program=Path(_moved(str(profile.program), moved)),
+        ide,
+        program=Path(_moved(str(ide.program), moved)),
         argv=argv,
-        check=tuple(_moved(word, moved) for word in profile.check),
-        visible=tuple(Path(_moved(str(path), moved)) for path in profile.visible),
-        hidden=tuple(Path(_moved(str(path), moved)) for path in profile.hidden),
-        bin=tuple(Path(_moved(str(path), moved)) for path in profile.bin),
-        environment={name: _moved(value, moved) for name, value in profile.environment.items()}
+        check=tuple(_moved(word, moved) for word in ide.check),
+        visible=tuple(Path(_moved(str(path), moved)) for path in ide.visible),
+        hidden=tuple(Path(_moved(str(path), moved)) for path in ide.hidden),
+        bin=tuple(Path(_moved(str(path), moved)) for path in ide.bin),
+        environment={name: _moved(value, moved) for name, value in ide.environment.items()}
         # A Python that was built to share its library looks for it where it was installed.
         | ({"LD_LIBRARY_PATH": str(libraries)} if has_libraries else {}),
     )

@@ -20,9 +20,9 @@ from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.local.directories import locked, remove_whole, write_whole
+from codehub.adapters.local.installed_ides import SOCKET
 from codehub.adapters.local.locks import is_held
 from codehub.adapters.local.processes import boot_id, children, has_open, pid_inside
-from codehub.adapters.local.profiles import SOCKET
 from codehub.adapters.local.sandbox import BEGUN
 from codehub.adapters.processes import Process
 from codehub.ports.backends import BackendUnreachable

@@ -9,8 +9,8 @@ from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.local.ending import end
+from codehub.adapters.local.installed_ides import InstalledIde, Place
 from codehub.adapters.local.launch import Launcher, check_reach
-from codehub.adapters.local.profiles import Place, Profile
 from codehub.adapters.local.readable import readable_copy
 from codehub.adapters.local.records import Paths
 from codehub.adapters.processes import all_ended
@@ -31,21 +31,21 @@ _TOLD_MAX = 300
 class Tried:
     """What can be run, as it is to be run, and why the rest can't."""
 
-    profiles: Mapping[str, Profile]
+    ides: Mapping[str, InstalledIde]
     failures: Mapping[str, str]
 
 
 async def tried(
-    launcher: Launcher, profiles: Mapping[str, Profile], place: Path, cache: Path, clock: Clock
+    launcher: Launcher, ides: Mapping[str, InstalledIde], place: Path, cache: Path, clock: Clock
 ) -> Tried:
     """Try them all. `place` is a directory for this alone, beside the homes; `cache` is for copies."""
-    found: dict[str, Profile] = {}
+    found: dict[str, InstalledIde] = {}
     failures: dict[str, str] = {}
     await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)  # of one who was killed here
     try:
-        for name, profile in profiles.items():
-            result = await _runnable(launcher, profile, place, cache, clock)
-            if isinstance(result, Profile):
+        for name, ide in ides.items():
+            result = await _runnable(launcher, ide, place, cache, clock)
+            if isinstance(result, InstalledIde):
                 found[name] = result
             else:
                 failures[name] = result
@@ -55,32 +55,32 @@ async def tried(
 
 
 async def _runnable(
-    launcher: Launcher, profile: Profile, place: Path, cache: Path, clock: Clock
-) -> Profile | str:
-    why_not = await _why_not(launcher, profile, place, clock)
+    launcher: Launcher, ide: InstalledIde, place: Path, cache: Path, clock: Clock
+) -> InstalledIde | str:
+    why_not = await _why_not(launcher, ide, place, clock)
     uid = launcher.accounts.uid_of(TRIAL_ID)
     if why_not is None or uid is None:
-        return why_not or profile
+        return why_not or ide
     try:
         if launcher.bwrap is None:
             check_reach(uid, [place])  # a home that can't be reached is not helped by any copy
-        copy = await asyncio.to_thread(readable_copy, profile, cache)
+        copy = await asyncio.to_thread(readable_copy, ide, cache)
     except ActionFailed as error:
         return str(error)
     why_not = await _why_not(launcher, copy, place, clock)
     return why_not or copy
 
 
-async def _why_not(launcher: Launcher, profile: Profile, place: Path, clock: Clock) -> str | None:
+async def _why_not(launcher: Launcher, ide: InstalledIde, place: Path, clock: Clock) -> str | None:
     """Return why it can't be run, or None. It is run as a workspace would, all but its home."""
 
     def argv(_place: Place) -> tuple[str, ...]:
-        return (*_ANSWERING, *profile.check)
+        return (*_ANSWERING, *ide.check)
 
     home, paths = _made_home(place), Paths(place / "instance")
-    spec = InstanceSpec(TRIAL_ID, StorageBackend.LOCAL_DIR, "trial", "", profile.name, _RESOURCES)
+    spec = InstanceSpec(TRIAL_ID, StorageBackend.LOCAL_DIR, "trial", "", ide.name, _RESOURCES)
     try:
-        process = await launcher.launch(spec, "trial", home, replace(profile, argv=argv), paths)
+        process = await launcher.launch(spec, "trial", home, replace(ide, argv=argv), paths)
     except (ActionFailed, OSError) as error:
         return str(error)
     has_ended = process is None or await all_ended([process], clock=clock, within_s=_TRIAL_S)
