@@ -15,6 +15,7 @@ from codehub.core.errors import REMEDY, ErrorReason
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES
 from codehub.error_codes import ErrorCode, Exit
+from codehub.rule_settings import RuleSettings
 from codehub.settings import PREFIX, Settings
 
 DOCS = Path(__file__).parent
@@ -93,9 +94,17 @@ def settings() -> str:
         "| variable | default | what it is for |",
         "|---|---|---|",
     ]
-    for name, field in Settings.model_fields.items():
-        default = "see right" if field.default_factory or field.default is None else f"`{field.default}`"
-        lines.append(f"| `{PREFIX}{name.upper()}` | {default} | {field.description} |")
+    lines += _setting_rows(set(Settings.model_fields) - set(RuleSettings.model_fields))
+    lines += [
+        "",
+        "## The rules",
+        "",
+        "The numbers that the controller decides by. The defaults are the specification's; few installations change any.",
+        "",
+        "| variable | default | what it is for |",
+        "|---|---|---|",
+        *_setting_rows(set(RuleSettings.model_fields)),
+    ]
     lines += [
         "",
         "`DOCKER_HOST` is Docker's own; with `s3://` archives the usual `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,",
@@ -104,6 +113,15 @@ def settings() -> str:
         "user can reach.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _setting_rows(names: set[str]) -> list[str]:
+    rows = []
+    for name, field in Settings.model_fields.items():
+        if name in names:
+            default = "see right" if field.default_factory or field.default is None else f"`{field.default}`"
+            rows.append(f"| `{PREFIX}{name.upper()}` | {default} | {field.description} |")
+    return rows
 
 
 def api() -> str:

@@ -11,12 +11,13 @@ from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from codehub.core.access import origin_of, written_origin
 from codehub.core.ceilings import Ceilings, Images
 from codehub.core.ides import IDES
 from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, Resources, StorageBackend
+from codehub.rule_settings import RuleSettings
 from codehub.validation_messages import in_words, of_password
 
 PREFIX = "CODEHUB_"
@@ -54,7 +55,7 @@ def _default_data_dir() -> Path:
     return Path("/var/lib/codehub") if os.geteuid() == 0 else Path.home() / ".local/share/codehub"
 
 
-class Settings(BaseSettings):
+class Settings(RuleSettings):
     """What can be set. No setting is needed to start."""
 
     model_config = SettingsConfigDict(
@@ -193,18 +194,6 @@ class Settings(BaseSettings):
         ge=0,
         le=_LIFETIME_S_MAX,
         description="How old something must be before garbage collection removes it, in seconds.",
-    )
-    idle_period_seconds: float = Field(
-        10.0,
-        gt=0,
-        le=_PERIOD_S_MAX,
-        description="How often the controller looks at everything while nothing moves, in seconds.",
-    )
-    active_period_seconds: float = Field(
-        2.0,
-        gt=0,
-        le=_PERIOD_S_MAX,
-        description="How often the controller looks while something moves, in seconds.",
     )
 
     activity_flush_seconds: float = Field(

@@ -8,7 +8,9 @@ import pytest
 from tests.support.program import codehub
 
 from codehub.app.edge import own_origins
-from codehub.core.workspace import StorageBackend
+from codehub.core.operations import Operation
+from codehub.core.rules import DEFAULT_RULES
+from codehub.core.workspace import Resources, StorageBackend
 from codehub.settings import Settings, WrongSetting, load_settings, unknown_settings
 
 
@@ -32,6 +34,42 @@ def test_no_setting_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.base_url == "http://127.0.0.1:8000"
     assert settings.archives == f"file://{root}/archives"
     assert settings.homes is StorageBackend.LOCAL_DIR
+
+
+def test_without_settings_the_rules_are_the_specifications(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(monkeypatch)
+    assert settings.rules == DEFAULT_RULES
+    assert settings.default_resources == Resources()
+
+
+def test_an_operator_changes_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(
+        monkeypatch,
+        TIME_LIMIT_STARTING_SECONDS="900",
+        RETRIES="0",
+        RESTART_WINDOW_SECONDS="60",
+        DEFAULT_CPUS="0.5",
+    )
+    assert settings.rules.time_limits[Operation.STARTING] == timedelta(minutes=15)
+    assert settings.rules.retries_max == 0
+    assert settings.rules.restart_window == timedelta(minutes=1)
+    assert settings.default_resources.cpus == 0.5
+
+
+def test_no_period_is_so_long_that_an_operations_time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = load(monkeypatch, ACTIVE_PERIOD_SECONDS="600").rules
+    assert rules.look_gap_max > timedelta(seconds=600)
+
+
+@pytest.mark.parametrize("pair", [("BACKOFF_SECONDS", "40", "30"), ("PROBE_SECONDS", "2", "1")])
+def test_the_least_is_not_above_the_most(monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str, str]) -> None:
+    name, least, most = pair
+    with pytest.raises(WrongSetting, match=f"CODEHUB_{name}_MIN is more than CODEHUB_{name}_MAX"):
+        load(monkeypatch, **{f"{name}_MIN": least, f"{name}_MAX": most})
+
+
+def test_minio_is_another_name_of_the_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch, STORAGE_BACKEND="minio").homes is StorageBackend.OBJECT_STORE
 
 
 def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

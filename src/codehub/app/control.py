@@ -33,8 +33,6 @@ from codehub.web.dependencies import Check, NotReady
 
 log = structlog.get_logger()
 
-_TTL_PERIOD_S = 5.0
-_GC_PERIOD_S = 3600.0
 _SILENCE_S_MAX = 30.0
 
 
@@ -65,8 +63,13 @@ async def control(
         await until_reachable(lambda: role.controller.run_pass(Wakeup(frozenset(), everyone=True)), system)
         for name, work in (
             ("controller", role.run),
-            ("ttl", lambda: every(_TTL_PERIOD_S, lambda: apply_ttl(stores.controller, service), system)),
-            ("gc", lambda: every(_GC_PERIOD_S, collector.collect, system)),
+            (
+                "ttl",
+                lambda: every(
+                    settings.ttl_period_seconds, lambda: apply_ttl(stores.controller, service), system
+                ),
+            ),
+            ("gc", lambda: every(settings.gc_period_seconds, collector.collect, system)),
             ("room", lambda: every(TICK_S, keeper.look, system)),
             ("usage", lambda: every(TICK_S, keeper.measure, system)),
         ):
@@ -101,7 +104,16 @@ class _ControllerRole:
         self._platforms = platforms
         self._system = system
         self._metrics = metrics
-        self._cadence = Cadence(idle_s=settings.idle_period_seconds, active_s=settings.active_period_seconds)
+        self._rules = settings.rules
+        self._cadence = Cadence(
+            idle_s=settings.idle_period_seconds,
+            active_s=settings.active_period_seconds,
+            probe_s_min=settings.probe_seconds_min,
+            probe_s_max=settings.probe_seconds_max,
+            sweep_s=settings.sweep_period_seconds,
+            short_max=settings.steps_at_once,
+            long_max=settings.long_steps_at_once,
+        )
         self._name = f"controller-{system.identity.new_id()}"
         self._host = socket.gethostname()
         self._has_run = False
@@ -116,6 +128,7 @@ class _ControllerRole:
             self._stores.controller_hints,
             replace(self._system, tasks=self._tasks),
             host=self._host,
+            rules=self._rules,
             cadence=self._cadence,
             metrics=self._metrics,
         )
@@ -165,7 +178,12 @@ def make_limits(settings: Settings) -> Limits:
 
 
 def garbage_collector(settings: Settings, stores: Stores, platforms: Platforms) -> GarbageCollector:
-    return GarbageCollector(stores.controller, platforms, grace=timedelta(seconds=settings.gc_grace_seconds))
+    return GarbageCollector(
+        stores.controller,
+        platforms,
+        grace=timedelta(seconds=settings.gc_grace_seconds),
+        history_kept=timedelta(seconds=settings.history_seconds),
+    )
 
 
 async def every(seconds: float, work: Callable[[], Awaitable[object]], system: System) -> None:

@@ -14,7 +14,6 @@ from codehub.app.platform import Platform
 from codehub.app.server import serving
 from codehub.app.supervisor import supervised
 from codehub.core.ceilings import clamped
-from codehub.core.workspace import Resources
 from codehub.dashboard.app import add_dashboard
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
@@ -78,7 +77,7 @@ def make_web(
             storage_backend=settings.homes,
             standby_ttl_seconds=settings.standby_ttl_seconds,
             archive_ttl_seconds=settings.archive_ttl_seconds,
-            resources=clamped(settings.ceilings, Resources()),
+            resources=clamped(settings.ceilings, settings.default_resources),
         ),
         ceilings=settings.ceilings,
         limits=make_limits(settings),

@@ -1,4 +1,4 @@
-"""The numbers that decide: time limits, retries, back-off, crash loops. No setting changes them."""
+"""The numbers that decide: time limits, retries, back-off, crash loops. Settings may change them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -27,6 +27,11 @@ class StorageBackend(StrEnum):
     K8S_PVC = "k8s-pvc"
     OBJECT_STORE = "object-store"
 
+    @classmethod
+    def _missing_(cls, value: object) -> "StorageBackend | None":
+        """Take `minio`, as the seeds name it, for what it is here."""
+        return cls.OBJECT_STORE if value == "minio" else None
+
 
 class RecoverChoice(StrEnum):
     """What a person chooses with a recovery, where there is something to choose from. It counts for the error that it answers."""
