@@ -1,7 +1,7 @@
 """A registry that can't be reached locks nobody out: what is held up is shown, can be given up or tried at once; what moves can't."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
@@ -23,6 +23,18 @@ def no_registry(living_site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
     monkeypatch.setattr(living_site.instances, "start", start)
     return monkeypatch.undo
+
+
+@pytest.fixture
+def full_disk(living_site: Site) -> Iterator[Callable[[], None]]:
+    """Less is free than the floor, until this is called."""
+    before, living_site.disk.free_mb = living_site.disk.free_mb, 100
+
+    def make_room() -> None:
+        living_site.disk.free_mb = before
+
+    yield make_room
+    make_room()
 
 
 async def until_held_up(client: httpx.AsyncClient, workspace_id: str) -> dict[str, Any]:
@@ -56,6 +68,35 @@ async def test_what_holds_it_up_is_shown(living_site: Site) -> None:
     assert {action["label"] for action in told["actions"]} >= {"Try now", "Stop", "Archive", "Delete"}
     page = (await ann.get(f"/workspaces/{made['id']}")).text
     assert all(word in page for word in ("Held up", "Try now", "Put to sleep"))
+
+
+async def test_a_start_below_the_floor_is_held_up_and_goes_on_when_there_is_room(
+    living_site: Site, full_disk: Callable[[], None]
+) -> None:
+    ann = await living_site.browser("ann")
+    made = await create(ann)
+    shown = await until_held_up(ann, made["id"])
+    why = "Only 100 MB are free where homes lie, and nothing starts below 1000 MB."
+    assert (shown["operation"], shown["phase"], shown["health_status"]) == ("PROVISIONING", "PENDING", "OK")
+    assert shown["held_up"]["reason"] == "Unreachable"
+    assert shown["held_up"]["message"].startswith(why)
+    told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
+    assert why in told["waiting_for"]
+    assert {action["label"] for action in told["actions"]} >= {"Try now", "Archive", "Delete"}
+    page = (await ann.get(f"/workspaces/{made['id']}")).text
+    assert all(word in page for word in ("Held up", "Try now", why))
+    full_disk()
+    await living_site.arrives(ann, made["id"], "RUNNING", held_up=None)
+
+
+@pytest.mark.usefixtures("full_disk")
+async def test_what_waits_for_room_can_be_deleted(living_site: Site) -> None:
+    ann = await living_site.browser("ann")
+    made = await create(ann)
+    await until_held_up(ann, made["id"])
+    answer = await asked(lambda: ann.delete(f"{API}/workspaces/{made['id']}"))
+    assert answer.status_code == 202, answer.text
+    await living_site.arrives(ann, made["id"], "DELETED")
 
 
 @pytest.mark.usefixtures("no_registry")

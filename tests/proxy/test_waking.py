@@ -64,6 +64,27 @@ async def test_the_waking_page_is_told_when_it_may_enter() -> None:
         assert (await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION))[0] == 200
 
 
+async def test_the_waking_page_says_what_holds_it_up_and_leads_in_when_nothing_does() -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.STANDBY)
+        made.disk.free_mb = 100
+        why, page, told = "Only 100 MB are free where homes lie", "", ""
+        async with asyncio.timeout(PATIENCE_S):
+            while why not in page:
+                status, _, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
+                assert status == 202
+            while why not in told:
+                told = (await made.ask(f"/w/{row.id}/_codehub/progress", COOKIE))[2]
+        assert "It is held up" in page
+        assert "It is held up" in told
+        assert '"moves": true' in told
+        in_korean = (await made.ask(f"/w/{row.id}/", COOKIE, "Accept-Language: ko", *NAVIGATION))[2]
+        assert "100 MB만 남았습니다" in in_korean
+        made.disk.free_mb = 5000
+        await made.service.set_wish(row.id, DesiredState.RUNNING, By("ann", "Try now."))
+        await made.arrives(row.id, Phase.RUNNING)
+
+
 async def test_a_program_waits_and_is_served() -> None:
     async with hub(boot_s=0.3) as made:
         row = await made.workspace(Phase.STANDBY)

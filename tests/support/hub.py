@@ -13,6 +13,7 @@ from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, SPEC
 
 from codehub.adapters.memory.credentials import MemoryCredentials
+from codehub.adapters.memory.disk import MemoryDisk
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
@@ -69,6 +70,7 @@ class Hub:
     credentials: MemoryCredentials
     people_hints: MemoryHints
     instances: ServedInstances
+    disk: MemoryDisk
     directory: RouteCache
     ide: Server
     api: Server
@@ -125,7 +127,12 @@ async def hub(
     store = MemoryStore(now=now, hints=hints)
     storage = MemoryStorage(now=now, identity=SystemIdentity())
     instances = ServedInstances(storage, clock=clock, boot_s=boot_s)
-    platforms = Platforms({InstanceBackend.LOCAL_PROCESS: instances}, {StorageBackend.LOCAL_DIR: storage})
+    disk = MemoryDisk(free_mb=5000, floor_mb=1000)
+    platforms = Platforms(
+        {InstanceBackend.LOCAL_PROCESS: instances},
+        {StorageBackend.LOCAL_DIR: storage},
+        disks={StorageBackend.LOCAL_DIR: disk},
+    )
     service = WorkspaceService(store, limits=limits or Limits(), trash_s=1000)
     credentials = MemoryCredentials()
     for credential, person in ((SESSION, ANN), (BOBS, BOB), (WRITES, ANN)):
@@ -163,4 +170,6 @@ async def hub(
         tasks.spawn(controller.run(), name="controller")
         tasks.spawn(directory.run(), name="directory")
         stack.push_async_callback(tasks.apply_plan)
-        yield Hub(edge, address, store, service, credentials, people_hints, instances, directory, ide, api)
+        yield Hub(
+            edge, address, store, service, credentials, people_hints, instances, disk, directory, ide, api
+        )

@@ -13,6 +13,7 @@ import httpx
 from tests.support.patience import PATIENCE_S
 from tests.support.stores import PostgresWorld, World
 
+from codehub.adapters.memory.disk import MemoryDisk
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
@@ -64,6 +65,7 @@ class Site:
     address: str
     storage: MemoryStorage
     instances: MemoryInstances
+    disk: MemoryDisk
     clients: AsyncExitStack
     is_living: bool = False
     prefix: str = ""
@@ -142,8 +144,12 @@ async def open_site(
     system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
     storage = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
     instances = MemoryInstances(storage, clock=clock, boot_s=boot_s)
+    disk = MemoryDisk(free_mb=5000, floor_mb=1000)
     platforms = Platforms(
-        {InstanceBackend.LOCAL_PROCESS: instances}, {StorageBackend.LOCAL_DIR: storage}, ceilings
+        {InstanceBackend.LOCAL_PROCESS: instances},
+        {StorageBackend.LOCAL_DIR: storage},
+        ceilings,
+        {StorageBackend.LOCAL_DIR: disk},
     )
     people_hints = _people_hints(world)
     access = AccessService(
@@ -200,7 +206,7 @@ async def open_site(
             tasks.spawn(controller.run(), name="controller")
         await stack.enter_async_context(serving(web.app, listener, system))
         clients = await stack.enter_async_context(AsyncExitStack())
-        yield Site(world, parts, web, address, storage, instances, clients, is_living=controlled)
+        yield Site(world, parts, web, address, storage, instances, disk, clients, is_living=controlled)
 
 
 def _people_hints(world: World) -> Hints:

@@ -124,11 +124,10 @@ def waking_page(workspace: Workspace, progress: Progress | None, language: str) 
     bar = '<progress aria-labelledby="now"></progress>'
     if progress is not None and progress.total_bytes:
         bar = f'<progress aria-labelledby="now" max="{progress.total_bytes}" value="{progress.done_bytes}"></progress>'
-    under_way = UNDER_WAY[language][workspace.status.operation]
     body = f"""<p>{escape(words["waking_why"])}</p>
-<p id="now" role="status" aria-live="polite">{escape(under_way)}</p>
+<p id="now" role="status" aria-live="polite">{escape(_now(workspace, language))}</p>
 {bar}
-<p id="far">{escape(_far(progress, language))}</p>"""
+<p id="far">{escape(_far(workspace, progress, language))}</p>"""
     follow = f' data-follow="/w/{workspace.id}/{ACTIONS}/progress" data-version="{workspace.status.version}"'
     link = (f"/workspaces/{workspace.id}", words["happening"])
     return _page(Page.WAKING, workspace, language, body, main=follow, script=_SCRIPT, link=link)
@@ -143,8 +142,8 @@ def told_progress(
         "moves": moves,
         "phase": workspace.status.phase,
         "operation": workspace.status.operation,
-        "words": UNDER_WAY[language][workspace.status.operation],
-        "far": _far(progress, language),
+        "words": _now(workspace, language),
+        "far": _far(workspace, progress, language),
         "done": progress.done_bytes if progress is not None else None,
         "total": progress.total_bytes if progress is not None else None,
     }
@@ -207,7 +206,17 @@ def language_of(accept_language: bytes) -> str:
     return preferred_language(accept_language.decode("latin-1"))
 
 
-def _far(progress: Progress | None, language: str) -> str:
+def _now(workspace: Workspace, language: str) -> str:
+    """Say what is done, or that it is held up: that counts while it is tried again, too, for the words would flicker."""
+    status = workspace.status
+    return UNDER_WAY[language][status.operation] if status.held_up is None else _words(language)["held_up"]
+
+
+def _far(workspace: Workspace, progress: Progress | None, language: str) -> str:
+    """Say how far it is, or what holds it up."""
+    held_up = workspace.status.held_up
+    if held_up is not None:
+        return reason_words(held_up.message, language)
     return "" if progress is None else progress_words(progress, language)
 
 

@@ -6,6 +6,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
         "waking": "{name} is waking up",
         "waking_why": "It opens here by itself as soon as it is ready.",
+        "held_up": "It is held up, and tried again by itself.",
         "happening": "What is happening?",
         "archived": "{name} is in the archive",
         "archived_why": "Its files are kept there. They are restored as they were, then it starts.",
@@ -36,6 +37,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "ko": {
         "waking": "{name} 워크스페이스를 깨우는 중입니다",
         "waking_why": "준비되면 이 화면에서 자동으로 열립니다.",
+        "held_up": "지연되고 있습니다. 자동으로 다시 시도합니다.",
         "happening": "진행 상황 보기",
         "archived": "{name} 워크스페이스는 보관되어 있습니다",
         "archived_why": "파일은 안전하게 보관되어 있습니다. 원래대로 복원한 뒤 시작합니다.",
