@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from uuid import UUID
 
 import pytest
 from tests.support.docker import DOCKER, LIGHT
@@ -14,7 +15,7 @@ from codehub.adapters.docker import instances
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.storage import DockerStorage
-from codehub.adapters.docker.volumes import home_name
+from codehub.adapters.docker.volumes import Found, home_name, seal_name
 from codehub.adapters.health import answer_status
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
@@ -55,6 +56,64 @@ async def test_starts_and_deletes_of_many_controllers_end_as_the_last_one_wants(
     await world.instances.delete(spec.workspace_id)
     assert await world.instances.list_all() == {}
     assert list(await world.storage.list_volumes()) == [spec.workspace_id]
+
+
+async def test_a_provision_that_comes_late_finds_the_home_that_runs(world: DockerWorld) -> None:
+    spec = new_spec()
+    volume_id = await world.make_volume(spec)
+    await world.instances.start(spec, volume_id)
+    await become_healthy(world.instances, spec.workspace_id)
+    assert await world.storage.provision(Home(spec.workspace_id, "")) == volume_id
+    await become_healthy(world.instances, spec.workspace_id)
+
+
+async def test_a_provision_that_looked_before_a_home_was_made_does_not_replace_what_runs(
+    world: DockerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a controller which stood still: meanwhile another made the home, started it, and somebody worked there."""
+    spec, late = new_spec(), DockerWorld(world.engine, world.install_id)
+    has_looked, may_go_on, look = asyncio.Event(), asyncio.Event(), late.storage._volumes.look
+
+    async def look_once(workspace_id: UUID) -> Found:
+        found = await look(workspace_id)
+        has_looked.set()
+        await may_go_on.wait()
+        return found
+
+    monkeypatch.setattr(late.storage._volumes, "look", look_once)
+    provision = asyncio.create_task(late.storage.provision(Home(spec.workspace_id, "")))
+    async with asyncio.timeout(PATIENCE_S):
+        await has_looked.wait()
+    volume_id = await world.make_volume(spec)
+    await world.instances.start(spec, volume_id)
+    await become_healthy(world.instances, spec.workspace_id)
+    thesis = world.engine.path_of(home_name(spec.workspace_id)) / "thesis"
+    thesis.write_text("chapter one")
+    may_go_on.set()
+    try:
+        with pytest.raises(ActionFailed, match="another one by now: it is not touched"):
+            await provision
+    finally:
+        await late.connection.close()
+    assert (await world.storage.locate(spec.workspace_id))[1] == volume_id
+    assert thesis.read_text() == "chapter one"
+    await become_healthy(world.instances, spec.workspace_id)
+
+
+async def test_a_provision_does_not_replace_a_home_that_runs_though_its_identity_was_lost(
+    world: DockerWorld,
+) -> None:
+    spec = new_spec()
+    volume_id = await world.make_volume(spec)
+    await world.instances.start(spec, volume_id)
+    await become_healthy(world.instances, spec.workspace_id)
+    thesis = world.engine.path_of(home_name(spec.workspace_id)) / "thesis"
+    thesis.write_text("chapter one")
+    world.engine.ask("DELETE", f"volumes/{seal_name(spec.workspace_id, volume_id)}")
+    with pytest.raises(ActionFailed, match="the home is in use, so it is not removed"):
+        await world.storage.provision(Home(spec.workspace_id, ""))
+    assert thesis.read_text() == "chapter one"
+    await become_healthy(world.instances, spec.workspace_id)
 
 
 async def test_a_container_that_was_made_and_not_started_is_started(world: DockerWorld) -> None:
