@@ -18,6 +18,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tests.support.docker import BASE, DOCKER, LIGHT, Dockerd, alone, make_images
+from tests.support.groups import remove_groups
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import TestServer, running_server
 from tests.support.program import environment
@@ -255,6 +256,7 @@ async def opened(directory: Path) -> AsyncIterator[World]:
         stack.callback(pool.terminate)
         api = PostgresApiStore(pool, PostgresHints(pool, database, Role.API, clock=SystemClock()))
         installation = str(await pool.fetchval("SELECT id FROM installation"))
+        stack.callback(remove_groups, installation)
         archives = ObjectArchives(Objects(f"s3://{bucket}/chaos", installation=installation))
         service = WorkspaceService(api, limits=Limits(100, 100), trash_s=1000)
         world = World(

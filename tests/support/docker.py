@@ -24,6 +24,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.groups import remove_groups
 from tests.support.leftovers import PREFIX, RUN, end_leftovers, note
 
 BASE, LIGHT, CODE_SERVER = "codehub-test/base", "codehub-test/light", "codehub-test/code-server"
@@ -108,6 +109,7 @@ class TestEngine:
             self.ask("DELETE", f"containers/{each['Id']}", force=1, v=1)
         for each in self.ask("GET", "volumes", filters=filters)["Volumes"] or []:
             self.ask("DELETE", f"volumes/{each['Name']}")
+        remove_groups(install)
 
     def build(self, image: str, dockerfile: str, files: Mapping[str, bytes], **options: str) -> None:
         """Build an image once, and again when what it is made of has changed."""

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from tests.support.groups import remove_groups
 from tests.support.patience import PATIENCE_S
+
+from codehub.adapters.local.homes import MARK
 
 UP = (sys.executable, "-m", "codehub", "up")
 
@@ -73,6 +76,8 @@ def running(data_dir: Path, *, command: Sequence[str] = UP, **settings: str) -> 
             yield _until_ready(process, data_dir.parent / "stderr")
         finally:
             end(process)
+            if (mark := data_dir / "users" / MARK).exists():
+                remove_groups(mark.read_text().strip())  # of one that was killed
 
 
 def _until_ready(process: subprocess.Popen[str], errors: Path) -> Running:

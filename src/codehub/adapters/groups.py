@@ -52,6 +52,17 @@ def bind_together(parents: Mapping[str, Path], most: Totals, *, unified: bool) -
                 (parents[controller] / file).write_text(str(value))
 
 
+def removed(group: Path) -> bool:
+    """Remove a group, and say whether it is gone: one with processes or groups in it stays."""
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def _number(file: str) -> int:
     try:
         return int(Path(file).read_text())

@@ -54,6 +54,11 @@ class Process:
             finally:
                 os.close(fd)
 
+    def reap(self) -> None:
+        """Take the exit status of a child of ours that has ended: until then it stays a zombie. Others' are not ours to take."""
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)
+
 
 async def all_ended(processes: Iterable[Process], *, clock: Clock, within_s: float) -> bool:
     """Wait until none is alive; say whether that came true in time."""

@@ -16,6 +16,7 @@ from codehub.adapters.groups import totals
 from codehub.adapters.local.disk import LocalDisk, usable_quota
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
+from codehub.adapters.threads import in_thread
 from codehub.app.archives import Unmarked, archive_store
 from codehub.app.database import Stores
 from codehub.app.errors import CannotStart
@@ -67,12 +68,13 @@ async def docker_platform(
         path, volume_id = await directories.locate(Home(spec.workspace_id, spec.home_store_key))
         return Mount("bind", str(path)), volume_id
 
+    group = _group(settings, stores, engine.url)
     instances = DockerInstances(
         engine,
         home_of,
         clock=system.clock,
         has_login=settings.ceilings.images.has_login,
-        group=_group(settings, stores, engine.url),
+        group=group,
     )
     homes = {StorageBackend.DOCKER_VOLUME: volumes, StorageBackend.OBJECT_STORE: volumes}
     try:
@@ -105,6 +107,8 @@ async def docker_platform(
         yield Platform(backends, settings.ide or next(iter(IDES)), tuple(IDES), places)
     finally:
         await engine.close()
+        if group is not None:
+            await in_thread(group.close)
 
 
 def _group(settings: Settings, stores: Stores, url: str) -> ParentGroup | None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
+from tests.support.groups import groups_of
 from tests.support.instances import become_healthy, eventually, new_spec
 from tests.support.patience import PATIENCE_S
 
@@ -196,3 +197,17 @@ async def test_all_containers_are_in_one_group_that_is_bound(world: DockerWorld)
         assert int(bound) == 700 << 20
     if parent is not None and is_unified():
         assert int((ROOT / parent.lstrip("/") / "memory.max").read_text()) == 700 << 20
+
+
+async def test_the_group_of_all_containers_goes_with_the_last_one_and_not_before(world: DockerWorld) -> None:
+    group = ParentGroup(world.install_id, Totals(memory_mb=700, pids=500))
+    world.instances = world.controller(group=group)
+    workspace_id = await world.run()
+    made = groups_of(world.install_id)
+    if not made:
+        pytest.skip("this engine's containers are in no group of ours")
+    await asyncio.to_thread(group.close)
+    assert groups_of(world.install_id) == made, "a container is in it"
+    await world.instances.delete(workspace_id)
+    await asyncio.to_thread(group.close)
+    assert groups_of(world.install_id) == []

@@ -1,13 +1,18 @@
 """When an instance ends, all of it ends: daemons, those that won't listen, and what its IDE left behind."""
 
 import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
 from uuid import UUID
 
+import pytest
 from tests.support.instances import LocalWorld, are_listed, command_of, eventually, new_spec
 from tests.support.patience import PATIENCE_S, within
 
 from codehub.adapters.local.processes import marked
-from codehub.adapters.processes import Process
+from codehub.adapters.processes import Process, all_pids
 from codehub.core.observation import Instance
 
 # Two forks and a session of its own, as daemons do it; without the environment that would tell whose it is.
@@ -51,6 +56,42 @@ async def test_what_a_dead_ide_left_does_not_count_as_running_and_is_ended_by_th
     await eventually(is_dead)
     await world.instances.start(spec, f"volume of {one}")
     assert not daemon.alive()
+
+
+async def test_nothing_that_was_tried_is_left_as_a_zombie(sandboxed: LocalWorld) -> None:
+    before = zombies_of(os.getpid())
+    await sandboxed.instances.try_out()
+    assert zombies_of(os.getpid()) <= before
+
+
+async def test_what_ends_before_it_could_be_watched_is_not_left_as_a_zombie(
+    sandboxed: LocalWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine where nothing could be started: nobody is told of a process then."""
+    before, of = zombies_of(os.getpid()), Process.of
+
+    def ended(pid: int) -> Process | None:
+        os.kill(pid, signal.SIGKILL)
+        while of(pid) is not None:  # killed, and soon a zombie
+            os.sched_yield()
+        return None
+
+    spec = new_spec()
+    volume_id = await sandboxed.make_volume(spec)
+    monkeypatch.setattr(Process, "of", ended)
+    await sandboxed.instances.start(spec, volume_id)
+    assert zombies_of(os.getpid()) <= before
+
+
+def zombies_of(parent: int) -> set[int]:
+    """Return the children of a process that have ended and that it did not ask about."""
+    found = set()
+    for pid in all_pids():
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if fields[0] == "Z" and int(fields[1]) == parent:
+                found.add(pid)
+    return found
 
 
 async def test_orphans_are_buried(sandboxed: LocalWorld) -> None:

@@ -4,7 +4,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from codehub.adapters.groups import BOUND, ROOT, Totals, bind_together, is_unified, make_group
+from codehub.adapters.groups import BOUND, ROOT, Totals, bind_together, is_unified, make_group, removed
+
+_DRIVERS = ("cgroupfs", "systemd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,14 @@ class ParentGroup:
             return None
         bind_together(parents, self.most, unified=unified)
         return name
+
+    def close(self) -> None:
+        """Remove the group, if nothing runs in it: the engine leaves it, in every hierarchy there is. Blocks, shortly."""
+        if os.geteuid() != 0 or not self.root.is_dir():
+            return
+        hierarchies = (
+            [self.root] if is_unified(self.root) else [each for each in self.root.iterdir() if each.is_dir()]
+        )
+        for name in filter(None, map(self.name, _DRIVERS)):
+            for hierarchy in hierarchies:
+                removed(hierarchy / name.lstrip("/"))

@@ -199,6 +199,8 @@ def _spawn(
             if fd >= 0:
                 os.close(fd)
     process = Process.of(child.pid)
+    if process is None:
+        child.wait()  # it has ended already, and nobody will watch it
     # It is to outlive this object, which would complain about that. Whoever watches its pidfd buries it.
     child.returncode = 0
     return process

@@ -88,6 +88,8 @@ async def _why_not(launcher: Launcher, ide: InstalledIde, place: Path, clock: Cl
     assert record is not None
     uid = launcher.accounts.uid_of(TRIAL_ID)
     await end(paths, record, launcher.marks(TRIAL_ID), uid, grace_s=0, clock=clock)
+    if process is not None:
+        process.reap()  # no watch is on it
     await launcher.limits.remove(TRIAL_ID, clock)
     said = paths.log.read_text(errors="replace").splitlines()
     paths.remove()
