@@ -57,6 +57,17 @@ async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 401
 
 
+async def test_the_next_look_at_keys_is_never_more_than_two_seconds_ahead() -> None:
+    """What a lost hint costs at most: each look plans the next one, and looks come without any hint."""
+    async with hub(switch) as made:
+        talk, known = await tunnel(made, await made.workspace()), made.directory
+        for _ in range(3):
+            before = known._seen_at
+            await until(lambda before=before: known._seen_at > before)  # type: ignore[misc]
+            assert known._round_at - known._clock.monotonic() <= 2
+        await talk.close()
+
+
 @pytest.mark.parametrize("is_named", [True, False], ids=["named", "anybody"])
 async def test_a_hint_about_people_ends_what_they_have_open_before_the_next_round(
     is_named: bool, monkeypatch: pytest.MonkeyPatch
