@@ -128,7 +128,7 @@ async def persist(store: PostgresControllerStore, changes: Sequence[Change]) -> 
 
 
 async def persist_as_peer(pool: "Pool", changes: Sequence[Change], workspaces: Sequence[Workspace]) -> float:
-    columns = from_changes(changes)[:-1]  # without the revision that ours compares, too
+    columns = from_changes(changes)[:-2]  # without the request that ours compares, too
     owners = {workspace.id: workspace.spec.owner_user_id for workspace in workspaces}
     events = [(change.workspace_id, event) for change in changes for event in change.events]
     history = (*from_events(events), [owners[workspace_id] for workspace_id, _event in events])

@@ -161,6 +161,22 @@ async def test_a_change_that_answers_a_request_is_lost_when_there_is_a_newer_one
     )
 
 
+async def test_a_change_that_answers_a_request_is_lost_when_there_is_a_newer_recovery(world: World) -> None:
+    created = await world.create(desired_state=DesiredState.PENDING)
+    known = created.spec
+    for seconds in (1, 2):
+        answer = replace(
+            claim(created, created.created_at), revision=known.revision, recover_at=known.recover_at
+        )
+        recovered = replace(known, recover_at=created.created_at + timedelta(seconds=seconds))
+        await world.api.amend(created.id, lambda _row, _now, spec=recovered: Judgement(Accepted(spec)))  # type: ignore[misc]
+        assert await world.controller.persist([answer]) == {created.id}
+        known = recovered
+    assert (await world.api.get(created.id)).status == created.status
+    answer = replace(answer, recover_at=known.recover_at)
+    assert await world.controller.persist([answer]) == frozenset()
+
+
 async def test_who_lost_the_swap_is_reported_and_leaves_nothing(world: World) -> None:
     won, lost = await world.create(), await world.create()
     now = await world.now()

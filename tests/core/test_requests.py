@@ -174,6 +174,13 @@ def test_a_later_recovery_forgets_an_earlier_choice() -> None:
     assert accepted(rule_recovery(row, NOW)).recover_choice is None
 
 
+def test_a_recovery_is_later_than_the_one_before_though_a_clock_was_set_back() -> None:
+    row = workspace(Phase.ERROR, error_info=error(), spec={"recover_at": ago(-9 * 3600)})
+    recover_at = accepted(rule_recovery(row, NOW)).recover_at
+    assert recover_at is not None
+    assert recover_at > ago(-9 * 3600)
+
+
 def test_only_an_error_can_be_recovered() -> None:
     assert isinstance(rule_recovery(workspace(Phase.RUNNING), NOW), Unchanged)
     assert refused(rule_recovery(deleted(Phase.DELETED), NOW)) is Refusal.WORKSPACE_NOT_FOUND

@@ -193,9 +193,13 @@ def rule_recovery(
             Refusal.INVALID_STATE,
             "Its deletion was asked for, so there is nothing to go on with. Undelete it first, then recover it.",
         )
+    # Each is told from the one before by its time, though a clock was set back.
+    at = _answering(status, now)
+    if spec.recover_at is not None:
+        at = max(at, spec.recover_at + timedelta(microseconds=1))
     recovered = replace(
         spec,
-        recover_at=_answering(status, now),
+        recover_at=at,
         recover_accepts_loss=accept_loss,
         recover_choice=choice,
     )

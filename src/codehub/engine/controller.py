@@ -1,7 +1,7 @@
 """The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -356,9 +356,12 @@ class WorkspaceController:
 
 def _hangs_on_the_request(found: Decision) -> bool:
     """Whether the write must be lost if the request has changed since it was read: what begins, or is tried again, can't be stopped
-    half way, and what is let go of as forgotten is nobody's any more."""
-    is_let_go = found.status.phase is Phase.DELETED and found.row.status.phase is not Phase.DELETED
-    return isinstance(found.plan, Begin | Resume) or is_let_go
+    half way, what is let go of as forgotten is nobody's any more, and an error that is dropped for an older choice leaves the newer
+    one nothing to answer."""
+    before, after = found.row.status, found.status
+    is_let_go = after.phase is Phase.DELETED and before.phase is not Phase.DELETED
+    is_answered = before.phase is Phase.ERROR and after.error_info != before.error_info
+    return isinstance(found.plan, Begin | Resume) or is_let_go or is_answered
 
 
 def _outcome(found: Decision) -> str:
@@ -375,6 +378,9 @@ def _change(found: Decision, actor: str) -> Change:
         reason=found.plan.why.value,
         request_id=found.row.spec.request_id,
     )
-    revision = found.row.spec.revision if _hangs_on_the_request(found) else None
+    spec = found.row.spec
     is_quiet = says_the_same(found.row.status, found.status)
-    return Change(found.row.id, found.status, tuple(events), revision, is_quiet)
+    change = Change(found.row.id, found.status, tuple(events), is_quiet=is_quiet)
+    if not _hangs_on_the_request(found):
+        return change
+    return replace(change, revision=spec.revision, recover_at=spec.recover_at)

@@ -24,6 +24,8 @@ class Change:
     events: tuple[Event, ...] = ()
     revision: int | None = None
     """The request that it answers: the swap is lost if there is a newer one. None: it holds whatever was asked since."""
+    recover_at: datetime | None = None
+    """With a revision: the last recovery that was known. It moves no revision, and a later one may choose something else."""
     is_quiet: bool = False
     """Nothing but the time of the look has changed: nobody needs a hint, least of all the one who looked."""
 
@@ -192,7 +194,7 @@ class ControllerStore(Protocol):
         """Return these workspaces, those of them that exist."""
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
-        """Store a whole pass in one transaction, each row only if its version, and the revision it names, are still the same.
+        """Store a whole pass in one transaction, each row only if its version, and the request it names, are still the same.
 
         Returns the workspaces that lost the swap: nothing of theirs was written, no event either. Hints follow the commit.
         """

@@ -254,7 +254,8 @@ class MemoryStore(MemoryReading):
         stored = self._workspaces.get(change.workspace_id)
         if stored is None or stored.status.version != change.status.version:
             return False
-        return change.revision in (None, stored.spec.revision)
+        known = (change.revision, change.recover_at)
+        return change.revision is None or known == (stored.spec.revision, stored.spec.recover_at)
 
     def _seen(self, workspace_id: UUID, status: Status) -> Workspace:
         return replace(

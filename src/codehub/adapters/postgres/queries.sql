@@ -82,18 +82,19 @@ WITH stored AS (
     FROM unnest(
         $1::uuid[], $2::bigint[], $3::jsonb[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[], $8::timestamptz[],
         $9::uuid[], $10::timestamptz[], $11::text[], $12::jsonb[], $13::jsonb[], $14::integer[], $15::text[], $16::text[],
-        $17::jsonb[], $18::integer[]
+        $17::jsonb[], $18::integer[], $19::timestamptz[]
     ) AS s (
         id, version, conditions, observed_at, phase, phase_changed_at, operation, op_started_at,
         op_id, retry_at, archive_key, home_ctx, error_info, error_count, restarts, previous_status, held_up,
-        revision
+        revision, recover_at
     )
-    WHERE w.id = s.id AND w.version = s.version AND (s.revision IS NULL OR w.revision = s.revision)
+    WHERE w.id = s.id AND w.version = s.version
+        AND (s.revision IS NULL OR (w.revision = s.revision AND w.recover_at IS NOT DISTINCT FROM s.recover_at))
     RETURNING w.id, w.owner_user_id
 ), recorded AS (
     INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason, request_id)
     SELECT stored.id, stored.owner_user_id, e.kind, e.before, e.after, e.actor, e.reason, e.request_id
-    FROM unnest($19::uuid[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[])
+    FROM unnest($20::uuid[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[])
         WITH ORDINALITY AS e (workspace_id, kind, before, after, actor, reason, request_id, place)
     JOIN stored ON stored.id = e.workspace_id
     ORDER BY e.place

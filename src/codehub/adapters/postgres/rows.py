@@ -159,6 +159,7 @@ def from_changes(changes: Sequence[Change]) -> tuple[list[Any], ...]:
         [status.previous_status for status in statuses],
         [None if status.held_up is None else _from_held_up(status.held_up) for status in statuses],
         [change.revision for change in changes],
+        [change.recover_at for change in changes],
     )
 
 
