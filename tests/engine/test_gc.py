@@ -1,16 +1,17 @@
 """Garbage collection against a whole plane: what goes, what stays, what is only reported, what a dry run says."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.engine import BY, Plane
+from tests.support.engine import BY, EVERYONE, Plane
 from tests.support.storages import unheard
 
 from codehub.core.errors import ErrorReason
 from codehub.core.garbage import Thing
-from codehub.core.operations import DesiredState, Phase
+from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import StorageBackend
 from codehub.engine.gc import GarbageCollector
 from codehub.engine.platforms import Platforms
@@ -100,6 +101,32 @@ async def test_a_home_whose_workspace_changes_while_it_is_looked_through_stays(p
     collected = await collector(plane).collect()
     assert [why for _, why in collected.failed] == ["Its workspace changed while it was looked at."]
     assert plane.storage.volume_id(workspace_id) is not None
+
+
+async def test_what_a_purge_has_begun_to_delete_is_left_to_it(plane: Plane) -> None:
+    """Garbage collection looks at a DELETED workspace, and meanwhile its deletion is taken back and a purge asked for."""
+    controller = plane.controller()
+    workspace_id = await plane.create()
+    await plane.apply_plan(controller)
+    row = await plane.get(workspace_id)
+    now, wish = plane.clock.now(), DesiredState.PENDING
+    over = replace(row.spec, desired_state=wish, deleted_at=now, purge_at=now)
+    gone = replace(row, spec=over, status=replace(row.status, phase=Phase.DELETED))
+    plane.store.roll_back({workspace_id: gone})
+
+    async def begin(point: str) -> None:
+        if point == "storage.list_archives_of":
+            plane.hook = None
+            await controller.run_pass(EVERYONE)
+
+    plane.hook = begin
+    collected = await collector(plane).collect()
+    assert collected.removed == ()
+    assert {why for _removal, why in collected.failed} <= {
+        "Its workspace changed while it was looked at.",
+        "It is needed by now.",
+    }
+    assert (await plane.get(workspace_id)).status.operation is Operation.DELETING
 
 
 async def forgotten_by_an_older_dump(plane: Plane) -> UUID:
@@ -213,6 +240,40 @@ async def test_what_is_left_of_a_forgotten_workspace_is_told_kept_and_collected_
     await plane.apply_plan(controller)
     over = await collector(plane).collect()
     assert ([removal.found.thing for removal in over.removed], over.failed) == (
+        [Thing.INSTANCE, Thing.VOLUME],
+        (),
+    )
+    assert plane.storage.volume_id(workspace_id) is None
+
+
+async def test_what_was_written_after_a_deletion_that_was_forgotten_is_kept_until_somebody_ends_it(
+    plane: Plane,
+) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create()
+    await plane.apply_plan(controller)
+
+    async def away(point: str) -> None:
+        if point in ("instances.list", "instances.status"):
+            raise BackendUnreachable("the engine is away")
+
+    plane.hook = away
+    await plane.service.delete(workspace_id, BY)
+    plane.clock.seconds += 1
+    plane.instances.write(workspace_id, "notes.txt", b"mine")
+    await plane.apply_plan(controller)
+    await plane.service.forget(workspace_id, BY)
+    await plane.apply_plan(controller)
+    plane.hook = None
+    plane.clock.seconds += 1000
+    await plane.apply_plan(controller)
+    kept = await collector(plane).collect()
+    assert kept.removed == ()
+    assert [removal.found.thing for removal, _why in kept.failed] == [Thing.INSTANCE, Thing.VOLUME]
+    assert all("forgotten" in why and "--orphans" in why for _removal, why in kept.failed)
+    assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}
+    ended = await collector(plane).collect(orphans=True)
+    assert ([removal.found.thing for removal in ended.removed], ended.failed) == (
         [Thing.INSTANCE, Thing.VOLUME],
         (),
     )

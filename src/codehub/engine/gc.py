@@ -20,6 +20,7 @@ from codehub.ports.store import ControllerStore
 log = structlog.get_logger()
 
 _NEWER_THAN_KNOWN = "Somebody worked on it, and its workspace knows nothing of that: the database is older. `--orphans` removes it."
+_WORKED_ON_SINCE = "Somebody worked on it after the deletion that was forgotten, and no file goes by that. `--orphans` removes it."
 Backend = InstanceBackend | StorageBackend
 
 
@@ -150,7 +151,8 @@ class GarbageCollector:
     async def _remove(
         self, found: Found, backend: Backend, beside: Sequence[Found], *, orphans: bool
     ) -> str | None:
-        """Remove it and return why not, if so. `beside`: all that lies there of its workspace."""
+        """Remove it and return why not, if so. `beside`: all that lies there of its workspace. Each look may take minutes, so the row is
+        read before them and once more right before anything goes."""
         # A round may take long. What is needed by now stays.
         latest = await self._store.load([found.workspace_id])
         rows = {row.id: row for row in latest.workspaces}
@@ -163,6 +165,8 @@ class GarbageCollector:
                 return "It is needed by now."
             if not orphans and row is not None and (why := await self._in_the_way(found, row)):
                 return why
+            if row is not None and list((await self._store.load([row.id])).workspaces) != [row]:
+                return "Its workspace changed while it was looked at."
             await self._delete(found, backend, row)
         except (ActionFailed, BackendUnreachable) as error:
             return str(error)
@@ -177,17 +181,16 @@ class GarbageCollector:
         return [*others, *await self._archives_of(row.spec.storage_backend, row.id)]
 
     async def _in_the_way(self, found: Found, row: Workspace) -> str | None:
-        """Return why a volume stays that its workspace, which rests in its archive or is deleted, does not name: somebody worked on it,
-        or may do so soon, for such a look may take minutes. What runs on it stays with it."""
+        """Return why a volume stays that its workspace, which rests in its archive or is deleted, does not name: somebody worked on it.
+        What runs on it stays with it."""
         volume, storage = await self._volume_of(found, row)
         is_over = row.status.phase is Phase.DELETED and not is_purge_asked(row.spec)
         if volume is None or not (is_over or row.status.phase is Phase.ARCHIVED):
             return None
         home = Home(row.id, row.spec.home_store_key)
         if await storage.is_worked_on(home, volume, since=row.spec.deleted_at if is_over else None):
-            return _NEWER_THAN_KNOWN
-        is_unchanged = list((await self._store.load([row.id])).workspaces) == [row]
-        return None if is_unchanged else "Its workspace changed while it was looked at."
+            return _NEWER_THAN_KNOWN if row.spec.forgotten_at is None else _WORKED_ON_SINCE
+        return None
 
     async def _volume_of(self, found: Found, row: Workspace) -> tuple[str | None, StorageProvider]:
         """Return the complete volume that would go, or lose what runs on it."""
