@@ -1,4 +1,4 @@
-"""The documentation is true: what is made from the code is fresh, and what the acceptance table names exists."""
+"""The documentation is true: what is made from the code is fresh, and commands, figures and suites exist."""
 
 import re
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ import codehub.__main__
 from codehub.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
-ROW = re.compile(r"^\|(?P<item>[^|]+)\|(?P<shown_by>[^|]+)\|(?P<result>[^|]+)\|(?P<missing>[^|]*)\|$")
-TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-TARGET = re.compile(r"`make ([a-z-]+)")
+CELLS = ("figure", "target", "measured", "date", "command")
+FIGURE = re.compile("^" + "".join(rf"\| (?P<{cell}>[^|]+) " for cell in CELLS) + r"\|$")
+TARGET = re.compile(r"`make ([a-z0-9-]+)")
 
 
-def acceptance_rows() -> list[re.Match[str]]:
-    lines = (DOCS / "acceptance.md").read_text().splitlines()
-    rows = [match for line in lines if (match := ROW.match(line))]
-    return [row for row in rows if row["item"].strip(" -") not in ("", "item")]
+def figures() -> list[re.Match[str]]:
+    lines = (DOCS / "benchmarks.md").read_text().splitlines()
+    rows = [match for line in lines if (match := FIGURE.match(line))]
+    return [row for row in rows if row["figure"] != "figure"]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -32,35 +32,28 @@ def test_a_page_made_from_the_code_is_not_stale(name: str) -> None:
     assert (DOCS / name).read_text() == PAGES[name](), "run `make docs`"
 
 
-def test_the_acceptance_table_has_rows() -> None:
-    assert len(acceptance_rows()) >= 20
+def test_the_benchmarks_are_one_table() -> None:
+    assert len(figures()) >= 30
 
 
-@pytest.mark.parametrize("row", acceptance_rows(), ids=lambda row: row["item"].strip()[:40])
-def test_every_acceptance_row_names_something_that_exists(row: re.Match[str]) -> None:
-    shown_by = row["shown_by"]
-    tests, targets = TEST.findall(shown_by), TARGET.findall(shown_by)
-    assert tests or targets or "`" in shown_by, "a row names a test or a command"
-    for path, name in tests:
-        text = (ROOT / path).read_text()
-        assert not name or re.search(rf"^\s*(async )?def {name}\b", text, re.MULTILINE), (
-            f"{path} has no {name}"
-        )
-    makefile = (ROOT / "Makefile").read_text()
-    for target in targets:
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"there is no `make {target}`"
-    assert row["result"].strip(), "a row says the last result"
-
-
-LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
+@pytest.mark.parametrize("row", figures(), ids=lambda row: row["figure"])
+def test_every_figure_says_when_it_was_measured_and_by_what(row: re.Match[str]) -> None:
+    assert all(cell.strip() for cell in row.groups())
+    assert re.fullmatch(r"\d\d-\d\d", row["date"])
+    command = row["command"].strip("`")
+    if command.startswith("benchmarks."):
+        assert (ROOT / f"{command.replace('.', '/')}.py").exists()
+    else:
+        assert command.startswith("make "), "a figure is measured by a benchmark or a target"
 
 
 @pytest.mark.parametrize(
-    "page", sorted(ROOT.glob("*.md")) + sorted(DOCS.rglob("*.md")), ids=lambda page: page.name
+    "page", sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")]), ids=lambda page: page.name
 )
-def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in TARGET.findall(page.read_text()):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"there is no `make {target}`"
 
 
 def test_the_readme_names_every_make_target_people_need() -> None:
