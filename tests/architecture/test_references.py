@@ -24,7 +24,7 @@ RULE = re.compile(rf"\bsecurity(?:\.md)? {_NUMBERS}", re.IGNORECASE)
 DECISION = re.compile(r"\bADRs? (\d{4})\b")
 NORM = re.compile(r"(?<![\w/-])(spec|wire|security|house|style|components)\.md\b")
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: )(?!https?:|mailto:)([^)\s]+)", re.MULTILINE)
+LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: |src=\")(?!https?:|mailto:)([^)\s\"]+)", re.MULTILINE)
 NAME = re.compile(r"`(\w+)`, \[([\w/.]+)\]")
 HEADING = re.compile(r"^#{1,6} +(.+?)\s*$")
 
