@@ -56,6 +56,14 @@ def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"there is no `make {target}`"
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "adr").glob("0*.md")), ids=lambda page: page.name)
+def test_every_decision_says_its_context_alternatives_and_cost(page: Path) -> None:
+    parts = re.findall(
+        r"^(?:\*\*|## )(Context|Decision|Alternatives refused|Cost)\b", page.read_text(), re.MULTILINE
+    )
+    assert parts == ["Context", "Decision", "Alternatives refused", "Cost"]
+
+
 def test_the_readme_names_every_make_target_people_need() -> None:
     readme = (ROOT / "README.md").read_text()
     assert all(f"make {target}" in readme for target in ("up", "test", "check", "bench", "help"))
