@@ -1,6 +1,7 @@
 """The documentation is true: what is made from the code is fresh, and commands, figures and suites exist."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import distributions
 from pathlib import Path
@@ -18,6 +19,8 @@ from codehub.cli.main import cli
 ROOT = Path(__file__).parents[2]
 CELLS = ("figure", "target", "measured", "date", "command")
 FIGURE = re.compile("^" + "".join(rf"\| (?P<{cell}>[^|]+) " for cell in CELLS) + r"\|$")
+WIDTH_MAX = 110
+GLOSSARY_MAX = 20
 TARGET = re.compile(r"`make ([a-z0-9-]+)")
 
 
@@ -62,6 +65,22 @@ def test_every_decision_says_its_context_alternatives_and_cost(page: Path) -> No
         r"^(?:\*\*|## )(Context|Decision|Alternatives refused|Cost)\b", page.read_text(), re.MULTILINE
     )
     assert parts == ["Context", "Decision", "Alternatives refused", "Cost"]
+
+
+def test_the_changelog_has_the_version_that_is_released_next() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    releases = [line for line in lines if line.startswith("## ")]
+    assert releases[0] == "## Unreleased"
+    assert re.fullmatch(rf"## {re.escape(version)} - \d{{4}}-\d\d-\d\d", releases[1])
+    kinds = {line[4:] for line in lines if line.startswith("### ")}
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert [line for line in lines if len(line) > WIDTH_MAX] == []
+
+
+def test_the_glossary_is_short() -> None:
+    rows = [line for line in (DOCS / "glossary.md").read_text().splitlines() if line.startswith("| ")]
+    assert 2 <= len(rows) <= 1 + GLOSSARY_MAX
 
 
 def test_the_readme_names_every_make_target_people_need() -> None:
