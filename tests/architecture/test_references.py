@@ -18,6 +18,8 @@ SOURCES = sorted(
 WIDTH_MAX = 110
 
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
+PART = re.compile(r"§(\d+(?:\.\d+)?), ([A-Z][\w-]+)")
+WIRE_PART = re.compile(r'\bwire\.md,? "?([A-Z][a-z]+)')
 _NUMBERS = r"(\d+(?:(?:, | and |\u2013| to )\d+)*)"
 CONTRACT = re.compile(rf"\bcontracts? {_NUMBERS}", re.IGNORECASE)
 RULE = re.compile(rf"\bsecurity(?:\.md)? {_NUMBERS}", re.IGNORECASE)
@@ -73,6 +75,16 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def page_of(section: str) -> Path:
+    """Return the page that has this section."""
+    title = re.compile(rf"§{re.escape(section)} ")
+    return next(page for page in sorted(SPEC.glob("*.md")) if any(map(title.match, headings(page))))
+
+
+def has_heading(page: Path, part: str) -> bool:
+    return any(heading.startswith(part) for heading in headings(page))
+
+
 def test_the_specification_has_its_sections_contracts_and_rules() -> None:
     assert {"1", "2", "2.1", "2.2", "2.3", "2.4", "2.5", *map(str, range(3, 13))} <= SECTIONS
     assert set(range(1, 16)) == CONTRACTS
@@ -89,6 +101,9 @@ def test_every_reference_to_the_specification_resolves(path: Path) -> None:
         listed = [number for found in pattern.findall(text) for number in numbers(found)]
         missing += [f"{kind} {number}" for number in listed if number not in known]
     missing += [f"ADR {number}" for number in DECISION.findall(text) if number not in DECISIONS]
+    parts = [(page_of(section), part) for section, part in PART.findall(text)]
+    parts += [(SPEC / "wire.md", part) for part in WIRE_PART.findall(text)]
+    missing += [f"{page.name} {part}" for page, part in parts if not has_heading(page, part)]
     missing += [f"{name}.md" for name in NORM.findall(text) if not (SPEC / f"{name}.md").exists()]
     assert not missing
 
