@@ -47,7 +47,7 @@ async def platform(
     marks = unmarked((await stores.controller.changes(None)).workspaces)
     match settings.instance_backend:
         case InstanceBackend.LOCAL_DOCKER:
-            from codehub.app.docker import docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for no aiohttp
+            from codehub.app.docker import docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for none of its code
 
             found = docker_platform(settings, stores, system, marks)
         case InstanceBackend.LOCAL_PROCESS:

@@ -12,9 +12,8 @@ from http import HTTPStatus
 from uuid import UUID
 
 import structlog
-from aiodocker import DockerError
 
-from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, WORKSPACE, Engine, refusal
+from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, WORKSPACE, DockerError, Engine, refusal
 
 log = structlog.get_logger()
 

@@ -1,6 +1,6 @@
 """A container's streams as a socket that Docker hands over. Every call blocks: for a thread. Refuses an engine that is not of this machine.
 
-Not by aiohttp: a home of gigabytes comes in frames of 32 KB, and each costs it as much as a whole request.
+Not on the event loop: a home of gigabytes comes in frames of 32 KB, and each would cost it a turn.
 """
 
 import socket

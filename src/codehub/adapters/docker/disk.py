@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
 
-from aiodocker import DockerError
-
-from codehub.adapters.docker.engine import INSTALL, WORKSPACE, Engine, refusal
+from codehub.adapters.docker.engine import INSTALL, WORKSPACE, DockerError, Engine, refusal
 from codehub.adapters.filesystems import MB, free_mb
 from codehub.adapters.threads import in_thread
 from codehub.core.disk_space import DiskSpace

@@ -9,9 +9,6 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-import aiohttp
-from aiodocker import Docker, DockerError
-
 from codehub.adapters.docker.http import DEFAULT_URL, DockerHttp
 from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed
 
@@ -20,8 +17,6 @@ NOT_FOUND, CONFLICT = 404, 409
 INSTALL, WORKSPACE, ROLE = "codehub.install", "codehub.workspace", "codehub.role"
 
 _ANSWER_S_MAX = 60.0
-# aiodocker's own word for "can't connect".
-_NO_CONNECTION = 900
 # An engine that is being stopped says such things about whatever it was doing.
 _GOING_AWAY = (
     *(
@@ -38,20 +33,25 @@ Json = Any
 Labels = Mapping[str, str]
 
 
+class DockerError(Exception):
+    """The engine has refused, or failed."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"({status}): {message}")
+        self.status = status
+        self.message = message
+
+
 class Engine:
-    """One engine, for one installation. Opened when it is first used, within the event loop. aiodocker carries what streams."""
+    """One engine, for one installation. Opened when it is first used, within the event loop."""
 
     def __init__(self, url: str = DEFAULT_URL, *, installation: str) -> None:
         self.url = url
         self.installation = installation
-        self._wire = DockerHttp(url)
-        self._client: Docker | None = None
+        self._http = DockerHttp(url)
 
     async def close(self) -> None:
-        self._wire.close()
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        self._http.close()
 
     async def ask(
         self, method: str, path: str, *, body: Json = None, wait: bool = False, **params: Json
@@ -61,7 +61,7 @@ class Engine:
         told = b"" if body is None else json.dumps(body).encode()
         with self.reaching():
             async with asyncio.timeout(None if wait else _ANSWER_S_MAX):
-                answer = await self._wire.ask(method, target, told)
+                answer = await self._http.ask(method, target, told)
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 raise DockerError(answer.status, _message(answer.body))
             return json.loads(answer.body) if answer.body else None
@@ -86,17 +86,14 @@ class Engine:
     @asynccontextmanager
     async def stream(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **params: Json
-    ) -> AsyncIterator[aiohttp.StreamReader]:
+    ) -> AsyncIterator[asyncio.StreamReader]:
         """Yield an answer as it comes."""
-        timeout = aiohttp.ClientTimeout(total=None)
+        target = f"{path}?{urlencode(_words(params))}" if params else path
         with self.reaching():
-            async with self._docker()._query(  # noqa: SLF001
-                path, method, params=_words(params), timeout=timeout, headers=headers
-            ) as response:
-                try:
-                    yield response.content
-                finally:
-                    response.close()
+            async with self._http.stream(method, target, headers or {}) as (status, body):
+                if status >= HTTPStatus.BAD_REQUEST:
+                    raise DockerError(status, _message(await body.read()))
+                yield body
 
     def labels(self, workspace_id: object, role: str, **others: str) -> dict[str, str]:
         return {INSTALL: self.installation, WORKSPACE: str(workspace_id), ROLE: role, **others}
@@ -110,21 +107,14 @@ class Engine:
         try:
             yield
         except DockerError as error:
-            if error.status == _NO_CONNECTION or any(sign in error.message for sign in _GOING_AWAY):
+            if any(sign in error.message for sign in _GOING_AWAY):
                 raise BackendUnreachable(
                     f"the Docker engine {self.url} can't be asked: {error.message}"
                 ) from None
             raise
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError) as error:
             told = str(error) or type(error).__name__
             raise BackendUnreachable(f"the Docker engine {self.url} can't be asked: {told}") from None
-
-    def _docker(self) -> Docker:
-        if self._client is None:
-            # Archives are never asked for with gzip, and an engine's answers travel inside one machine.
-            session_timeout = aiohttp.ClientTimeout(total=_ANSWER_S_MAX)
-            self._client = Docker(self.url, timeout=session_timeout)
-        return self._client
 
 
 def refusal(error: DockerError) -> ActionFailed:

@@ -4,14 +4,12 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator
 
-from aiohttp import StreamReader
-
 HEADER = struct.Struct(">BxxxL")
 STDOUT = 1
 _READ_MAX = 1 << 16
 
 
-async def frames(stream: StreamReader) -> AsyncIterator[bytes]:
+async def frames(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
     """Yield what was said on both streams, in order: as much at once as has come. The stream ends where its container does, perhaps in the
     middle of a frame."""
     data, left = b"", 0

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
-from aiodocker import DockerError
 
 from codehub.adapters.docker.credentials import auth_header, config_file
-from codehub.adapters.docker.engine import Engine
+from codehub.adapters.docker.engine import DockerError, Engine
 from codehub.adapters.threads import in_thread
 from codehub.core.errors import ErrorReason
 from codehub.ports.backends import ActionFailed, BackendUnreachable

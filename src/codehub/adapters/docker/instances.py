@@ -10,7 +10,6 @@ from typing import NoReturn
 from uuid import UUID
 
 import structlog
-from aiodocker import DockerError
 
 from codehub.adapters.docker.aside import discard
 from codehub.adapters.docker.containers import (
@@ -26,7 +25,16 @@ from codehub.adapters.docker.containers import (
     listed,
     spent,
 )
-from codehub.adapters.docker.engine import CONFLICT, INSTALL, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
+from codehub.adapters.docker.engine import (
+    CONFLICT,
+    INSTALL,
+    NOT_FOUND,
+    ROLE,
+    WORKSPACE,
+    DockerError,
+    Engine,
+    refusal,
+)
 from codehub.adapters.docker.frames import frames
 from codehub.adapters.docker.groups import ParentGroup
 from codehub.adapters.docker.images import pull, unusable

@@ -10,11 +10,10 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from aiodocker import DockerError
 
 from codehub.adapters.docker.aside import discard
 from codehub.adapters.docker.attach import Attached
-from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, Engine, refusal
+from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, DockerError, Engine, refusal
 from codehub.adapters.docker.images import pull
 from codehub.adapters.docker.pipe import TARGET, Piped, Tunnel, by_pipe
 from codehub.adapters.docker.volumes import home_name

@@ -3,10 +3,8 @@
 import json
 from operator import itemgetter
 
-from aiodocker import DockerError
-
 from codehub.adapters.docker.containers import NETWORK
-from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, Engine, Json, refusal
+from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, DockerError, Engine, Json, refusal
 from codehub.ports.backends import ActionFailed
 
 # One network for all: a bridge per workspace ends at about thirty.

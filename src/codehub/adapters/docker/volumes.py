@@ -15,11 +15,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from aiodocker import DockerError
-
 from codehub.adapters.docker.aside import list_aside
 from codehub.adapters.docker.containers import VOLUME
-from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, Engine, refusal
+from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, DockerError, Engine, refusal
 from codehub.adapters.docker.http import mark_of
 from codehub.adapters.threads import ended
 from codehub.core.observation import Volume
