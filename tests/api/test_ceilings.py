@@ -7,10 +7,12 @@ from uuid import uuid4
 
 import pytest
 from tests.conftest import Servers
-from tests.support.site import API, RESTS, Site, create, nobody_listens, open_site
+from tests.support.site import API, RESTS, Site, create, nobody_listens, open_site, placed
 from tests.support.stores import PostgresWorld
+from tests.support.workspaces import workspace
 
 from codehub.core.ceilings import Ceilings
+from codehub.core.operations import Phase
 from codehub.core.workspace import Resources
 from codehub.web.request_rate import RequestRate
 
@@ -41,6 +43,17 @@ async def low_site(opened_low_site: Site) -> AsyncIterator[Site]:
     opened_low_site.forget()
     yield opened_low_site
     await opened_low_site.clients.aclose()
+
+
+async def test_what_a_row_above_a_lowered_ceiling_starts_with_is_shown(low_site: Site) -> None:
+    ann = await low_site.browser()
+    above = await placed(low_site, workspace(Phase.PENDING), resources=Resources(8192, 8.0, 1024, 20_480))
+    within = await placed(low_site, workspace(Phase.PENDING), name="modest")
+    pages = [(await ann.get(f"/workspaces/{row.id}")).text for row in (above, within)]
+    assert "It starts with 4096 MB, 4 CPU, 1024 processes and 20480 MB of disk" in pages[0]
+    assert "It starts with" not in pages[1]
+    in_korean = await ann.get(f"/workspaces/{above.id}", headers={"Accept-Language": "ko"})
+    assert "메모리 4096 MB, CPU 4" in in_korean.text
 
 
 @pytest.mark.parametrize(

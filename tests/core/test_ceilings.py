@@ -10,6 +10,7 @@ from codehub.core.ceilings import (
     Ceilings,
     Images,
     clamped,
+    clamping,
     fits,
     may_run,
     refuse_one_more_workspace,
@@ -102,3 +103,11 @@ def test_nobody_has_one_more_than_the_operator_lets_them() -> None:
 
 def test_a_start_gives_what_was_asked_for_up_to_today_s_ceilings() -> None:
     assert clamped(LOW, Resources(4096, 1.0, 500, 10)) == Resources(1024, 1.0, 100, 10)
+
+
+def test_what_a_start_gives_is_said_where_it_is_less_than_was_asked_for() -> None:
+    ceilings = Ceilings(Resources(memory_mb=512, cpus=0.5, pids=64, disk_mb=1024))
+    assert clamping(ceilings, ceilings.resources) is None
+    assert clamping(ceilings, Resources(memory_mb=513, cpus=0.25, pids=64, disk_mb=1000)) == (
+        "It starts with 512 MB, 0.25 CPU, 64 processes and 1000 MB of disk: its settings ask for more than is allowed here."
+    )

@@ -9,6 +9,7 @@ from tests.support.engine import Plane
 from codehub.core.ceilings import Ceilings, Images
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Phase
+from codehub.core.plan import Why
 from codehub.core.workspace import InstanceBackend, Resources
 from codehub.engine.platforms import Platforms
 from codehub.ports.instances import InstanceSpec
@@ -33,10 +34,23 @@ async def test_a_workspace_above_a_lowered_ceiling_starts_within_it(monkeypatch:
     workspace_id = await plane.create(DesiredState.RUNNING)
     await plane.apply_plan(plane.controller())
     row = await plane.get(workspace_id)
+    begun = [one.event for one in await plane.store.history(workspace_id) if one.event.after == "STARTING"]
     await plane.close()
     assert row.status.phase is Phase.RUNNING
+    assert [event.reason for event in begun] == [
+        "It starts with 512 MB, 1 CPU, 64 processes and 1024 MB of disk: its settings ask for more than is allowed here."
+    ]
     assert set(given) == {low.resources}
     assert row.spec.resources == Resources(), "what its owner asked for stays in the row"
+
+
+async def test_a_start_that_gives_all_that_was_asked_for_says_nothing_of_ceilings() -> None:
+    plane = Plane()
+    workspace_id = await plane.create(DesiredState.RUNNING)
+    await plane.apply_plan(plane.controller())
+    begun = [one.event for one in await plane.store.history(workspace_id) if one.event.after == "STARTING"]
+    await plane.close()
+    assert [event.reason for event in begun] == [Why.MOVES_UP.value]
 
 
 async def test_an_image_that_is_allowed_no_longer_is_not_started_and_the_error_says_what_to_do(

@@ -8,6 +8,10 @@ from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Resources, Spec
 
 _HUB = ("docker.io/", "index.docker.io/", "library/")
+CLAMPED = (
+    "It starts with {memory} MB, {cpus} CPU, {pids} processes and {disk} MB of disk: "
+    "its settings ask for more than is allowed here."
+)
 UNITS: Mapping[str, str] = {"memory_mb": " MB", "cpus": "", "pids": "", "disk_mb": " MB"}
 
 
@@ -64,6 +68,14 @@ def clamped(ceilings: Ceilings, resources: Resources) -> Resources:
         resources,
         **{name: min(getattr(resources, name), getattr(ceilings.resources, name)) for name in UNITS},
     )
+
+
+def clamping(ceilings: Ceilings, resources: Resources) -> str | None:
+    """Say what a start gives, where that is less than what was asked for."""
+    given = clamped(ceilings, resources)
+    if given == resources:
+        return None
+    return CLAMPED.format(memory=given.memory_mb, cpus=f"{given.cpus:g}", pids=given.pids, disk=given.disk_mb)
 
 
 def may_run(images: Images, spec: Spec) -> bool:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from codehub.core.ceilings import clamping
 from codehub.core.conditions import NAMES
 from codehub.core.disk_space import Usage
 from codehub.core.errors import NEWEST_ARCHIVE_AT, ErrorInfo, ErrorReason
@@ -58,6 +59,7 @@ async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, A
     (one,) = await drawn_rows(face, caller, [row])
     language, error = caller.language, row.status.error_info
     waiting = one.told.waiting_for
+    limited = clamping(face.parts.ceilings, row.spec.resources)
     if waiting is not None and waiting.on in (WaitsFor.REMEDY, WaitsFor.END_SEEN):
         waiting = None  # the problem's own box says it, and so does the bar
     return {
@@ -78,6 +80,7 @@ async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, A
         "is_loss": error is not None
         and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),
         "usage": await usage(face, caller),
+        "clamping": None if limited is None else reason_words(limited, language),
         "used": _used(await face.parts.store.usages([row.id]), row, caller),
         **await _history(face, caller, row, None),
     }

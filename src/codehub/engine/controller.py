@@ -7,6 +7,7 @@ from uuid import UUID
 
 import structlog
 
+from codehub.core.ceilings import clamping
 from codehub.core.history import observed
 from codehub.core.judge import judge
 from codehub.core.membership import Member
@@ -52,6 +53,8 @@ class Decision:
     plan: Plan
     status: Status
     is_concluded: bool
+    note: str | None = None
+    """What the history says in place of the plan's reason: a start that gives less than its settings ask for."""
 
     @property
     def has_moved(self) -> bool:
@@ -310,7 +313,9 @@ class WorkspaceController:
             )
             return Decision(row, observation, planned, status, is_concluded=True)
         status = apply_plan(row.spec, verdict.status, planned, now, op_id=self._system.identity.new_id())
-        return Decision(row, observation, planned, status, is_concluded=False)
+        is_start = isinstance(planned, Begin) and planned.operation is Operation.STARTING
+        note = clamping(self._platforms.ceilings, row.spec.resources) if is_start else None
+        return Decision(row, observation, planned, status, is_concluded=False, note=note)
 
     def _carry_out(self, found: Decision, now: datetime) -> None:
         """Do what the decision asks for, now that it is recorded."""
@@ -375,7 +380,7 @@ def _change(found: Decision, actor: str) -> Change:
         found.row.status,
         found.status,
         actor=actor,
-        reason=found.plan.why.value,
+        reason=found.note or found.plan.why.value,
         request_id=found.row.spec.request_id,
     )
     spec = found.row.spec

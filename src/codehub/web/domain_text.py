@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from string import Formatter
 
 from codehub.core import observation
+from codehub.core.ceilings import CLAMPED
 from codehub.core.conditions import NO_ARCHIVE, NOTHING_YET, Condition
 from codehub.core.disk_space import GREW, NO_ROOM
 from codehub.core.errors import (
@@ -243,6 +244,10 @@ _FILLED: Mapping[str, Mapping[str, str]] = {
     ENDED_EARLY: {
         "en": ENDED_EARLY,
         "ko": "IDE가 시작하다가 종료 코드 {code}(으)로 끝났습니다.",
+    },
+    CLAMPED: {
+        "en": CLAMPED,
+        "ko": "메모리 {memory} MB, CPU {cpus}, 프로세스 {pids}, 디스크 {disk} MB로 시작합니다. 설정에서 요청한 값이 이곳에서 허용하는 값보다 큽니다.",
     },
     NO_ROOM: {
         "en": "Only {free} MB are free where homes lie, and nothing starts below {floor} MB. Archive or delete what you don't need.",
