@@ -342,6 +342,20 @@ async def test_the_newest_is_not_taken_of_what_is_being_deleted(plane: Plane) ->
     assert "Undelete it first" in ruled.ruling.message
 
 
+async def test_the_end_of_the_trash_leaves_a_home_whose_identity_is_lost_until_a_person_accepts_that(
+    plane: Plane,
+) -> None:
+    workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=False)
+    plane.storage.lose_identity(workspace_id)
+    await plane.apply_plan(controller)
+    await failed(plane, workspace_id)
+    assert plane.storage._disks[workspace_id].files == NEW
+    await plane.service.recover(workspace_id, BY, accept_loss=True)
+    await plane.apply_plan(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
+    assert workspace_id not in plane.storage._disks
+
+
 @pytest.mark.parametrize("is_archived", [False, True])
 async def test_a_purge_that_a_person_asks_for_keeps_nothing(plane: Plane, is_archived: bool) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=is_archived)

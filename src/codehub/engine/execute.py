@@ -130,7 +130,7 @@ class Executor:
         status = workspace.status
         there = None if volume is None else volume.volume_id
         if status.operation is Operation.DELETING and is_purge_due(workspace.spec, since):
-            await self._refuse_later_work(storage, workspace, op_id, there)
+            await self._refuse_later_work(storage, workspace, op_id, volume)
         if step in (Step.ARCHIVE, Step.CREATE_EMPTY_ARCHIVE, Step.COPY_ARCHIVE):
             return Done(archive_key=await self._make_archive(storage, workspace, step, op_id, report))
         match step:
@@ -215,15 +215,20 @@ class Executor:
         await storage.delete_volume(Home(workspace.id, workspace.spec.home_store_key), there)
 
     async def _refuse_later_work(
-        self, storage: StorageProvider, workspace: Workspace, op_id: UUID, there: str | None
+        self, storage: StorageProvider, workspace: Workspace, op_id: UUID, volume: Volume | None
     ) -> None:
-        """Refuse to let the end of the trash's time take what was worked on after the deletion. A purge that a person asked for may."""
+        """Refuse to let the end of the trash's time take what was worked on after the deletion. A purge that a person asked for may.
+        Of a home whose identity is lost nothing tells when it was worked on, so that it takes a word of its own."""
         spec = workspace.spec
         if is_purge_asked(spec) or spec.deleted_at is None:
             return
         since = max(spec.deleted_at, _accepted_at(spec) or spec.deleted_at)
         home = Home(workspace.id, spec.home_store_key)
-        if there is not None and await storage.is_worked_on(home, there, since=since):
+        there, is_unidentified = None, False
+        if volume is not None:
+            there = volume.volume_id
+            is_unidentified = there is None and volume.bears is not None and since == spec.deleted_at
+        if is_unidentified or (there and await storage.is_worked_on(home, there, since=since)):
             raise ActionFailed(WORKED_ON_SINCE, reason=ErrorReason.DATA_LOST)
         archives = await committed_archives(storage, workspace.id)
         if (later := archive_made_since(workspace.status, archives, since)) is not None:
