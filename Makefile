@@ -68,8 +68,8 @@ test-sim: $(DEV) ## the engine on the memory platform: the whole circle, a crash
 	@$(SUITE) test-sim 200 $(PYTEST) -n 2 tests/engine tests/simulation
 
 SEEDS ?= 200
-simulate: $(DEV) ## faults everywhere, in virtual time: SEEDS=5000 runs many, SEED=7 tells one's story (ONLY=… with these faults alone)
-	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED) --only "$(ONLY)",--seeds $(SEEDS))
+simulate: $(DEV) ## faults everywhere, in virtual time: SEEDS=5000 runs many (from FIRST=0 on), SEED=7 tells one's story (ONLY=… with these faults alone)
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED) --only "$(ONLY)",--seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)))
 
 mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (takes a while)
 	$(BIN)/python -m tests.simulation --mutants

@@ -283,7 +283,7 @@ class Judges:
             truth.losses.clear()
             begun, looked = row.status.op_started_at, row.status.observed_at
             ran = 0.0 if begun is None or looked is None else (looked - begun).total_seconds()
-            truth.began_at = self._world.loop.time() - max(ran, 0.0)
+            truth.began_at, truth.ran_before_s = self._world.loop.time(), max(ran, 0.0)
             self.commits.at_work.pop(row.id, None)
             if row.status.operation is not Operation.NONE:
                 self.commits.at_work[row.id] = truth

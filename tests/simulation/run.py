@@ -207,9 +207,12 @@ def _is_worked_on(world: World, row: Workspace) -> bool:
 
 
 def _is_worked_on_since_deletion(world: World, row: Workspace) -> bool:
-    """Whether the end of the trash's time must leave it: somebody worked on it after its deletion, and nobody asked for a purge."""
+    """Whether the end of the trash's time must leave it: somebody worked on it after its deletion, and nobody asked for a purge. It was
+    forgotten, or a dump that was restored knows nothing of the work; any other deletion has archived it, and is over."""
     spec = row.spec
     if spec.deleted_at is None or is_purge_asked(spec) or not _is_worked_on(world, row):
+        return False
+    if spec.forgotten_at is None and not world.has_rolled_back:
         return False
     written_at = world.storage._disks[row.id].written_at
     return written_at is not None and written_at > spec.deleted_at

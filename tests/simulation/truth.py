@@ -36,6 +36,8 @@ class Truth:
     no_volume_at: float = -1.0
     volume_at: dict[str, float] = field(default_factory=dict)
     began_at: float = 0.0
+    ran_before_s: float = 0.0
+    """Of an operation that was under way in a dump which was restored: for how long it had run in that."""
     struck_at: float = -1e9
     losses: deque[float] = field(default_factory=deque)
     used_at: float = -1e9

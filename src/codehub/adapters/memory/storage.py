@@ -27,8 +27,6 @@ class Disk:
     written_at: datetime | None = None
     bears: str | None = None
     """Of one whose identity was lost, the id that it had."""
-    adopted: str | None = None
-    """Of one that was adopted, the id that it had before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +80,11 @@ class MemoryStorage:
             if disk.bears != lost:
                 raise ActionFailed(f"the volume that is there was never {lost}")
             self._refuse_in_use(home, "adopted")
-            disk.volume_id, disk.bears, disk.adopted = str(self._identity.new_id()), None, lost
-        elif lost not in (disk.volume_id, disk.adopted):
+            disk.volume_id, disk.bears = lost, None
+        elif disk.volume_id != lost:
             raise ActionFailed("the volume that is there has an identity: it is not adopted")
         await self._faults("storage.adopt.after_effect")
-        return disk.volume_id
+        return lost
 
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
