@@ -6,16 +6,17 @@ from enum import StrEnum
 from itertools import product
 from typing import NamedTuple, TypeVar
 
-from tests.support.workspaces import KEY, NEW_OP_ID, NOW, OP_ID, ago, error, workspace
+from tests.support.workspaces import KEY, NOW, OP_ID, ago, decided, error, workspace
 
 from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import HEALTHY, INITIAL, Condition, Truth
+from codehub.core.decide import FinishedStep
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.judge import Verdict, judge
 from codehub.core.observation import Archive, Instance, Observation, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
-from codehub.core.plan import Act, Plan, plan
-from codehub.core.transitions import Done, apply_outcome, apply_plan
+from codehub.core.plan import Act, Plan
+from codehub.core.transitions import Done
 from codehub.core.workspace import HomeCtx, Status, Workspace
 
 
@@ -155,23 +156,26 @@ class Pass:
     """One pass at one point, with an actuator that works."""
 
     row: Workspace
-    verdict: Verdict
+    look: Observation
     plan: Plan
     status: Status
     then: Point
 
+    @property
+    def verdict(self) -> Verdict:
+        return judge(self.row, self.look, NOW)
+
 
 def run_pass(point: Point) -> Pass:
     row, look = build(point)
-    verdict = judge(row, look, NOW)
-    planned = plan(row.spec, verdict, look, NOW, is_mine=True)
+    decision = decided(row, look)
     world = point
-    if isinstance(planned, Act):
-        world, done = _act(point, planned.step)
-        status = apply_outcome(verdict.status, planned, OP_ID, done, NOW, spec=row.spec, jitter=0.5)
-    else:
-        status = apply_plan(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
-    return Pass(row, verdict, planned, status, _point(world, status))
+    if isinstance(decision.plan, Act):
+        world, done = _act(point, decision.plan.step)
+        finished = FinishedStep(decision.plan, OP_ID, done)
+        decision = decided(row, look, finished=finished)
+        assert decision.records_outcome, point
+    return Pass(row, look, decision.plan, decision.status, _point(world, decision.status))
 
 
 def _act(point: Point, step: Step) -> tuple[Point, Done]:
@@ -195,8 +199,8 @@ def _act(point: Point, step: Step) -> tuple[Point, Done]:
 
 def _point(world: Point, status: Status) -> Point:
     """Return where the pass has led, in the same relative terms."""
-    found: ErrorInfo | None = status.error_info
-    is_new = found is not None and found.occurred_at == NOW
+    error_info: ErrorInfo | None = status.error_info
+    is_new = error_info is not None and error_info.occurred_at == NOW
     return world._replace(
         has_key=status.archive_key is not None,
         archive=world.archive if status.archive_key is not None else Thing.ABSENT,
@@ -205,7 +209,7 @@ def _point(world: Point, status: Status) -> Point:
         dirty=status.home_ctx.dirty,
         operation=status.operation,
         phase=status.phase,
-        error=found.reason if found else None,
-        answer=Answer.NONE if is_new or found is None else world.answer,
+        error=error_info.reason if error_info else None,
+        answer=Answer.NONE if is_new or error_info is None else world.answer,
         deletion_is_newer=world.deletion_is_newer and not is_new,
     )

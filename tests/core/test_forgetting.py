@@ -8,7 +8,6 @@ from tests.support.workspaces import (
     COMMITTED,
     HEALTHY_INSTANCE,
     KEY,
-    NEW_OP_ID,
     NOW,
     OP_ID,
     OUR_VOLUME,
@@ -18,6 +17,7 @@ from tests.support.workspaces import (
     WORKSPACE_ID,
     ago,
     conditions,
+    decided,
     error,
     home,
     observation,
@@ -26,16 +26,12 @@ from tests.support.workspaces import (
 
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
-from codehub.core.forgetting import rule_forgetting
 from codehub.core.garbage import Found, Thing, sort_garbage
 from codehub.core.history import Event, EventKind, wished
-from codehub.core.judge import Verdict, judge
-from codehub.core.observation import Observation
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.plan import Begin, Hold, Plan, Rest, Why, plan
-from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_undeletion
+from codehub.core.plan import Begin, Forget, Hold, Rest, Why
+from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_forgetting, rule_undeletion
 from codehub.core.rules import DEFAULT_RULES
-from codehub.core.transitions import apply_plan
 from codehub.core.workspace import Workspace
 
 TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000)}
@@ -113,62 +109,60 @@ def test_only_a_deletion_that_is_held_up_can_be_forgotten(row: Workspace, become
         assert ruling.spec == replace(row.spec, forgotten_at=NOW, revision=row.spec.revision + 1)
 
 
-def judged(row: Workspace, look: Observation) -> tuple[Verdict, Plan]:
-    verdict = judge(row, look, NOW, rules=DEFAULT_RULES)
-    return verdict, plan(row.spec, verdict, look, NOW, is_mine=True)
-
-
 def test_a_forgotten_workspace_is_deleted_whatever_can_not_be_seen_and_keeps_every_name() -> None:
     row = held_up(spec=FORGOTTEN, archive_key=KEY)
-    verdict, planned = judged(row, observation(UNREACHABLE, UNREACHABLE, UNREACHABLE))
-    status = apply_plan(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
+    decision = decided(row, observation(UNREACHABLE, UNREACHABLE, UNREACHABLE))
+    status = decision.status
     assert (status.phase, status.operation, status.error_info) == (Phase.DELETED, Operation.NONE, None)
     assert (status.op_id, status.archive_key, status.home_ctx) == (OP_ID, KEY, home(dirty=True))
-    assert planned == Rest(Why.IN_TRASH)
+    assert decision.plan == Forget(row.spec.purge_at, Why.IN_TRASH)
+    assert (decision.look_at, decision.depends_on_request) == (row.spec.purge_at, True)
 
 
 def test_forgetting_is_a_step_of_its_own_though_a_purge_is_due() -> None:
     row = held_up(spec={**FORGOTTEN, "purge_at": ago(1)}, archive_key=KEY)
-    verdict, planned = judged(row, observation(None, OUR_VOLUME, COMMITTED))
-    assert (verdict.status.phase, verdict.status.operation) == (Phase.DELETED, Operation.NONE)
-    assert planned == Rest(Why.IN_TRASH)
+    decision = decided(row, observation(None, OUR_VOLUME, COMMITTED))
+    assert (decision.status.phase, decision.status.operation) == (Phase.DELETED, Operation.NONE)
+    assert decision.plan == Forget(row.spec.purge_at, Why.IN_TRASH)
+    assert decision.is_urgent
 
 
 def test_one_in_error_is_deleted_too() -> None:
     failed = error(ErrorReason.RETRY_EXCEEDED, operation=Operation.DELETING)
     row = workspace(Phase.ERROR, conditions=VOLUME, error_info=failed, spec=FORGOTTEN)
-    verdict, planned = judged(row, observation(None, OUR_VOLUME))
-    assert (verdict.status.phase, verdict.status.error_info) == (Phase.DELETED, None)
-    assert verdict.status.conditions.healthy.is_true
-    assert planned == Rest(Why.FORGOTTEN)
+    decision = decided(row, observation(None, OUR_VOLUME))
+    assert (decision.status.phase, decision.status.error_info) == (Phase.DELETED, None)
+    assert decision.status.conditions.healthy.is_true
+    assert decision.plan == Forget(None, Why.FORGOTTEN)
+    assert decision.look_at is None
 
 
 def test_what_the_end_of_the_trash_has_found_to_keep_since_is_not_forgotten_again() -> None:
-    found = error(ErrorReason.DATA_LOST, operation=Operation.DELETING, at=ago(0.5))
-    row = workspace(Phase.ERROR, conditions=conditions(), error_info=found, spec={**FORGOTTEN, **OVER})
-    verdict, _planned = judged(row, observation(None, None))
-    assert (verdict.status.phase, verdict.status.error_info) == (Phase.ERROR, found)
+    lost = error(ErrorReason.DATA_LOST, operation=Operation.DELETING, at=ago(0.5))
+    row = workspace(Phase.ERROR, conditions=conditions(), error_info=lost, spec={**FORGOTTEN, **OVER})
+    status = decided(row, observation(None, None)).status
+    assert (status.phase, status.error_info) == (Phase.ERROR, lost)
 
 
 @pytest.mark.parametrize("instance", [HEALTHY_INSTANCE, None])
 def test_it_stays_deleted_when_its_backend_answers_again_with_everything_there(instance: Any) -> None:
     row = workspace(Phase.DELETED, conditions=BLIND, home_ctx=home(dirty=True), spec=FORGOTTEN)
-    verdict, planned = judged(row, observation(instance, OUR_VOLUME))
-    assert verdict.status.phase is Phase.DELETED
-    assert planned == Rest(Why.FORGOTTEN)
+    decision = decided(row, observation(instance, OUR_VOLUME))
+    assert decision.status.phase is Phase.DELETED
+    assert decision.plan == Rest(Why.FORGOTTEN)
 
 
 def test_one_that_nobody_forgot_does_not() -> None:
     row = workspace(Phase.DELETED, conditions=conditions(), home_ctx=home(), spec=TRASH)
-    verdict, _planned = judged(row, observation(None, OUR_VOLUME))
-    assert verdict.status.phase is Phase.STANDBY
+    assert decided(row, observation(None, OUR_VOLUME)).status.phase is Phase.STANDBY
 
 
 def test_when_its_time_in_the_trash_is_over_the_rest_is_deleted_but_only_once_it_is_seen() -> None:
     spec = {**FORGOTTEN, "purge_at": ago(5)}
     row = workspace(Phase.DELETED, conditions=BLIND, archive_key=KEY, spec=spec)
-    assert isinstance(judged(row, observation(UNREACHABLE, OUR_VOLUME, COMMITTED))[1], Hold)
-    assert judged(row, observation(None, OUR_VOLUME, COMMITTED))[1] == Begin(Operation.DELETING, Why.PURGE)
+    assert isinstance(decided(row, observation(UNREACHABLE, OUR_VOLUME, COMMITTED)).plan, Hold)
+    planned = decided(row, observation(None, OUR_VOLUME, COMMITTED)).plan
+    assert planned == Begin(Operation.DELETING, Why.PURGE)
 
 
 def test_it_can_be_taken_back_and_is_judged_from_what_is_there() -> None:
@@ -176,8 +170,8 @@ def test_it_can_be_taken_back_and_is_judged_from_what_is_there() -> None:
     ruling = rule_undeletion(row, NOW)
     assert isinstance(ruling, Accepted)
     assert (ruling.spec.deleted_at, ruling.spec.forgotten_at) == (None, None)
-    verdict, _planned = judged(replace(row, spec=ruling.spec), observation(None, OUR_VOLUME))
-    assert (verdict.status.phase, verdict.status.home_ctx) == (Phase.STANDBY, home(dirty=True))
+    status = decided(replace(row, spec=ruling.spec), observation(None, OUR_VOLUME)).status
+    assert (status.phase, status.home_ctx) == (Phase.STANDBY, home(dirty=True))
 
 
 def test_what_is_left_of_it_is_reported_and_goes_when_its_time_in_the_trash_is_over() -> None:

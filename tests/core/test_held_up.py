@@ -183,7 +183,7 @@ def test_a_start_that_is_held_up_is_let_go_by_another_wish(wish: DesiredState) -
     asked = rule_wish(WAITING, wish, NOW)
     assert isinstance(asked, Accepted)
     row = replace(WAITING, spec=asked.spec)
-    assert planned(row) == Abandon(OP.STARTING, Why.GIVEN_UP)
+    assert planned(row) == Abandon(OP.STARTING, Why.GIVEN_UP, forgives=True)
     assert not counts_as_running(replace(row, status=settled(row)))
 
 
@@ -205,7 +205,7 @@ def test_a_deletion_gives_it_up_and_steps_down() -> None:
     asked = rule_deletion(WAITING, NOW, trash_s=100)
     assert isinstance(asked, Accepted)
     row = replace(WAITING, spec=asked.spec)
-    assert planned(row) == Abandon(OP.STARTING, Why.GIVEN_UP)
+    assert planned(row) == Abandon(OP.STARTING, Why.GIVEN_UP, forgives=True)
     assert settled(replace(row, status=settled(row))).operation is OP.ARCHIVING
 
 
@@ -251,7 +251,9 @@ def test_a_half_restored_volume_does_not_lock_its_owner_out() -> None:
         archive_key=KEY,
         home_ctx=home(None),
     )
-    assert planned(row, observation(None, HALF_VOLUME, COMMITTED)) == Abandon(OP.RESTORING, Why.GIVEN_UP)
+    assert planned(row, observation(None, HALF_VOLUME, COMMITTED)) == Abandon(
+        OP.RESTORING, Why.GIVEN_UP, forgives=True
+    )
 
 
 # The same wish again

@@ -19,6 +19,7 @@ from tests.support.workspaces import (
     UNREACHABLE,
     ago,
     conditions,
+    decided,
     error,
     home,
     observation,
@@ -30,7 +31,7 @@ from codehub.core.explain import Ask, explain
 from codehub.core.judge import judge
 from codehub.core.observation import UNTOLD, Archive, Instance, Observation, Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
-from codehub.core.plan import Act, Begin, Complete, Fail, Plan, Why, choose, plan
+from codehub.core.plan import Act, Begin, Complete, Fail, Plan, Why, choose_next_operation, plan
 from codehub.core.transitions import Done, apply_outcome, apply_plan
 from codehub.core.workspace import RecoverChoice, Status, Workspace
 
@@ -233,12 +234,15 @@ def test_what_a_person_adopts_gets_an_identity_and_stays_dirty(
     if archive is None:
         row = replace(row, status=replace(row.status, archive_key=None))
     look = observation(None, BEARING_VOLUME, archive)
-    row = passed(row, look, Begin(operation, Why.ADOPTED))
+    row = passed(row, look, Begin(operation, Why.ADOPTED, adopts=True))
     assert row.status.home_ctx == home("v1", marker=KEY, dirty=True)
     row = passed(row, look, Act(operation, Step.ADOPT), Done(volume_id="v2", restore_marker=KEY))
     row = passed(row, observation(None, Volume("v2"), archive), Complete(operation))
     assert (row.status.operation, row.status.phase) == (Operation.NONE, Phase.STANDBY)
     assert row.status.home_ctx == home("v2", marker=KEY, dirty=True)
+
+
+ADOPTION = Begin(Operation.RESTORING, Why.ADOPTED, adopts=True)
 
 
 def passed(row: Workspace, look: Observation, expected: Plan, done: Done | None = None) -> Workspace:
@@ -277,8 +281,8 @@ def test_what_is_used_gone_or_another_is_not_adopted(look: Observation) -> None:
 
 def test_a_volume_that_goes_while_it_is_adopted_is_lost() -> None:
     row = unidentified(**ADOPT)
-    begun = passed(row, observation(None, BEARING_VOLUME, COMMITTED), Begin(Operation.RESTORING, Why.ADOPTED))
-    status = judge(begun, observation(None, None, COMMITTED), NOW).status
+    begun = passed(row, observation(None, BEARING_VOLUME, COMMITTED), ADOPTION)
+    status = decided(begun, observation(None, None, COMMITTED)).status
     assert status.error_info is not None
     assert (status.error_info.reason, status.operation) == (ErrorReason.DATA_LOST, Operation.NONE)
 
@@ -385,4 +389,4 @@ def test_one_failed_check_is_enough_at_start_up(starting_up: bool, phase: Phase)
     judged = judge(row, look, NOW, starting_up=starting_up).status
     assert (judged.phase, judged.restarts) == (phase, ())
     if starting_up:
-        assert choose(row.spec, judged, NOW) == Begin(Operation.STARTING, Why.MOVES_UP)
+        assert choose_next_operation(row.spec, judged, NOW) == Begin(Operation.STARTING, Why.MOVES_UP)

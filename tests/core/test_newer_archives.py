@@ -14,6 +14,7 @@ from tests.support.workspaces import (
     OUR_VOLUME,
     WORKSPACE_ID,
     ago,
+    decided,
     error,
     home,
     observation,
@@ -94,7 +95,7 @@ def test_an_archive_that_is_newer_than_the_row_s_stops_what_would_go_on_without_
     archives: tuple[CommittedArchive, ...],
     newest: CommittedArchive | None,
 ) -> None:
-    status = judge(at_work(operation, key), look(key, *archives), NOW).status
+    status = decided(at_work(operation, key), look(key, *archives)).status
     if newest is None:
         assert (status.operation, status.error_info) == (operation, None)
         return

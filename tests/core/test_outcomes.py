@@ -141,12 +141,18 @@ def test_completing_a_purge_keeps_nothing() -> None:
     assert (status.phase, status.archive_key) == (Phase.DELETED, None)
 
 
-@pytest.mark.parametrize(("why", "count"), [(Why.IMPOSSIBLE, 2), (Why.GIVEN_UP, 0)])
+@pytest.mark.parametrize(
+    ("abandoned", "count"),
+    [
+        (Abandon(Operation.ARCHIVING, Why.IMPOSSIBLE), 2),
+        (Abandon(Operation.ARCHIVING, Why.GIVEN_UP, forgives=True), 0),
+    ],
+)
 def test_an_abandoned_operation_still_counts_its_failures_unless_a_person_gave_it_up(
-    why: Why, count: int
+    abandoned: Abandon, count: int
 ) -> None:
     row = workspace(Phase.STANDBY, operation=Operation.ARCHIVING, error_count=2)
-    status = apply_plan(row.spec, row.status, Abandon(Operation.ARCHIVING, why), NOW, op_id=NEW_OP_ID)
+    status = apply_plan(row.spec, row.status, abandoned, NOW, op_id=NEW_OP_ID)
     assert (status.operation, status.op_id, status.error_count) == (Operation.NONE, OP_ID, count)
 
 

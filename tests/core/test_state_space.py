@@ -16,17 +16,18 @@ from tests.core.space import (
     healthy_points,
     run_pass,
 )
-from tests.support.workspaces import NOW
+from tests.support.workspaces import decided
 
 from codehub.core.errors import ErrorReason
-from codehub.core.judge import judge
 from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase, Step
 from codehub.core.plan import (
     Abandon,
     Act,
     Begin,
     Complete,
+    EndInError,
     Fail,
+    Forget,
     Hold,
     Plan,
     Rest,
@@ -34,9 +35,7 @@ from codehub.core.plan import (
     TakeOver,
     Wait,
     Why,
-    plan,
 )
-from codehub.core.transitions import is_worth_writing
 from codehub.core.workspace import is_condemned
 
 STEPS_MAX = 16
@@ -68,12 +67,18 @@ def test_every_point_in_error_keeps_every_rule(reason: ErrorReason, wish: Desire
 def check(point: Point) -> None:
     result = run_pass(point)
     legs[point] = leg_of(result)
+    check_the_judge_moves_no_operation(result)
     check_unknown_begins_nothing(point, result)
     check_error_has_no_operation(result)
     check_moves(result)
     check_nothing_is_lost(point, result)
     if not isinstance(result.plan, Hold):
         check_convergence(point)
+
+
+def check_the_judge_moves_no_operation(result: Pass) -> None:
+    before, judged = result.row.status, result.verdict.status
+    assert (judged.operation, judged.op_id) == (before.operation, before.op_id)
 
 
 def check_unknown_begins_nothing(point: Point, result: Pass) -> None:
@@ -170,10 +175,10 @@ def check_rests(point: Point) -> None:
     """What has converged stays converged: the pass after it writes nothing (contract 14)."""
     row, look = build(point)
     at_rest = replace(row, status=run_pass(point).status)
-    verdict = judge(at_rest, look, NOW)
-    planned = plan(at_rest.spec, verdict, look, NOW, is_mine=True)
-    assert isinstance(planned, Rest | Wait | Hold), point
-    assert not is_worth_writing(at_rest.status, verdict.status), point
+    decision = decided(at_rest, look)
+    assert isinstance(decision.plan, Rest | Wait | Hold), point
+    assert not decision.is_worth_writing, point
+    assert not decision.is_urgent, point
 
 
 def check_direction(path: tuple["Leg", ...], point: Point) -> None:
@@ -209,11 +214,11 @@ legs: dict[Point, Leg] = {}
 
 
 def leg_of(result: Pass) -> Leg:
-    status, planned = result.verdict.status, result.plan
+    planned = result.plan
     is_upward = is_clearing = False
     if isinstance(planned, Begin):
         target = MOVES[planned.operation].target
-        is_upward = target in LEVEL and LEVEL[target] > LEVEL[status.phase]
+        is_upward = target in LEVEL and LEVEL[target] > LEVEL[result.verdict.status.phase]
         # Stopping a container that has no business there is no move of the workspace, nor is getting rid of a condemned volume.
         is_clearing = planned.why in (Why.STRAY_CONTAINER, Why.CONDEMNED)
     return Leg(planned, result.status.phase, is_upward, is_clearing, result.then)
@@ -233,4 +238,5 @@ def trajectory(point: Point) -> tuple[Leg, ...]:
 
 
 def test_the_plan_is_one_sum_type() -> None:
-    assert set(Plan.__args__) == {Rest, Hold, Wait, Begin, TakeOver, Resume, Act, Complete, Abandon, Fail}
+    carried_out = {Begin, TakeOver, Resume, Act, Complete, Abandon, Fail, EndInError, Forget}
+    assert set(Plan.__args__) == {Rest, Hold, Wait, *carried_out}

@@ -19,7 +19,7 @@ from tests.support.workspaces import (
 
 from codehub.core.errors import ErrorReason
 from codehub.core.operations import MOVES, NEXT, DesiredState, Operation, Phase, destination
-from codehub.core.plan import Begin, Rest, Wait, choose
+from codehub.core.plan import Begin, Rest, Wait, choose_next_operation
 from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_deletion, rule_wish
 from codehub.core.workspace import Workspace
 
@@ -84,7 +84,7 @@ def test_wishes(now: str, wanted: str, answer: str) -> None:
             # What is satisfied begins nothing; a wish that says the same in other words is still recorded.
             spec = ruling.spec if isinstance(ruling, Accepted) else row.spec
             assert not isinstance(ruling, Refused)
-            assert isinstance(choose(spec, row.status, NOW), Rest)
+            assert isinstance(choose_next_operation(spec, row.status, NOW), Rest)
             assert isinstance(ruling, Unchanged) == (spec.desired_state is row.spec.desired_state)
         case code:
             assert isinstance(ruling, Refused)
@@ -165,7 +165,7 @@ NEXT_OPERATION = [
     (P.RUNNING, D.STANDBY, {"conditions": conditions(READY, ABSENT, READY)}, OP.STOPPING),
     (P.RUNNING, D.ARCHIVED, {"conditions": conditions(READY, ABSENT, READY)}, OP.STOPPING),
     (P.RUNNING, D.PENDING, {"conditions": conditions(READY, ABSENT, READY)}, OP.STOPPING),
-    (P.DELETED, D.PENDING, {"spec": DELETED, "archive_key": KEY}, "rest"),
+    (P.DELETED, D.PENDING, {"spec": DELETED, "archive_key": KEY}, "trash"),
     (P.DELETED, D.PENDING, {"spec": PURGED, "archive_key": KEY}, OP.DELETING),
     (P.DELETED, D.PENDING, {"spec": PURGED}, "rest"),
 ]
@@ -173,12 +173,14 @@ NEXT_OPERATION = [
 
 @pytest.mark.parametrize(("phase", "wish", "row", "expected"), NEXT_OPERATION)
 def test_next_operation(phase: Phase, wish: DesiredState, row: dict[str, Any], expected: str) -> None:
-    found = workspace(phase, wish, **row)
-    match choose(found.spec, found.status, NOW):
+    met = workspace(phase, wish, **row)
+    match choose_next_operation(met.spec, met.status, NOW):
         case Begin(operation=operation):
             assert operation == expected
         case Wait(until=None):
             assert expected == "wait"
+        case Wait(until=until):
+            assert (expected, until) == ("trash", row["spec"]["purge_at"])
         case planned:
             assert isinstance(planned, Rest)
             assert expected == "rest"

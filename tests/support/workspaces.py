@@ -7,6 +7,7 @@ from uuid import UUID
 
 from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
+from codehub.core.decide import Decision, Situation, decide
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.observation import Archive, Instance, Observation, Unmarked, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -136,3 +137,8 @@ def observation(
 
 
 CONDITION_NAMES = NAMES
+
+
+def decided(row: Workspace, look: Observation, now: datetime = NOW, **known: Any) -> Decision:
+    """Return what a pass makes of it, by default of an operation of its own."""
+    return decide(Situation(row, look, now, NEW_OP_ID, **{"jitter": 0.5, "is_mine": True, **known}))

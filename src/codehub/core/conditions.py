@@ -1,9 +1,11 @@
-"""What was seen, Kubernetes style: four conditions, each True, False or Unknown, with a reason a person can read."""
+"""Four conditions, as in Kubernetes: what was seen, each True, False or Unknown, with a reason a person can read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+
+from codehub.core.operations import Operation
 
 
 class Truth(StrEnum):
@@ -87,7 +89,25 @@ NAMES: Mapping[str, str] = {
     "healthy": "policy.healthy",
 }
 
+# These operations read or write the archive: for them its condition decides as well.
+_ARCHIVE_OPERATIONS = frozenset(
+    {Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING, Operation.ARCHIVING, Operation.DELETING}
+)
+
 NOTHING_YET = Condition(Truth.FALSE, Reason.ABSENT, "Nothing has been made yet.")
 NO_ARCHIVE = Condition(Truth.FALSE, Reason.ABSENT, "There is no archive.")
 HEALTHY = Condition(Truth.TRUE, Reason.HEALTHY, "No rule is broken.")
 INITIAL = Conditions(NOTHING_YET, NOTHING_YET, NOTHING_YET, HEALTHY)
+
+
+def unknown_conditions(conditions: Conditions, operation: Operation) -> tuple[str, ...]:
+    """Return which conditions decide and are not known. An archive decides where there is no volume, or where it is worked on."""
+    names = []
+    if conditions.volume_ready.is_unknown:
+        names.append("volume_ready")
+    if conditions.container_ready.is_unknown:
+        names.append("container_ready")
+    decides = not conditions.volume_ready.is_true or operation in _ARCHIVE_OPERATIONS
+    if decides and conditions.archive_ready.is_unknown:
+        names.append("archive_ready")
+    return tuple(NAMES[name] for name in names)

@@ -5,17 +5,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, StrEnum
 
-from codehub.core.conditions import Reason
+from codehub.core.conditions import Reason, unknown_conditions
 from codehub.core.errors import KEPT_REMEDY, NEWER_REMEDY, NEWEST_ARCHIVE, REMEDY, ErrorInfo, ErrorReason
-from codehub.core.forgetting import rule_forgetting
-from codehub.core.judge import unknown_conditions
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.plan import Begin, Wait, Why, choose
+from codehub.core.plan import Begin, Wait, Why, choose_next_operation
 from codehub.core.requests import (
     Accepted,
     Ruling,
     recorded_wish,
     rule_deletion,
+    rule_forgetting,
     rule_keep_awake,
     rule_recovery,
     rule_undeletion,
@@ -108,10 +107,11 @@ def _explain(workspace: Workspace, now: datetime, *, is_admin: bool) -> Explanat
         return Explanation(status.operation, Why.CANNOT_LOOK, _blind(status, unknown), since, actions)
     if status.operation is not Operation.NONE:
         return Explanation(status.operation, *_under_way(workspace, now), since, actions)
-    chosen = choose(workspace.spec, status, now)
+    chosen = choose_next_operation(workspace.spec, status, now)
     if isinstance(chosen, Begin):
         return Explanation(chosen.operation, chosen.why, Waiting(WaitsFor.NEXT_PASS), since, actions)
-    waiting_for = _remedy(workspace) if isinstance(chosen, Wait) else None
+    needs_a_person = isinstance(chosen, Wait) and chosen.until is None
+    waiting_for = _remedy(workspace) if needs_a_person else None
     return Explanation(Operation.NONE, chosen.why, waiting_for, since, actions)
 
 

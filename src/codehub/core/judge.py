@@ -1,10 +1,10 @@
-"""Judge: a workspace and what was seen of it in, its status as it is now out. Begins nothing, finishes nothing."""
+"""Judge: a workspace and what was seen of it in, what it is now out. Begins no operation, and ends none: see transitions."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from codehub.core.archives import CommittedArchive, newer_archive, newest, newest_facts
-from codehub.core.conditions import HEALTHY, NAMES, NO_ARCHIVE, Condition, Conditions, Truth
+from codehub.core.conditions import HEALTHY, NO_ARCHIVE, Condition, Conditions, Truth, unknown_conditions
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason
 from codehub.core.observation import ARCHIVE_READY, Observation, Unobserved, observed_conditions
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -22,11 +22,6 @@ from codehub.core.workspace import (
 
 # These make a home, or an archive, from what the row names: nothing newer may be there.
 MAKES_ANEW = frozenset({Operation.PROVISIONING, Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING})
-# These operations read or write the archive: for them its condition decides as well.
-_ARCHIVE_OPERATIONS = frozenset(
-    {Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING, Operation.ARCHIVING, Operation.DELETING}
-)
-
 
 WITHOUT_VOLUME = "An instance runs without the home's volume."
 IDENTITY_LOST = (
@@ -49,8 +44,8 @@ class Verdict:
     status: Status
     unknown: tuple[str, ...] = ()
     """The conditions that decide and are not known. While there are any, the phase stays and nothing begins."""
-    is_let_go: bool = False
-    """Whether it was forgotten just now. Nothing begins before that is written."""
+    is_forgotten: bool = False
+    """Whether an admin gave up on its deletion, and that is not recorded yet."""
     is_adopted: bool = False
     """Whether a person has just said that the volume which is there is the home. What begins with that begins in the same write: such a
     word counts for the error that it answers, and for no later one."""
@@ -72,7 +67,7 @@ def judge(
     spec, stored = workspace.spec, workspace.status
     conditions = observed_conditions(stored, observation, now, rules, starting_up=starting_up)
     if _is_to_be_forgotten(spec, stored):
-        return Verdict(_forget(_mark_dirty(replace(stored, conditions=conditions)), now), is_let_go=True)
+        return Verdict(_mark_dirty(replace(stored, conditions=conditions)), is_forgotten=True)
     if unknown := unknown_conditions(conditions, stored.operation):
         return Verdict(_mark_dirty(replace(stored, conditions=conditions)), unknown)
     started_at = _moved_clock(stored, now, rules, is_queued=is_queued)
@@ -81,7 +76,7 @@ def judge(
         status = _answer(spec, status, error, observation, now)
     if _is_adopted(spec, stored, status):
         return Verdict(enter(status, resource_phase(conditions), now), is_adopted=True)
-    if (broken := _broken_invariant(spec, stored, status, observation, now)) is not None:
+    if (broken := check_invariants(spec, stored, status, observation, now)) is not None:
         return Verdict(enter_error(status, broken, now))
     if status.error_info is not None and status.error_info.is_terminal:
         return Verdict(enter_error(status, status.error_info, now))
@@ -90,7 +85,57 @@ def judge(
         if len(recent) >= rules.restarts_max:
             return Verdict(enter_error(status, _crash_loop(spec, stored, now, rules), now))
         status = replace(status, restarts=(*recent, now))
-    return Verdict(enter(status, _phase(spec, status), now))
+    return Verdict(enter(status, calculate_phase(spec, status), now))
+
+
+def check_invariants(
+    spec: Spec, stored: Status, status: Status, observation: Observation, now: datetime
+) -> ErrorInfo | None:
+    """Return the broken rule, if any. Of what is being deleted or purged nothing is demanded any more."""
+    if (
+        status.operation is Operation.DELETING
+        or is_purge_due(spec, now)
+        or (spec.deleted_at is not None and stored.phase is Phase.DELETED)
+        or not status.conditions.volume_ready.is_false
+    ):
+        return None
+    error = stored.error_info
+    if status.conditions.container_ready.is_present:
+        # What is being stopped, or was recovered in order to be stopped, is on its way out of this.
+        was_recovered = (
+            error is not None
+            and error.reason is ErrorReason.CONTAINER_WITHOUT_VOLUME
+            and is_recovered(spec, error)
+        )
+        if status.operation is Operation.STOPPING or was_recovered:
+            return None
+        reason, message = ErrorReason.CONTAINER_WITHOUT_VOLUME, WITHOUT_VOLUME
+    elif is_adopting(status) and status.conditions.volume_ready.is_present:
+        return None
+    elif status.home_ctx.dirty:
+        is_there = status.conditions.volume_ready.is_unidentified
+        reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST if is_there else VOLUME_LOST
+    elif status.archive_key is not None and status.conditions.archive_ready.is_false:
+        reason, message = ErrorReason.DATA_LOST, ARCHIVE_LOST
+    elif status.operation in MAKES_ANEW and (newer := _newer_archive(status, observation)) is not None:
+        return _newer_archive_error(spec, status, newer, now)
+    else:
+        return None
+    if error is not None and error.reason is reason and not is_recovered(spec, error):
+        return error
+    # What was in ERROR already, and was not answered, enters it no second time.
+    count = status.error_count + (status.phase is not Phase.ERROR or status.error_info is None)
+    return ErrorInfo(reason, message, status.operation, count, error_time(spec, now))
+
+
+def calculate_phase(spec: Spec, status: Status) -> Phase:
+    """Return the phase of what breaks no rule: DELETED once it was deleted and nothing of it is left, else by its resources."""
+    conditions = status.conditions
+    is_done = spec.deleted_at is not None and status.phase is Phase.DELETED
+    is_gone = conditions.container_ready.is_absent and conditions.volume_ready.is_absent
+    if is_done and (is_gone or spec.forgotten_at is not None):
+        return Phase.DELETED
+    return resource_phase(conditions)
 
 
 def resource_phase(conditions: Conditions) -> Phase:
@@ -112,19 +157,6 @@ def is_recovered(spec: Spec, error: ErrorInfo) -> bool:
 def error_time(spec: Spec, now: datetime) -> datetime:
     """Return when an error counts as new: no request that was there before answers it, though a clock was set back since."""
     return max([now, *(at for at in (spec.recover_at, spec.deleted_at) if at is not None)])
-
-
-def unknown_conditions(conditions: Conditions, operation: Operation) -> tuple[str, ...]:
-    """Return which conditions decide and are not known. An archive decides where there is no volume, or where it is worked on."""
-    names = []
-    if conditions.volume_ready.is_unknown:
-        names.append("volume_ready")
-    if conditions.container_ready.is_unknown:
-        names.append("container_ready")
-    decides = not conditions.volume_ready.is_true or operation in _ARCHIVE_OPERATIONS
-    if decides and conditions.archive_ready.is_unknown:
-        names.append("archive_ready")
-    return tuple(NAMES[name] for name in names)
 
 
 def needs_archive_look(workspace: Workspace) -> bool:
@@ -156,7 +188,7 @@ def enter(status: Status, phase: Phase, now: datetime) -> Status:
 
 
 def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
-    """Entering ERROR and operation NONE are one write. It keeps op_id, the container and the volume, and counts with the error."""
+    """Return the status in ERROR. It keeps the container and the volume, and counts with the error; its operation is not ended here."""
     unhealthy = Condition(Truth.FALSE, error.reason, error.message).following(status.conditions.healthy, now)
     previous = status.previous_status if status.phase is Phase.ERROR else observed_status(status)
     status = replace(
@@ -164,10 +196,6 @@ def enter_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
         conditions=replace(status.conditions, healthy=unhealthy),
         error_info=error,
         error_count=error.error_count,
-        operation=Operation.NONE,
-        op_started_at=None,
-        retry_at=None,
-        held_up=None,
         previous_status=previous,
     )
     return _at_phase(status, Phase.ERROR, now)
@@ -237,56 +265,16 @@ def _take_newest(status: Status, observation: Observation, now: datetime) -> Sta
     archives = () if isinstance(observation.archives, Unobserved) else observation.archives
     is_any_full = not all(each.is_empty for each in archives)
     must_be_full = status.archive_key is None and is_any_full  # as the error that is answered has named it
-    found = newest(each for each in archives if not (must_be_full and each.is_empty))
-    if found is None:
+    archive = newest(each for each in archives if not (must_be_full and each.is_empty))
+    if archive is None:
         return status
     ready = ARCHIVE_READY.following(status.conditions.archive_ready, now)
     return replace(
         status,
-        archive_key=found.key,
+        archive_key=archive.key,
         home_ctx=replace(status.home_ctx, dirty=False, given_up_at=None),
         conditions=replace(status.conditions, archive_ready=ready),
     )
-
-
-def _broken_invariant(
-    spec: Spec, stored: Status, status: Status, observation: Observation, now: datetime
-) -> ErrorInfo | None:
-    """Return the broken rule, if any. Of what is being deleted or purged nothing is demanded any more."""
-    if (
-        status.operation is Operation.DELETING
-        or is_purge_due(spec, now)
-        or (spec.deleted_at is not None and stored.phase is Phase.DELETED)
-        or not status.conditions.volume_ready.is_false
-    ):
-        return None
-    error = stored.error_info
-    if status.conditions.container_ready.is_present:
-        # What is being stopped, or was recovered in order to be stopped, is on its way out of this.
-        was_recovered = (
-            error is not None
-            and error.reason is ErrorReason.CONTAINER_WITHOUT_VOLUME
-            and is_recovered(spec, error)
-        )
-        if status.operation is Operation.STOPPING or was_recovered:
-            return None
-        reason, message = ErrorReason.CONTAINER_WITHOUT_VOLUME, WITHOUT_VOLUME
-    elif is_adopting(status) and status.conditions.volume_ready.is_present:
-        return None
-    elif status.home_ctx.dirty:
-        is_there = status.conditions.volume_ready.is_unidentified
-        reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST if is_there else VOLUME_LOST
-    elif status.archive_key is not None and status.conditions.archive_ready.is_false:
-        reason, message = ErrorReason.DATA_LOST, ARCHIVE_LOST
-    elif status.operation in MAKES_ANEW and (newer := _newer_archive(status, observation)) is not None:
-        return _newer_archive_error(spec, status, newer, now)
-    else:
-        return None
-    if error is not None and error.reason is reason and not is_recovered(spec, error):
-        return error
-    # What was in ERROR already, and was not answered, enters it no second time.
-    count = status.error_count + (status.phase is not Phase.ERROR or status.error_info is None)
-    return ErrorInfo(reason, message, status.operation, count, error_time(spec, now))
 
 
 def _newer_archive(status: Status, observation: Observation) -> CommittedArchive | None:
@@ -332,37 +320,14 @@ def _crash_loop(spec: Spec, stored: Status, now: datetime, rules: Rules) -> Erro
 
 
 def _is_to_be_forgotten(spec: Spec, stored: Status) -> bool:
-    """Whether it was forgotten and is not let go yet. What the end of the trash's time has found to keep since then is not: that takes
-    another word."""
+    """Whether an admin gave up on its deletion, and it is not DELETED yet. Not if the end of the trash's time has met something to keep
+    since then: that takes another request."""
     if spec.forgotten_at is None or stored.phase is Phase.DELETED:
         return False
     error = stored.error_info
     return (
         error is None or error.reason is not ErrorReason.DATA_LOST or error.occurred_at <= spec.forgotten_at
     )
-
-
-def _forget(status: Status, now: datetime) -> Status:
-    """Let go of it, whatever can't be seen. It keeps op_id, the container, the volume and the archive, and the names of all of them."""
-    let_go = replace(
-        status,
-        operation=Operation.NONE,
-        op_started_at=None,
-        retry_at=None,
-        held_up=None,
-        error_info=None,
-        error_count=0,
-    )
-    return enter(let_go, Phase.DELETED, now)
-
-
-def _phase(spec: Spec, status: Status) -> Phase:
-    conditions = status.conditions
-    is_done = spec.deleted_at is not None and status.phase is Phase.DELETED
-    is_gone = conditions.container_ready.is_absent and conditions.volume_ready.is_absent
-    if is_done and (is_gone or spec.forgotten_at is not None):
-        return Phase.DELETED
-    return resource_phase(conditions)
 
 
 def _at_phase(status: Status, phase: Phase, now: datetime) -> Status:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from codehub.core.judge import unknown_conditions
+from codehub.core.conditions import unknown_conditions
 from codehub.core.workspace import Status
 
 

@@ -1,12 +1,12 @@
-"""Plan: a judged workspace and the time in, one thing to do and why out. Does nothing itself."""
+"""Plan: a judged workspace and the time in, one thing to do and why out. Does nothing itself, and no `why` decides anything."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
-from codehub.core.conditions import NAMES
+from codehub.core.conditions import NAMES, unknown_conditions
 from codehub.core.errors import NOTHING_TO_SAVE, ErrorReason
-from codehub.core.judge import MAKES_ANEW, Verdict, is_answered, unknown_conditions
+from codehub.core.judge import MAKES_ANEW, Verdict, is_answered
 from codehub.core.observation import Observation, Unobserved
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase, Step
 from codehub.core.requests import is_purge_due
@@ -65,7 +65,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """For a time, or (None) for a person."""
+    """Until a time, or (None) for a person."""
 
     until: datetime | None
     why: Why
@@ -77,6 +77,8 @@ class Begin:
 
     operation: Operation
     why: Why
+    adopts: bool = False
+    """Whether it takes the volume that is there for the home: then what the row knows of the home stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +116,12 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Let go of the operation; what is seen is judged anew."""
+    """End the operation before its end was seen; what is seen is judged anew."""
 
     operation: Operation
     why: Why
+    forgives: bool = False
+    """Whether its failures count no more: something else was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +134,26 @@ class Fail:
     why: Why = Why.TIME_IS_UP
 
 
+@dataclass(frozen=True, slots=True)
+class EndInError:
+    """End the operation: the workspace was judged to be in ERROR."""
+
+    operation: Operation
+    why: Why = Why.NEEDS_A_PERSON
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Record it as deleted, whatever can't be seen. It is looked at again when its time in the trash is over (None: never)."""
+
+    until: datetime | None
+    why: Why
+
+
 # What makes a volume from here; this time it takes the one that is there.
 _ADOPTS = {Phase.PENDING: Operation.PROVISIONING, Phase.ARCHIVED: Operation.RESTORING}
 
-Plan = Rest | Hold | Wait | Begin | TakeOver | Resume | Act | Complete | Abandon | Fail
+Plan = Rest | Hold | Wait | Begin | TakeOver | Resume | Act | Complete | Abandon | Fail | EndInError | Forget
 
 
 def plan(
@@ -149,24 +169,27 @@ def plan(
     """Return the one thing to do next.
 
     `is_mine`: this process issued the op_id that the row carries. `is_acting`: a step under it is in flight."""
-    operation = verdict.status.operation
+    status = verdict.status
+    operation = status.operation
+    if verdict.is_forgotten:
+        return _forget(spec, status)
+    if status.phase is Phase.ERROR and operation is not Operation.NONE:
+        return EndInError(operation)
     if verdict.unknown and operation is not Operation.NONE and not is_mine:
         return TakeOver(operation)  # so that nobody else's step can begin while it is held up
     if verdict.unknown:
         return Hold(verdict.unknown, is_held_up=operation is not Operation.NONE and not is_acting)
-    if verdict.status.operation is not Operation.NONE:
-        return _carry_on(spec, verdict.status, observation, now, rules, is_mine=is_mine)
+    if operation is not Operation.NONE:
+        return _carry_on(spec, status, observation, now, rules, is_mine=is_mine)
     if verdict.is_adopted and not is_purge_due(spec, now):
-        return Begin(_ADOPTS[verdict.status.phase], Why.ADOPTED)
-    chosen = choose(spec, verdict.status, now)
-    if isinstance(chosen, Begin) and verdict.is_let_go:
-        return Rest(Why.IN_TRASH)
-    if isinstance(chosen, Begin) and _works_on_unknown_archive(chosen.operation, verdict.status):
+        return Begin(_ADOPTS[status.phase], Why.ADOPTED, adopts=True)
+    chosen = choose_next_operation(spec, status, now)
+    if isinstance(chosen, Begin) and _works_on_unknown_archive(chosen.operation, status):
         return Hold((NAMES["archive_ready"],))
     return chosen
 
 
-def choose(spec: Spec, status: Status, now: datetime) -> Rest | Wait | Begin:
+def choose_next_operation(spec: Spec, status: Status, now: datetime) -> Rest | Wait | Begin:
     """Return the next operation (spec §2.5): looked at from the top, the first row that fits decides."""
     phase, error = status.phase, status.error_info
     is_deletion = spec.deleted_at is not None
@@ -195,10 +218,20 @@ def holds_only_copy(status: Status) -> bool:
     return conditions.volume_ready.is_present and is_unsaved
 
 
-def _choose_in_trash(spec: Spec, status: Status, now: datetime) -> Rest | Begin:
+def _choose_in_trash(spec: Spec, status: Status, now: datetime) -> Rest | Wait | Begin:
     if status.archive_key is None:
         return Rest(Why.GONE if spec.forgotten_at is None else Why.FORGOTTEN)
-    return Begin(Operation.DELETING, Why.PURGE) if is_purge_due(spec, now) else Rest(Why.IN_TRASH)
+    if is_purge_due(spec, now):
+        return Begin(Operation.DELETING, Why.PURGE)
+    # Without a time it was undeleted, which the next look will show.
+    return Rest(Why.IN_TRASH) if spec.purge_at is None else Wait(spec.purge_at, Why.IN_TRASH)
+
+
+def _forget(spec: Spec, status: Status) -> Forget:
+    """Nothing begins before it is recorded as deleted, though a purge may be due."""
+    if status.archive_key is None:
+        return Forget(None, Why.FORGOTTEN)
+    return Forget(spec.purge_at, Why.IN_TRASH)
 
 
 def _has_nothing_to_save(status: Status) -> bool:
@@ -236,8 +269,8 @@ def _carry_on(
     operation = status.operation
     if _is_complete(spec, status, observation, now):
         return Complete(operation)
-    if (why := _why_let_go(spec, status, now)) is not None:
-        return Abandon(operation, why)
+    if (abandoned := _abandon(spec, status, now)) is not None:
+        return abandoned
     limit = rules.time_limits[operation]
     if status.op_started_at is not None and now - status.op_started_at > limit:
         message = TOOK_LONGER.format(operation=operation, seconds=limit.total_seconds())
@@ -259,13 +292,14 @@ def _carry_on(
     return Act(operation, _first_unfinished_step(status))
 
 
-def _why_let_go(spec: Spec, status: Status, now: datetime) -> Why | None:
-    if status.operation is not Operation.DELETING and is_purge_due(spec, now):
-        return Why.PURGE
+def _abandon(spec: Spec, status: Status, now: datetime) -> Abandon | None:
+    operation = status.operation
+    if operation is not Operation.DELETING and is_purge_due(spec, now):
+        return Abandon(operation, Why.PURGE)
     if not _is_possible(spec, status, now):
-        return Why.IMPOSSIBLE
+        return Abandon(operation, Why.IMPOSSIBLE)
     if holdup(status) is not None and _is_given_up(spec, status, now):
-        return Why.GIVEN_UP
+        return Abandon(operation, Why.GIVEN_UP, forgives=True)
     return None
 
 
@@ -274,7 +308,7 @@ def _is_given_up(spec: Spec, status: Status, now: datetime) -> bool:
     adoption: no wish led to it."""
     if status.operation is Operation.DELETING or is_adopting(status):
         return False
-    chosen = choose(spec, replace(status, error_info=None), now)
+    chosen = choose_next_operation(spec, replace(status, error_info=None), now)
     return not isinstance(chosen, Begin) or chosen.operation is not status.operation
 
 

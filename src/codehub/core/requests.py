@@ -1,4 +1,4 @@
-"""What people may ask for, and when: a workspace and a request in, one ruling out. Nothing is written here."""
+"""Requests: a workspace and what a person asks for in, one ruling out. Nothing is written here."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from codehub.core.conditions import unknown_conditions
+from codehub.core.errors import ErrorReason
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import (
     RecoverChoice,
@@ -178,6 +180,27 @@ def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
     )
 
 
+def rule_forgetting(workspace: Workspace, now: datetime) -> Ruling:
+    """Rule on giving up a deletion that a dead backend holds up. The controller then records it as deleted, whatever its backends say.
+
+    No file goes: what is left lies where it was until purge_at, and can be undeleted; afterwards garbage collection removes it."""
+    spec, status = workspace.spec, workspace.status
+    if spec.deleted_at is None:
+        return Refused(
+            Refusal.INVALID_STATE, "Only a deletion that is held up can be forgotten. Delete it first."
+        )
+    if status.phase is Phase.DELETED:
+        return Refused(Refusal.WORKSPACE_NOT_FOUND, "The workspace is deleted.")
+    if spec.forgotten_at is not None:
+        return Unchanged()
+    if not is_deletion_held_up(status):
+        return Refused(
+            Refusal.INVALID_STATE,
+            "Nothing holds its deletion up: its backends answer. Wait, or purge it; if that fails, forget it.",
+        )
+    return Accepted(replace(spec, forgotten_at=now, revision=spec.revision + 1))
+
+
 def rule_recovery(
     workspace: Workspace, now: datetime, *, accept_loss: bool = False, choice: RecoverChoice | None = None
 ) -> Ruling:
@@ -220,6 +243,18 @@ def rule_keep_awake(workspace: Workspace, now: datetime, *, seconds: int) -> Rul
     if spec.awake_until is not None and spec.awake_until >= until:
         return Unchanged()
     return Accepted(replace(spec, awake_until=until))
+
+
+def is_deletion_held_up(status: Status) -> bool:
+    """Whether a deletion can't go on: a backend does not answer, or DELETING itself has failed for good."""
+    error = status.error_info
+    if unknown_conditions(status.conditions, status.operation):
+        return True
+    if error is None:
+        return False
+    return error.reason is ErrorReason.UNREACHABLE or (
+        status.phase is Phase.ERROR and error.operation is Operation.DELETING
+    )
 
 
 def is_purge_due(spec: Spec, now: datetime) -> bool:

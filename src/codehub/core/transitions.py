@@ -1,4 +1,4 @@
-"""Settle: a judged status and a plan, or an actuator's outcome, in; the status to persist out. The only place that moves an operation."""
+"""Transitions: a judged status and a plan, or an actuator's outcome, in; the status to persist out. Only here an operation begins or ends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,19 @@ from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.judge import enter, enter_error, error_time, resource_phase
 from codehub.core.operations import Operation, Phase
-from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, Plan, Resume, TakeOver, Why
+from codehub.core.plan import (
+    Abandon,
+    Act,
+    Begin,
+    Complete,
+    EndInError,
+    Fail,
+    Forget,
+    Hold,
+    Plan,
+    Resume,
+    TakeOver,
+)
 from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import HeldUp, HomeCtx, Spec, Status, holdup, says_the_same, start_facts
@@ -54,9 +66,9 @@ Outcome = Done | Failed | Unreached
 def apply_plan(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_id: UUID) -> Status:
     """Return the status that records the plan. `op_id` is a fresh one, used if the plan needs one."""
     match planned:
-        case Begin(operation=operation, why=why):
+        case Begin(operation=operation, adopts=adopts):
             begun = _begin(status, operation, now, op_id)
-            return begun if why is not Why.ADOPTED else replace(begun, home_ctx=status.home_ctx)
+            return replace(begun, home_ctx=status.home_ctx) if adopts else begun
         case TakeOver():
             return replace(status, op_id=op_id)
         case Hold(is_held_up=True) if holdup(status) is None:
@@ -64,18 +76,8 @@ def apply_plan(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_i
         case Resume():
             assert status.held_up is not None
             return replace(status, held_up=replace(status.held_up, is_trying=True), retry_at=None)
-        case Complete(operation=operation):
-            return _complete(spec, status, operation, now)
-        case Abandon(why=why):
-            return replace(_end(status), error_count=0 if why is Why.GIVEN_UP else status.error_count)
-        case Fail(operation=operation, reason=reason, message=message):
-            context = start_facts(spec) if operation is Operation.STARTING else {}
-            error = ErrorInfo(
-                reason, message, operation, status.error_count + 1, error_time(spec, now), context
-            )
-            return enter_error(status, error, now)
         case _:
-            return status
+            return _apply_end(spec, status, planned, now)
 
 
 def apply_outcome(
@@ -119,6 +121,28 @@ def is_worth_writing(before: Status, after: Status, *, rules: Rules = DEFAULT_RU
     return before.observed_at is None or after.observed_at - before.observed_at >= rules.look_gap_max / 2
 
 
+def _apply_end(spec: Spec, status: Status, planned: Plan, now: datetime) -> Status:
+    """Record the end of an operation, if the plan is one."""
+    match planned:
+        case Complete(operation=operation):
+            return _complete(spec, status, operation, now)
+        case Abandon(forgives=forgives):
+            return replace(_end(status), error_info=None, error_count=0 if forgives else status.error_count)
+        case Fail(operation=operation, reason=reason, message=message):
+            context = start_facts(spec) if operation is Operation.STARTING else {}
+            error = ErrorInfo(
+                reason, message, operation, status.error_count + 1, error_time(spec, now), context
+            )
+            return _end_in_error(status, error, now)
+        case EndInError():
+            return _end(status)
+        case Forget():
+            # It keeps op_id, the container, the volume and the archive, and the names of all of them.
+            return enter(replace(_end(status), error_info=None, error_count=0), Phase.DELETED, now)
+        case _:
+            return status
+
+
 def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> Status:
     if status.phase is Phase.ERROR:
         # A deletion answers the error: what was counted towards it is no failure of what begins now.
@@ -141,7 +165,7 @@ def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> 
 
 
 def _complete(spec: Spec, status: Status, operation: Operation, now: datetime) -> Status:
-    status = replace(_end(status), error_count=0)
+    status = replace(_end(status), error_info=None, error_count=0)
     match operation:
         case Operation.ARCHIVING:
             return replace(status, home_ctx=replace(status.home_ctx, volume_id=None))
@@ -155,9 +179,12 @@ def _complete(spec: Spec, status: Status, operation: Operation, now: datetime) -
 
 
 def _end(status: Status) -> Status:
-    return replace(
-        status, operation=Operation.NONE, op_started_at=None, retry_at=None, held_up=None, error_info=None
-    )
+    return replace(status, operation=Operation.NONE, op_started_at=None, retry_at=None, held_up=None)
+
+
+def _end_in_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
+    """Entering ERROR and ending the operation are one write."""
+    return _end(enter_error(status, error, now))
 
 
 def _hold_up(status: Status, reason: ErrorReason, message: str, now: datetime) -> Status:
@@ -168,8 +195,8 @@ def _hold_up(status: Status, reason: ErrorReason, message: str, now: datetime) -
 
 def _blindness(conditions: Conditions) -> str:
     """Say what could not be looked at."""
-    found = (getattr(conditions, name) for name in NAMES)
-    return " ".join(condition.message for condition in found if condition.is_unknown)
+    every = (getattr(conditions, name) for name in NAMES)
+    return " ".join(condition.message for condition in every if condition.is_unknown)
 
 
 def _note(status: Status, done: Done, now: datetime) -> Status:
@@ -200,11 +227,11 @@ def _count_failure(
     count = error.error_count
     status = replace(status, error_count=count)
     if error.is_terminal:
-        return enter_error(status, error, now)
+        return _end_in_error(status, error, now)
     if retries_max is not None and count > retries_max:
         message = FAILED_AGAIN.format(step=act.step, count=count, message=error.message)
         error = replace(error, reason=ErrorReason.RETRY_EXCEEDED, message=message)
-        return enter_error(status, error, now)
+        return _end_in_error(status, error, now)
     status = _hold_up(status, error.reason, error.message, now)
     return replace(status, error_info=error, retry_at=now + rules.backoff(count, jitter))
 

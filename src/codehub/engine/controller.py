@@ -1,35 +1,19 @@
 """The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
 import structlog
 
-from codehub.core.ceilings import clamping
-from codehub.core.history import observed
-from codehub.core.judge import judge
+from codehub.core.decide import Decision, Situation, decide
 from codehub.core.membership import Member
 from codehub.core.observation import Archive, Observation
 from codehub.core.operations import Operation, Phase
-from codehub.core.plan import (
-    Abandon,
-    Act,
-    Begin,
-    Complete,
-    Plan,
-    Rest,
-    Resume,
-    TakeOver,
-    Wait,
-    Why,
-    choose,
-    plan,
-)
+from codehub.core.plan import Abandon, Act, Begin, Complete, TakeOver
 from codehub.core.rules import DEFAULT_RULES, Rules
-from codehub.core.transitions import apply_outcome, apply_plan, is_worth_writing
-from codehub.core.workspace import Status, Workspace, says_the_same
+from codehub.core.workspace import Workspace
 from codehub.engine.membership import Membership
 from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer, Pair
 from codehub.engine.platforms import Platforms
@@ -42,35 +26,6 @@ from codehub.ports.metrics import Metrics, NoMetrics
 from codehub.ports.store import Change, ControllerStore, StoreUnavailable
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What one pass makes of one workspace."""
-
-    row: Workspace
-    observation: Observation
-    plan: Plan
-    status: Status
-    is_concluded: bool
-    note: str | None = None
-    """What the history says in place of the plan's reason: a start that gives less than its settings ask for."""
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether something new was recorded, so that the next pass should follow at once."""
-        before, after = self.row.status, self.status
-        return (
-            before.op_id != after.op_id
-            or before.operation is not after.operation
-            or before.home_ctx != after.home_ctx
-            or before.archive_key != after.archive_key
-            or isinstance(self.plan, Resume)
-        )
-
-    def has_arrived(self, now: datetime) -> bool:
-        """Whether an operation has ended where the wish is: then the next pass would find nothing to do."""
-        return isinstance(self.plan, Complete) and isinstance(choose(self.row.spec, self.status, now), Rest)
 
 
 class WorkspaceController:
@@ -195,23 +150,22 @@ class WorkspaceController:
         decisions = [
             self._decide(row, looks.of(row, archives.get(row.id, ArchiveLook())), now) for row in rows
         ]
-        changed = [
-            found
-            for found in decisions
-            if is_worth_writing(found.row.status, found.status, rules=self._rules)
-        ]
+        changed = [found for found in decisions if found.is_worth_writing]
         lost = await self._store.persist([_change(found, self.name) for found in changed])
         self._lost += len(lost)
         for found in changed:
-            if found.row.id not in lost:
-                self._cache.note(found.row.id, found.status)
+            if found.situation.workspace.id not in lost:
+                self._cache.note(found.situation.workspace.id, found.status)
                 self._tell(found, now)
         for found in decisions:
-            if found.row.id not in lost:
-                self._judged[found.row.id] = (found.observation.instance, found.observation.volume)
+            if found.situation.workspace.id not in lost:
+                self._judged[found.situation.workspace.id] = (
+                    found.situation.observation.instance,
+                    found.situation.observation.volume,
+                )
         for found in decisions:
-            if found.row.id in lost:
-                self._wakeups.ring({found.row.id})
+            if found.situation.workspace.id in lost:
+                self._wakeups.ring({found.situation.workspace.id})
             else:
                 self._carry_out(found, now)
         return len(changed) - len(lost)
@@ -280,48 +234,25 @@ class WorkspaceController:
         self._wakeups.ring(())
 
     def _decide(self, row: Workspace, observation: Observation, now: datetime) -> Decision:
-        verdict = judge(
+        finished = self._step_runner.finished(row)
+        situation = Situation(
             row,
             observation,
             now,
-            starting_up=self._is_starting_up,
-            is_queued=self._step_runner.is_queued(row),
-            rules=self._rules,
-        )
-        is_mine = self._issued.get(row.id) == row.status.op_id
-        planned = plan(
-            row.spec,
-            verdict,
-            observation,
-            now,
-            is_mine=is_mine,
+            op_id=self._system.identity.new_id(),
+            jitter=0.0 if finished is None else self._system.randomness.fraction(),
+            is_mine=self._issued.get(row.id) == row.status.op_id,
             is_acting=self._step_runner.is_acting(row.id),
-            rules=self._rules,
+            is_queued=self._step_runner.is_queued(row),
+            is_starting_up=self._is_starting_up,
+            finished=finished,
         )
-        if isinstance(planned, Act) and (running_step := self._step_runner.landed(row, planned)) is not None:
-            assert running_step.outcome is not None
-            jitter = self._system.randomness.fraction()
-            status = apply_outcome(
-                verdict.status,
-                planned,
-                running_step.op_id,
-                running_step.outcome,
-                now,
-                spec=row.spec,
-                jitter=jitter,
-                rules=self._rules,
-            )
-            return Decision(row, observation, planned, status, is_concluded=True)
-        status = apply_plan(row.spec, verdict.status, planned, now, op_id=self._system.identity.new_id())
-        is_start = isinstance(planned, Begin) and planned.operation is Operation.STARTING
-        note = clamping(self._platforms.ceilings, row.spec.resources) if is_start else None
-        return Decision(row, observation, planned, status, is_concluded=False, note=note)
+        return decide(situation, self._rules)
 
     def _carry_out(self, found: Decision, now: datetime) -> None:
         """Do what the decision asks for, now that it is recorded."""
-        workspace_id = found.row.id
-        rests = isinstance(found.plan, Rest) or (isinstance(found.plan, Wait) and found.plan.until is None)
-        if rests and found.plan.why is not Why.IN_TRASH:  # the trash has a time to look out for
+        workspace_id = found.situation.workspace.id
+        if found.look_at is None:
             self._restless.discard(workspace_id)
         else:
             self._restless.add(workspace_id)
@@ -330,19 +261,22 @@ class WorkspaceController:
         row = self._cache.get(workspace_id)
         if row is None:
             return
-        if isinstance(found.plan, Act) and not found.is_concluded:
-            self._step_runner.send(row, found.plan, found.observation, now)
+        if isinstance(found.plan, Act) and not found.records_outcome:
+            self._step_runner.send(row, found.plan, found.situation.observation, now)
         else:
             self._step_runner.recall(row, found.plan)
-        if found.has_moved and not found.has_arrived(now):
+        if found.is_urgent:
             self._wakeups.ring({workspace_id})
 
     def _tell(self, found: Decision, now: datetime) -> None:
         """Log and count what became of operations, under the request that asked for it."""
-        before, after = found.row.status, found.status
+        before, after = found.situation.workspace.status, found.status
         if before.op_id == after.op_id and before.operation is after.operation:
             return
-        about = {"workspace_id": str(found.row.id), "request_id": found.row.spec.request_id}
+        about = {
+            "workspace_id": str(found.situation.workspace.id),
+            "request_id": found.situation.workspace.spec.request_id,
+        }
         if before.operation is not Operation.NONE and not isinstance(found.plan, TakeOver):
             outcome = _outcome(found)
             took_s = 0.0 if before.op_started_at is None else (now - before.op_started_at).total_seconds()
@@ -359,33 +293,15 @@ class WorkspaceController:
                 self.members.doubt()
 
 
-def _hangs_on_the_request(found: Decision) -> bool:
-    """Whether the write must be lost if the request has changed since it was read: what begins, or is tried again, can't be stopped
-    half way, what is let go of as forgotten is nobody's any more, and an error that is dropped for an older choice leaves the newer
-    one nothing to answer."""
-    before, after = found.row.status, found.status
-    is_let_go = after.phase is Phase.DELETED and before.phase is not Phase.DELETED
-    is_answered = before.phase is Phase.ERROR and after.error_info != before.error_info
-    return isinstance(found.plan, Begin | Resume) or is_let_go or is_answered
-
-
 def _outcome(found: Decision) -> str:
     if isinstance(found.plan, Complete):
         return "completed"
     return "abandoned" if isinstance(found.plan, Abandon) else "failed"
 
 
-def _change(found: Decision, actor: str) -> Change:
-    events = observed(
-        found.row.status,
-        found.status,
-        actor=actor,
-        reason=found.note or found.plan.why.value,
-        request_id=found.row.spec.request_id,
-    )
-    spec = found.row.spec
-    is_quiet = says_the_same(found.row.status, found.status)
-    change = Change(found.row.id, found.status, tuple(events), is_quiet=is_quiet)
-    if not _hangs_on_the_request(found):
+def _change(decision: Decision, actor: str) -> Change:
+    row, events = decision.situation.workspace, tuple(decision.events(actor))
+    change = Change(row.id, decision.status, events, is_quiet=decision.is_quiet)
+    if not decision.depends_on_request:
         return change
-    return replace(change, revision=spec.revision, recover_at=spec.recover_at)
+    return replace(change, revision=row.spec.revision, recover_at=row.spec.recover_at)

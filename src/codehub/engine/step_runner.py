@@ -6,6 +6,7 @@ from uuid import UUID
 
 import structlog
 
+from codehub.core.decide import FinishedStep
 from codehub.core.observation import Instance, Observation, Volume
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act, Plan
@@ -15,7 +16,7 @@ from codehub.engine.execute import Executor
 from codehub.engine.observe import Observer
 from codehub.engine.platforms import Platforms
 from codehub.engine.progress import ProgressBoard
-from codehub.engine.running_steps import RunningStep, RunningSteps
+from codehub.engine.running_steps import RunningSteps
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeups
 from codehub.ports.backends import BackendUnreachable
@@ -66,16 +67,12 @@ class StepRunner:
         self._attempts: dict[UUID, Attempt] = {}
         self._watched: dict[UUID, UUID] = {}
 
-    def landed(self, row: Workspace, act: Act) -> RunningStep | None:
-        """Return the flight whose outcome this pass is to record."""
+    def finished(self, row: Workspace) -> FinishedStep | None:
+        """Return the step whose outcome was not recorded yet."""
         running_step = self._running_steps.get(row.id)
-        if (
-            running_step is None
-            or running_step.outcome is None
-            or not running_step.is_of(act, row.status.op_id)
-        ):
+        if running_step is None or running_step.outcome is None:
             return None
-        return running_step
+        return FinishedStep(running_step.act, running_step.op_id, running_step.outcome)
 
     def is_queued(self, row: Workspace) -> bool:
         """Whether its step waits for others to be done first."""

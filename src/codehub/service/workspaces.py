@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from codehub.core.ceilings import Ceilings, refuse_one_more_workspace, refuse_spec
-from codehub.core.forgetting import rule_forgetting
 from codehub.core.history import Event, EventKind, is_to_be_carried_out, wished
 from codehub.core.idle import idle_wish
 from codehub.core.limits import Limits, refuse_one_more
@@ -20,6 +19,7 @@ from codehub.core.requests import (
     recorded_wish,
     rule_change,
     rule_deletion,
+    rule_forgetting,
     rule_keep_awake,
     rule_recovery,
     rule_undeletion,

@@ -10,7 +10,7 @@ from tests.simulation.mutants.registry import mutant, patched
 from tests.simulation.numbers import EPOCH
 
 from codehub.adapters.memory import store as memory_store
-from codehub.core import judge, observation, plan, transitions
+from codehub.core import decide, judge, observation, plan, transitions
 from codehub.core.conditions import Condition
 from codehub.core.observation import Instance
 from codehub.core.operations import Operation, Step
@@ -31,11 +31,11 @@ def complete_on_the_actuators_word() -> Any:
             and act.step in (Step.START, Step.DELETE_INSTANCE)
             and after.op_id == op_id
         ):
-            return transitions._end(after)
+            return replace(transitions._end(after), error_info=None)
         return after
 
     original = transitions.apply_outcome
-    return patched(controller, "apply_outcome", apply_outcome)
+    return patched(decide, "apply_outcome", apply_outcome)
 
 
 @mutant
@@ -102,7 +102,7 @@ def carry_on_anothers_operation_without_taking_it_over() -> Any:
         return original(spec, verdict, look, now, is_mine=True, **rest)
 
     original = plan.plan
-    return patched(controller, "plan", planned)
+    return patched(decide, "plan", planned)
 
 
 @mutant
@@ -115,14 +115,13 @@ def record_the_outcome_of_another_operation() -> Any:
             return status
         return original(status, replace(act, operation=status.operation), status.op_id, outcome, now, **rest)
 
-    def landed(self: Any, row: Any, _act: Any) -> Any:
-        running_step = self._running_steps.get(row.id)
-        return running_step if running_step is not None and running_step.outcome is not None else None
+    def is_of(_finished: Any, planned: Any, _status: Status) -> bool:
+        return isinstance(planned, plan.Act)
 
     original = transitions.apply_outcome
     return [
-        patched(controller, "apply_outcome", apply_outcome),
-        patched(step_runner.StepRunner, "landed", landed),
+        patched(decide, "apply_outcome", apply_outcome),
+        patched(decide, "_is_of", is_of),
         patched(step_runner.StepRunner, "recall", lambda _self, _row, _planned: None),
     ]
 
@@ -144,23 +143,22 @@ def restart_what_dies_for_ever() -> Any:
         return original(workspace, look, now, starting_up=starting_up, **rest)
 
     original = judge.judge
-    return patched(controller, "judge", judged)
+    return patched(decide, "judge", judged)
 
 
 @mutant
 def forget_what_is_in_the_trash() -> Any:
-    def carry_out(self: Any, found: Any, now: datetime) -> None:
-        original(self, found, now)
-        if found.plan.why is plan.Why.IN_TRASH:
-            self._restless.discard(found.row.id)
+    def next_look(planned: Any, status: Status, now: datetime) -> datetime | None:
+        is_in_trash = planned.why is plan.Why.IN_TRASH
+        return None if is_in_trash else original(planned, status, now)
 
-    original = controller.WorkspaceController._carry_out
-    return patched(controller.WorkspaceController, "_carry_out", carry_out)
+    original = decide._next_look
+    return patched(decide, "_next_look", next_look)
 
 
 @mutant
 def write_what_has_converged() -> Any:
-    return patched(controller, "is_worth_writing", lambda _before, _after, **_rules: True)
+    return patched(decide, "is_worth_writing", lambda _before, _after, **_rules: True)
 
 
 @mutant

@@ -75,8 +75,8 @@ def provision_over_a_lost_home() -> Any:
         found = original(spec, stored, status, look, now)
         return None if found is not None and found.reason == "DataLost" else found
 
-    original = judge._broken_invariant
-    return patched(judge, "_broken_invariant", broken)
+    original = judge.check_invariants
+    return patched(judge, "check_invariants", broken)
 
 
 @mutant
@@ -97,8 +97,8 @@ def go_on_without_a_volume_whose_identity_is_lost() -> Any:
             return None
         return original(spec, stored, status, look, now)
 
-    original = judge._broken_invariant
-    return patched(judge, "_broken_invariant", broken)
+    original = judge.check_invariants
+    return patched(judge, "check_invariants", broken)
 
 
 @mutant
