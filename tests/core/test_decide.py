@@ -25,7 +25,7 @@ from tests.support.workspaces import (
 )
 
 import codehub.core
-from codehub.core.decide import FinishedStep
+from codehub.core.decide import FinishedStep, NextLook
 from codehub.core.errors import ErrorReason
 from codehub.core.history import EventKind
 from codehub.core.observation import Observation
@@ -56,22 +56,50 @@ LOST = workspace(Phase.STANDBY, operation=Operation.STARTING, home_ctx=home("v1"
 
 # The row, what is seen, what else is known; the plan, from when on each pass looks, whether one should follow at once.
 NEXT_LOOK = [
-    (workspace(Phase.STANDBY, DesiredState.STANDBY, home_ctx=home("v1")), ASLEEP, {}, Rest, None, False),
-    (workspace(Phase.ERROR, error_info=error(ErrorReason.TIMEOUT)), ASLEEP, {}, Wait, None, False),
+    (
+        workspace(Phase.STANDBY, DesiredState.STANDBY, home_ctx=home("v1")),
+        ASLEEP,
+        {},
+        Rest,
+        NextLook.ON_CHANGE,
+        False,
+    ),
+    (
+        workspace(Phase.ERROR, error_info=error(ErrorReason.TIMEOUT)),
+        ASLEEP,
+        {},
+        Wait,
+        NextLook.ON_CHANGE,
+        False,
+    ),
     (
         workspace(Phase.STANDBY, DesiredState.STANDBY, home_ctx=home("v1")),
         observation(UNREACHABLE),
         {},
         Hold,
-        NOW,
+        NextLook.EVERY_PASS,
         False,
     ),
-    (workspace(Phase.STANDBY, DesiredState.RUNNING, home_ctx=home("v1")), ASLEEP, {}, Begin, NOW, True),
-    (workspace(Phase.STANDBY, DesiredState.RUNNING, archive_key=KEY), observation(), {}, Wait, None, False),
-    (STARTING, ASLEEP, {}, Act, NOW, False),
-    (STARTING, ASLEEP, {"is_mine": False}, TakeOver, NOW, True),
-    (STARTING, observation(HEALTHY_INSTANCE, OUR_VOLUME), {}, Complete, NOW, False),
-    (LOST, observation(), {}, EndInError, None, True),
+    (
+        workspace(Phase.STANDBY, DesiredState.RUNNING, home_ctx=home("v1")),
+        ASLEEP,
+        {},
+        Begin,
+        NextLook.EVERY_PASS,
+        True,
+    ),
+    (
+        workspace(Phase.STANDBY, DesiredState.RUNNING, archive_key=KEY),
+        observation(),
+        {},
+        Wait,
+        NextLook.ON_CHANGE,
+        False,
+    ),
+    (STARTING, ASLEEP, {}, Act, NextLook.EVERY_PASS, False),
+    (STARTING, ASLEEP, {"is_mine": False}, TakeOver, NextLook.EVERY_PASS, True),
+    (STARTING, observation(HEALTHY_INSTANCE, OUR_VOLUME), {}, Complete, NextLook.EVERY_PASS, False),
+    (LOST, observation(), {}, EndInError, NextLook.ON_CHANGE, True),
     (
         workspace(Phase.DELETED, DesiredState.PENDING, spec=TRASH, archive_key=KEY),
         observation(None, None, COMMITTED),
@@ -80,7 +108,14 @@ NEXT_LOOK = [
         PURGE_AT,
         False,
     ),
-    (workspace(Phase.DELETED, DesiredState.PENDING, spec=TRASH), observation(), {}, Rest, None, False),
+    (
+        workspace(Phase.DELETED, DesiredState.PENDING, spec=TRASH),
+        observation(),
+        {},
+        Rest,
+        NextLook.ON_CHANGE,
+        False,
+    ),
     (
         workspace(
             Phase.ARCHIVED,
@@ -92,7 +127,7 @@ NEXT_LOOK = [
         observation(None, None, COMMITTED),
         {},
         Complete,
-        NOW,
+        NextLook.EVERY_PASS,
         False,
     ),
     (
@@ -108,18 +143,18 @@ NEXT_LOOK = [
 ]
 
 
-@pytest.mark.parametrize(("row", "look", "known", "planned", "look_at", "is_urgent"), NEXT_LOOK)
+@pytest.mark.parametrize(("row", "look", "known", "planned", "next_look", "is_urgent"), NEXT_LOOK)
 def test_when_it_is_looked_at_again(
     row: Workspace,
     look: Observation,
     known: dict[str, Any],
     planned: type[Plan],
-    look_at: datetime | None,
+    next_look: NextLook | datetime,
     is_urgent: bool,
 ) -> None:
     decision = decided(row, look, **known)
     assert isinstance(decision.plan, planned)
-    assert (decision.look_at, decision.is_urgent) == (look_at, is_urgent)
+    assert (decision.next_look, decision.is_urgent) == (next_look, is_urgent)
 
 
 def test_a_pause_between_two_tries_is_looked_at_in_every_pass_for_its_clock_runs_only_then() -> None:
@@ -128,7 +163,7 @@ def test_a_pause_between_two_tries_is_looked_at_in_every_pass_for_its_clock_runs
     )
     decision = decided(replace(STARTING, status=waiting), ASLEEP)
     assert decision.plan == Wait(waiting.retry_at, Why.BACKING_OFF)
-    assert (decision.look_at, decision.is_urgent) == (NOW, False)
+    assert (decision.next_look, decision.is_urgent) == (NextLook.EVERY_PASS, False)
 
 
 def test_what_was_judged_an_error_ends_its_operation_in_the_same_write() -> None:
@@ -141,7 +176,7 @@ def test_what_was_judged_an_error_ends_its_operation_in_the_same_write() -> None
         ErrorReason.DATA_LOST,
         Operation.STARTING,
     )
-    assert decision.plan == EndInError(Operation.STARTING)
+    assert (decision.workspace_id, decision.plan) == (LOST.id, EndInError(Operation.STARTING))
     reasons = [event.reason for event in decision.events("c1") if event.kind is EventKind.OPERATION]
     assert reasons == [Why.NEEDS_A_PERSON.value]
 

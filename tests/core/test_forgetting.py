@@ -24,6 +24,7 @@ from tests.support.workspaces import (
     workspace,
 )
 
+from codehub.core.decide import NextLook
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
 from codehub.core.garbage import Found, Thing, sort_garbage
@@ -116,7 +117,7 @@ def test_a_forgotten_workspace_is_deleted_whatever_can_not_be_seen_and_keeps_eve
     assert (status.phase, status.operation, status.error_info) == (Phase.DELETED, Operation.NONE, None)
     assert (status.op_id, status.archive_key, status.home_ctx) == (OP_ID, KEY, home(dirty=True))
     assert decision.plan == Forget(row.spec.purge_at, Why.IN_TRASH)
-    assert (decision.look_at, decision.depends_on_request) == (row.spec.purge_at, True)
+    assert (decision.next_look, decision.depends_on_request) == (row.spec.purge_at, True)
 
 
 def test_forgetting_is_a_step_of_its_own_though_a_purge_is_due() -> None:
@@ -134,7 +135,7 @@ def test_one_in_error_is_deleted_too() -> None:
     assert (decision.status.phase, decision.status.error_info) == (Phase.DELETED, None)
     assert decision.status.conditions.healthy.is_true
     assert decision.plan == Forget(None, Why.FORGOTTEN)
-    assert decision.look_at is None
+    assert decision.next_look is NextLook.ON_CHANGE
 
 
 def test_what_the_end_of_the_trash_has_found_to_keep_since_is_not_forgotten_again() -> None:

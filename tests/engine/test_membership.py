@@ -65,7 +65,9 @@ async def test_a_step_that_is_let_go_before_it_has_begun_can_be_done_later() -> 
     workspace_id = await plane.create()
     await controller.run_pass(EVERYONE)
     await controller.run_pass(EVERYONE)
-    controller._step_runner.let_go(workspace_id)
+    known = controller._cache.get(workspace_id)
+    assert known is not None
+    controller._step_runner.let_go(known)
     await breathe()
     assert not controller.is_busy
     await plane.apply_plan(controller)

@@ -95,7 +95,9 @@ class Person:
             deeds.append((12, recover))
         if row.spec.deleted_at is not None:
             deeds.append((6, lambda service: service.undelete(row.id, _BY)))
-            deeds.append((30 if is_deletion_held_up(row.status) else 1, lambda service: service.forget(row.id, _BY)))
+            deeds.append(
+                (30 if is_deletion_held_up(row.status) else 1, lambda service: service.forget(row.id, _BY))
+            )
         if holdup(row.status) is not None and row.spec.deleted_at is None:
             deeds.append((4, lambda service: service.set_wish(row.id, row.spec.desired_state, _BY)))
             deeds.append((4, lambda service: service.set_wish(row.id, dice.choice(list(DesiredState)), _BY)))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from uuid import UUID
 
 from codehub.core.history import Event, observed
@@ -25,6 +26,13 @@ from codehub.core.plan import (
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.transitions import Outcome, apply_outcome, apply_plan, is_worth_writing
 from codehub.core.workspace import Status, Workspace, says_the_same
+
+
+class NextLook(Enum):
+    """When to look at it again. A time stands for: in every pass from then on."""
+
+    EVERY_PASS = "in every pass"  # noqa: S105  # no password
+    ON_CHANGE = "not before its row changes, or what is seen of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,13 @@ class Decision:
     """Whether anything has changed that is to be recorded."""
     records_outcome: bool
     """Whether the finished step's outcome is in the status. Then it is not done again in this pass."""
-    look_at: datetime | None
-    """From when on every pass looks at it. None: not before its row changes, or what is seen of it."""
+    next_look: NextLook | datetime
     is_urgent: bool
     """Whether a pass should look at it at once: something was recorded, and there is more to do."""
+
+    @property
+    def workspace_id(self) -> UUID:
+        return self.situation.workspace.id
 
     @property
     def depends_on_request(self) -> bool:
@@ -145,7 +156,7 @@ def decide(situation: Situation, rules: Rules = DEFAULT_RULES) -> Decision:
         status,
         is_worth_writing=is_worth_writing(row.status, status, rules=rules),
         records_outcome=records_outcome,
-        look_at=_next_look(planned, status, now),
+        next_look=_next_look(planned, status),
         is_urgent=_has_moved(row.status, status, planned) and not _has_arrived(row, status, planned, now),
     )
 
@@ -155,17 +166,17 @@ def _is_of(finished: FinishedStep, planned: Plan, status: Status) -> bool:
     return finished.act == planned and finished.op_id == status.op_id
 
 
-def _next_look(planned: Plan, status: Status, now: datetime) -> datetime | None:
+def _next_look(planned: Plan, status: Status) -> NextLook | datetime:
     match planned:
         case Rest() | EndInError():
-            return None
+            return NextLook.ON_CHANGE
         case Forget(until=until):
-            return until
+            return until or NextLook.ON_CHANGE
         # While an operation is under way every pass looks: its clock runs only while somebody does (contract 12).
         case Wait(until=until) if status.operation is Operation.NONE:
-            return until
+            return until or NextLook.ON_CHANGE
         case _:
-            return now
+            return NextLook.EVERY_PASS
 
 
 def _has_moved(before: Status, after: Status, planned: Plan) -> bool:

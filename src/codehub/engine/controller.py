@@ -1,26 +1,26 @@
-"""The workspace controller: observe, judge, plan, execute, persist, over and over. It decides nothing itself; the core does."""
+"""The workspace controller: observe, decide (judge and plan), persist, execute, over and over. It decides nothing itself; the core does."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
 import structlog
 
-from codehub.core.decide import Decision, Situation, decide
-from codehub.core.membership import Member
+from codehub.core.decide import Decision, NextLook, Situation, decide
+from codehub.core.membership import Member, Members
 from codehub.core.observation import Archive, Observation
 from codehub.core.operations import Operation, Phase
-from codehub.core.plan import Abandon, Act, Begin, Complete, TakeOver
+from codehub.core.plan import Abandon, Act, Begin, Complete, Plan, TakeOver
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import Workspace
 from codehub.engine.membership import Membership
-from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer, Pair
+from codehub.engine.observe import ArchiveLook, CloseLooks, Looks, Observer
 from codehub.engine.platforms import Platforms
 from codehub.engine.step_runner import StepRunner
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup, Wakeups
-from codehub.engine.workspace_cache import WorkspaceCache
+from codehub.engine.workspace_cache import KnownWorkspace, WorkspaceCache
 from codehub.ports.hints import Hints
 from codehub.ports.metrics import Metrics, NoMetrics
 from codehub.ports.store import Change, ControllerStore, StoreUnavailable
@@ -65,14 +65,8 @@ class WorkspaceController:
         backends = frozenset[str]({*platforms.instances, *platforms.storage})
         me = Member(system.identity.new_id(), host, backends)
         self.members = Membership(me, store, system.clock, changed=self._start_over)
-        self._issued: dict[UUID, UUID] = {}
-        self._restless: set[UUID] = set()
-        self._changed: set[UUID] = set()
-        self._judged: dict[UUID, Pair] = {}
-        """What each was last judged by, in whatever pass: not what the last look at everybody saw, which may be older."""
         self._sweep_at = system.clock.monotonic() + cadence.sweep_s
         self._is_starting_up = True
-        self._lost = 0
 
     async def run(self) -> None:
         """Run until cancelled. Whatever a pass raises is logged; the next one comes all the same."""
@@ -92,13 +86,13 @@ class WorkspaceController:
 
     def _until_next_look(self) -> float:
         """Return how long until the next look at everybody. A pass over a few does not put it off, however many there are."""
-        period_s = self._cadence.active_s if self._is_active else self._cadence.idle_s
+        period_s = self._cadence.active_s if self._cache.is_any_at_work else self._cadence.idle_s
         return self._looked_at + period_s - self._system.clock.monotonic()
 
     async def leave(self) -> None:
         """Say that this controller goes, so that others take over at once. For the very end: it does nothing afterwards."""
         await self.members.leave()
-        await self._hints.send([row.id for row in self._cache if self.members.handles(row)])
+        await self._hints.send([each.row.id for each in self._cache if self.members.handles(each.row)])
 
     async def _try_pass(self, wakeup: Wakeup) -> None:
         try:
@@ -109,89 +103,33 @@ class WorkspaceController:
             log.exception("pass_failed")
 
     async def run_pass(self, wakeup: Wakeup) -> int:
-        """Run one pass and return how many rows it wrote."""
-        began = self._system.clock.monotonic()
-        self._lost = 0
-        members = self.members.current
-        refreshed = await self._cache.refresh()
-        # Until a pass over them has come to its end: one that fails half way must not be the only one that knew.
-        self._changed |= refreshed.changed
-        focus = None
-        if not wakeup.everyone:
-            focus = {row.id for row in self._handled(wakeup.workspaces | self._changed)}
-            if not focus:
-                self._changed.clear()
-                self.passed_at = self._system.clock.monotonic()
-                return 0
-        looks = await self._observe(focus)
-        swept = await self._sweep() if focus is None else {}
-        rows = self._choose(focus, {*self._changed, *swept}, looks)
-        written = 0
-        for start in range(0, len(rows), self._cadence.batch_max):
-            batch = rows[start : start + self._cadence.batch_max]
-            written += await self._judge_and_persist(batch, looks, swept, refreshed.now)
-        if focus is None:
-            self._is_starting_up = False
-            self.members.note_pass(refreshed.now, members)
-        self._changed.clear()
-        self.passed_at = self._system.clock.monotonic()
-        self._metrics.passed(self.passed_at - began, written=written, lost=self._lost)
-        return written
+        """Run one pass and return how many rows it wrote. What it can't see or write is left to the next one."""
+        this_pass = await self._observe(wakeup)  # reality, in bulk
+        for batch in this_pass.batches(self._cadence.batch_max):
+            situations = await self._describe(batch, this_pass)  # with the archives that matter now
+            decisions = [decide(situation, self._rules) for situation in situations]  # pure: judge, then plan
+            recorded = await self._persist(decisions, this_pass)  # one transaction, compare-and-swap
+            self._execute(recorded)  # idempotent steps, each a task of its own
+        return self._end_pass(this_pass)
 
-    async def _judge_and_persist(
-        self,
-        rows: Sequence[Workspace],
-        looks: Looks | CloseLooks,
-        swept: Mapping[UUID, ArchiveLook],
-        now: datetime,
-    ) -> int:
-        """Judge, plan and record, then do what was planned; return how many rows were written. The heart of a pass."""
-        archives = {**swept, **await self._observer.look_at_archives(rows)}
-        decisions = [
-            self._decide(row, looks.of(row, archives.get(row.id, ArchiveLook())), now) for row in rows
-        ]
-        changed = [found for found in decisions if found.is_worth_writing]
-        lost = await self._store.persist([_change(found, self.name) for found in changed])
-        self._lost += len(lost)
-        for found in changed:
-            if found.situation.workspace.id not in lost:
-                self._cache.note(found.situation.workspace.id, found.status)
-                self._tell(found, now)
-        for found in decisions:
-            if found.situation.workspace.id not in lost:
-                self._judged[found.situation.workspace.id] = (
-                    found.situation.observation.instance,
-                    found.situation.observation.volume,
-                )
-        for found in decisions:
-            if found.situation.workspace.id in lost:
-                self._wakeups.ring({found.situation.workspace.id})
-            else:
-                self._carry_out(found, now)
-        return len(changed) - len(lost)
+    async def _observe(self, wakeup: Wakeup) -> "Pass":
+        """Take in the rows that changed, look at the platforms, and choose whom to decide about."""
+        began, members = self._system.clock.monotonic(), self.members.current
+        now = await self._cache.refresh()
+        if wakeup.everyone:
+            lists, swept = await self._observer.look(), await self._sweep()
+            chosen = self._handled(self._choose(lists, swept, now))
+            return Pass(began, now, members, chosen, lists, swept, is_of_everybody=True)
+        focus = {known.row.id for known in self._handled(wakeup.workspaces | self._cache.changed)}
+        looks = await self._look_at(self._handled(focus))
+        # Who handles them may have changed while it was looked at.
+        return Pass(began, now, members, self._handled(focus), looks, {})
 
-    def running(self) -> Sequence[Workspace]:
-        """Return what runs and is this controller's to handle, as far as it knows: the database is not asked."""
-        return [row for row in self._cache if row.status.phase is Phase.RUNNING and self.members.handles(row)]
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a step is under way."""
-        return self._step_runner.is_busy
-
-    @property
-    def _is_active(self) -> bool:
-        return any(
-            (row := self._cache.get(workspace_id)) is not None and row.status.operation is not Operation.NONE
-            for workspace_id in self._restless
-        )
-
-    async def _observe(self, focus: Collection[UUID] | None) -> Looks | CloseLooks:
-        if focus is None:
-            return await self._observer.look()
-        rows = self._handled(focus)
-        if all(row.status.operation is Operation.STARTING for row in rows):
-            return await self._observer.look_closely(rows)
+    async def _look_at(self, chosen: Sequence[KnownWorkspace]) -> Looks | CloseLooks:
+        if not chosen:
+            return CloseLooks({})
+        if all(known.row.status.operation is Operation.STARTING for known in chosen):
+            return await self._observer.look_closely([known.row for known in chosen])
         return await self._observer.look()
 
     async def _sweep(self) -> Mapping[UUID, ArchiveLook]:
@@ -200,85 +138,129 @@ class WorkspaceController:
         if now < self._sweep_at:
             return {}
         self._sweep_at = now + self._cadence.sweep_s
-        looks = await self._observer.sweep_archives(self._cache)
+        looks = await self._observer.sweep_archives(known.row for known in self._cache)
         return {
             workspace_id: look
             for workspace_id, look in looks.items()
-            if (row := self._cache.get(workspace_id)) is not None
-            and row.status.conditions.archive_ready.is_true != (look.archive == Archive(committed=True))
+            if (known := self._cache.get(workspace_id)) is not None
+            and known.row.status.conditions.archive_ready.is_true != (look.archive == Archive(committed=True))
         }
 
-    def _choose(
-        self, focus: Collection[UUID] | None, changed: Iterable[UUID], looks: Looks | CloseLooks
-    ) -> Sequence[Workspace]:
-        """Return whom to judge. What rests, and looks as it did, would be judged as before (contract 14)."""
-        if focus is not None or isinstance(looks, CloseLooks):
-            chosen: set[UUID] = set(focus or ())
-        else:
-            chosen = {*changed, *self._restless}
-            chosen |= {row.id for row in self._cache if looks.pair(row) != self._judged.get(row.id)}
-        return self._handled(chosen)
+    def _choose(self, looks: Looks, swept: Iterable[UUID], now: datetime) -> set[UUID]:
+        """Return whom to decide about. What rests, and looks as it did, would be judged as before (contract 14)."""
+        chosen = {*self._cache.changed, *swept, *self._cache.due(now)}
+        chosen |= {known.row.id for known in self._cache if looks.pair(known.row) != known.judged_by}
+        return chosen
 
-    def _handled(self, workspace_ids: Iterable[UUID]) -> Sequence[Workspace]:
-        """Return those of these rows that are this controller's to handle."""
-        known = (row for each in workspace_ids if (row := self._cache.get(each)) is not None)
-        return [row for row in known if self.members.handles(row)]
+    def _handled(self, workspace_ids: Iterable[UUID]) -> Sequence[KnownWorkspace]:
+        """Return those of these that are this controller's to handle."""
+        every = (known for each in workspace_ids if (known := self._cache.get(each)) is not None)
+        return [known for known in every if self.members.handles(known.row)]
 
-    def _start_over(self) -> None:
-        """Let go of what others handle by now, and judge everything else once more: some of it is new here."""
-        for row in self._cache:
-            if not self.members.handles(row):
-                self._step_runner.let_go(row.id)
-                self._restless.discard(row.id)
-        self._judged.clear()
-        self._wakeups.ring(())
+    async def _describe(self, batch: Sequence[KnownWorkspace], this_pass: "Pass") -> Sequence[Situation]:
+        """Return what there is to decide by: what was seen, and what is in flight."""
+        closer = await self._observer.look_at_archives([known.row for known in batch])
+        archives = {**this_pass.swept, **closer}
+        return [
+            self._situation(
+                known,
+                this_pass.looks.of(known.row, archives.get(known.row.id, ArchiveLook())),
+                this_pass.now,
+            )
+            for known in batch
+        ]
 
-    def _decide(self, row: Workspace, observation: Observation, now: datetime) -> Decision:
-        finished = self._step_runner.finished(row)
-        situation = Situation(
-            row,
+    def _situation(self, known: KnownWorkspace, observation: Observation, now: datetime) -> Situation:
+        finished = known.finished_step
+        return Situation(
+            known.row,
             observation,
             now,
             op_id=self._system.identity.new_id(),
             jitter=0.0 if finished is None else self._system.randomness.fraction(),
-            is_mine=self._issued.get(row.id) == row.status.op_id,
-            is_acting=self._step_runner.is_acting(row.id),
-            is_queued=self._step_runner.is_queued(row),
+            is_mine=known.is_mine,
+            is_acting=known.is_acting,
+            is_queued=known.is_queued,
             is_starting_up=self._is_starting_up,
             finished=finished,
         )
-        return decide(situation, self._rules)
 
-    def _carry_out(self, found: Decision, now: datetime) -> None:
-        """Do what the decision asks for, now that it is recorded."""
-        workspace_id = found.situation.workspace.id
-        if found.look_at is None:
-            self._restless.discard(workspace_id)
-        else:
-            self._restless.add(workspace_id)
-        if isinstance(found.plan, Begin | TakeOver) and found.status.op_id is not None:
-            self._issued[workspace_id] = found.status.op_id
-        row = self._cache.get(workspace_id)
-        if row is None:
-            return
-        if isinstance(found.plan, Act) and not found.records_outcome:
-            self._step_runner.send(row, found.plan, found.situation.observation, now)
-        else:
-            self._step_runner.recall(row, found.plan)
-        if found.is_urgent:
-            self._wakeups.ring({workspace_id})
+    async def _persist(self, decisions: Sequence[Decision], this_pass: "Pass") -> Sequence[Decision]:
+        """Write what has changed, and return the decisions that stand. Those that somebody's newer row has refused are made anew."""
+        changed = [decision for decision in decisions if decision.is_worth_writing]
+        refused = await self._store.persist([_change(decision, self.name) for decision in changed])
+        this_pass.refused += len(refused)
+        this_pass.written += len(changed) - len(refused)
+        if refused:
+            self._wakeups.ring(refused)
+        for decision in changed:
+            if decision.workspace_id not in refused:
+                self._tell(decision)
+        return [decision for decision in decisions if decision.workspace_id not in refused]
 
-    def _tell(self, found: Decision, now: datetime) -> None:
+    def _execute(self, decisions: Sequence[Decision]) -> None:
+        """Do what was decided, now that it is recorded."""
+        for decision in decisions:
+            known = self._cache.get(decision.workspace_id)
+            assert known is not None, "only what is known was decided about"
+            self._note(known, decision)
+            if isinstance(decision.plan, Act) and not decision.records_outcome:
+                situation = decision.situation
+                self._step_runner.send(known, decision.plan, situation.observation, situation.now)
+            else:
+                self._step_runner.recall(known, decision.plan)
+            if decision.is_urgent:
+                self._wakeups.ring({known.row.id})
+
+    def _note(self, known: KnownWorkspace, decision: Decision) -> None:
+        """Remember what was decided, and by what."""
+        if decision.is_worth_writing:
+            self._cache.note_status(known, decision.status)
+        observation = decision.situation.observation
+        known.judged_by = (observation.instance, observation.volume)
+        self._cache.note_next_look(known, decision.next_look)
+        if isinstance(decision.plan, Begin | TakeOver):
+            known.issued_op_id = decision.status.op_id
+
+    def _end_pass(self, this_pass: "Pass") -> int:
+        if this_pass.is_of_everybody:
+            self._is_starting_up = False
+            self.members.note_pass(this_pass.now, this_pass.members)
+        self._cache.changed.clear()
+        self.passed_at = self._system.clock.monotonic()
+        if this_pass.is_of_everybody or this_pass.chosen:
+            took_s = self.passed_at - this_pass.began
+            self._metrics.passed(took_s, written=this_pass.written, lost=this_pass.refused)
+        return this_pass.written
+
+    def _start_over(self) -> None:
+        """Let go of what others handle by now, and judge everything else once more: some of it is new here."""
+        for known in self._cache:
+            known.judged_by = None
+            if not self.members.handles(known.row):
+                self._step_runner.let_go(known)
+                self._cache.note_next_look(known, NextLook.ON_CHANGE)
+        self._wakeups.ring(())
+
+    def running(self) -> Sequence[Workspace]:
+        """Return what runs and is this controller's to handle, as far as it knows: the database is not asked."""
+        rows = (known.row for known in self._cache)
+        return [row for row in rows if row.status.phase is Phase.RUNNING and self.members.handles(row)]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step is under way."""
+        return any(known.running_step is not None for known in self._cache)
+
+    def _tell(self, decision: Decision) -> None:
         """Log and count what became of operations, under the request that asked for it."""
-        before, after = found.situation.workspace.status, found.status
+        row, now = decision.situation.workspace, decision.situation.now
+        before, after = row.status, decision.status
         if before.op_id == after.op_id and before.operation is after.operation:
             return
-        about = {
-            "workspace_id": str(found.situation.workspace.id),
-            "request_id": found.situation.workspace.spec.request_id,
-        }
-        if before.operation is not Operation.NONE and not isinstance(found.plan, TakeOver):
-            outcome = _outcome(found)
+        about = {"workspace_id": str(row.id), "request_id": row.spec.request_id}
+        if before.operation is not Operation.NONE and not isinstance(decision.plan, TakeOver):
+            outcome = _outcome(decision.plan)
             took_s = 0.0 if before.op_started_at is None else (now - before.op_started_at).total_seconds()
             self._metrics.operated(before.operation, outcome, took_s)
             log.info("operation_ended", operation=before.operation, outcome=outcome, took_s=took_s, **about)
@@ -293,10 +275,29 @@ class WorkspaceController:
                 self.members.doubt()
 
 
-def _outcome(found: Decision) -> str:
-    if isinstance(found.plan, Complete):
+@dataclass(slots=True)
+class Pass:
+    """One pass: when it began, whom it is about, what was seen, and what it came to."""
+
+    began: float
+    now: datetime
+    """The database's time."""
+    members: Members
+    chosen: Sequence[KnownWorkspace]
+    looks: Looks | CloseLooks
+    swept: Mapping[UUID, ArchiveLook]
+    is_of_everybody: bool = False
+    written: int = 0
+    refused: int = 0
+
+    def batches(self, size: int) -> Iterator[Sequence[KnownWorkspace]]:
+        return (self.chosen[start : start + size] for start in range(0, len(self.chosen), size))
+
+
+def _outcome(planned: Plan) -> str:
+    if isinstance(planned, Complete):
         return "completed"
-    return "abandoned" if isinstance(found.plan, Abandon) else "failed"
+    return "abandoned" if isinstance(planned, Abandon) else "failed"
 
 
 def _change(decision: Decision, actor: str) -> Change:

@@ -16,6 +16,7 @@ from codehub.core.observation import Archive, Instance, Observation, Unmarked, U
 from codehub.core.operations import Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.platforms import Platforms, distinct
+from codehub.engine.workspace_cache import Pair
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
 from codehub.ports.storage import StorageProvider
 from codehub.ports.system import Clock
@@ -28,10 +29,6 @@ A = TypeVar("A")
 _LOOK_S_MAX = 10.0
 _CHECK_INTERVAL_S_MIN = 1.0
 _HEADS_AT_ONCE = 32
-
-
-# What one look says of a workspace's instance and volume.
-Pair = tuple[Instance | Unobserved | None, Volume | Unobserved | Unmarked | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Looks:
             archive.archives,
         )
 
-    def pair(self, workspace: Workspace) -> "Pair":
+    def pair(self, workspace: Workspace) -> Pair:
         return self.instance(workspace), self.volume(workspace)
 
     def instance(self, workspace: Workspace) -> Instance | Unobserved | None:

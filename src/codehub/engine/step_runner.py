@@ -1,12 +1,10 @@
-"""The crew: sends steps on their way, one per workspace, watches what is about to be ready, and rings when something has happened."""
+"""The step runner: begins steps, one per workspace, watches closely what is about to be ready, and wakes the controller when one ends."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 import structlog
 
-from codehub.core.decide import FinishedStep
 from codehub.core.observation import Instance, Observation, Volume
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act, Plan
@@ -19,6 +17,7 @@ from codehub.engine.progress import ProgressBoard
 from codehub.engine.running_steps import RunningSteps
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeups
+from codehub.engine.workspace_cache import Attempt, KnownWorkspace
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceController
 from codehub.ports.metrics import Metrics
@@ -28,15 +27,6 @@ from codehub.ports.store import ControllerStore
 log = structlog.get_logger()
 
 _PROBE_GROWTH = 1.2
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A step that an actuator has done, as far as it says; it is done again if its effect is not seen after a while."""
-
-    op_id: UUID
-    step: Step
-    at: float
 
 
 class StepRunner:
@@ -60,39 +50,20 @@ class StepRunner:
             system.tasks,
             short_max=cadence.short_max,
             long_max=cadence.long_max,
-            landed=self._landed,
+            ended=self._ended,
             metrics=metrics,
         )
         self.board = ProgressBoard(store, system.clock, metrics)
-        self._attempts: dict[UUID, Attempt] = {}
-        self._watched: dict[UUID, UUID] = {}
 
-    def finished(self, row: Workspace) -> FinishedStep | None:
-        """Return the step whose outcome was not recorded yet."""
-        running_step = self._running_steps.get(row.id)
-        if running_step is None or running_step.outcome is None:
-            return None
-        return FinishedStep(running_step.act, running_step.op_id, running_step.outcome)
-
-    def is_queued(self, row: Workspace) -> bool:
-        """Whether its step waits for others to be done first."""
-        running_step = self._running_steps.get(row.id)
-        return running_step is not None and running_step.is_queued and running_step.op_id == row.status.op_id
-
-    def is_acting(self, workspace_id: UUID) -> bool:
-        """Whether a step is in flight: begun, or waiting for its turn, and without an outcome."""
-        running_step = self._running_steps.get(workspace_id)
-        return running_step is not None and running_step.outcome is None
-
-    def send(self, row: Workspace, act: Act, observation: Observation, now: datetime) -> None:
+    def send(self, known: KnownWorkspace, act: Act, observation: Observation, now: datetime) -> None:
         """Begin the step, unless it is under way, or was done so lately that its effect may not be seen yet."""
-        op_id = row.status.op_id
+        row, op_id = known.row, known.row.status.op_id
         assert op_id is not None
-        if self._running_steps.get(row.id) is not None:
-            if not self._is_same(row, act):
-                self._running_steps.clear(row.id)
+        if known.running_step is not None:
+            if not known.running_step.is_of(act, op_id):
+                self._running_steps.clear(known)
             return
-        if self._was_just_done(row.id, op_id, act.step) or self._has_ended(row.id, op_id, act, observation):
+        if self._was_just_done(known, op_id, act.step) or _has_ended(known, op_id, act, observation):
             return
         volume = observation.volume if isinstance(observation.volume, Volume) else None
 
@@ -102,36 +73,30 @@ class StepRunner:
         async def work() -> Outcome:
             outcome = await self._executor.run(row, act, volume, now, report)
             if act.step is Step.START and isinstance(outcome, Done):
-                self._watch(row)
+                self._watch(known, row)
             return outcome
 
-        self._running_steps.launch(row.id, act, op_id, work)
+        self._running_steps.launch(known, act, op_id, work)
 
-    def recall(self, row: Workspace, planned: Plan) -> None:
-        """Let go of what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""
-        if row.status.operation is not Operation.STARTING:
-            self._watched.pop(row.id, None)
-        running_step = self._running_steps.get(row.id)
-        if running_step is None:
+    def recall(self, known: KnownWorkspace, planned: Plan) -> None:
+        """Forget what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""
+        status, step = known.row.status, known.running_step
+        if status.operation is not Operation.STARTING:
+            known.watched_op_id = None
+        if step is None:
             return
-        is_recorded = isinstance(planned, Act) and running_step.outcome is not None
+        is_recorded = isinstance(planned, Act) and step.outcome is not None
         if is_recorded:
-            self._attempts[row.id] = Attempt(
-                running_step.op_id, running_step.act.step, self._system.clock.monotonic()
-            )
-        if is_recorded or running_step.op_id != row.status.op_id or row.status.operation is Operation.NONE:
-            self._running_steps.clear(row.id)
-        if is_recorded and running_step.act.step is Step.START and isinstance(running_step.outcome, Done):
-            self._watch(row)
+            known.last_attempt = Attempt(step.op_id, step.act.step, self._system.clock.monotonic())
+        if is_recorded or step.op_id != status.op_id or status.operation is Operation.NONE:
+            self._running_steps.clear(known)
+        if is_recorded and step.act.step is Step.START and isinstance(step.outcome, Done):
+            self._watch(known, known.row)
 
-    def let_go(self, workspace_id: UUID) -> None:
-        """Somebody else handles it by now: what is under way here is cancelled, and what has landed forgotten."""
-        self._running_steps.clear(workspace_id)
-        self._watched.pop(workspace_id, None)
-
-    @property
-    def is_busy(self) -> bool:
-        return self._running_steps.is_any_under_way
+    def let_go(self, known: KnownWorkspace) -> None:
+        """Somebody else handles it by now: what is under way here is cancelled, and what has ended is forgotten."""
+        self._running_steps.clear(known)
+        known.watched_op_id = None
 
     async def follow_events(self, instances: InstanceController) -> None:
         """Ring for whatever the backend says has changed. Without its events the tick finds out."""
@@ -146,63 +111,61 @@ class StepRunner:
                 log.exception("events_failed")
             await self._system.clock.sleep(self._cadence.idle_s)
 
-    def _landed(self, workspace_id: UUID) -> None:
+    def _ended(self, known: KnownWorkspace) -> None:
         """Ring. What was started and is watched from here on can wait for that: before, there is nothing to see."""
-        self.board.end(workspace_id)
-        running_step = self._running_steps.get(workspace_id)
+        self.board.end(known.row.id)
+        step = known.running_step
         is_started = (
-            running_step is not None
-            and running_step.act.step is Step.START
-            and isinstance(running_step.outcome, Done)
-            and running_step.op_id == self._watched.get(workspace_id)
+            step is not None
+            and step.act.step is Step.START
+            and isinstance(step.outcome, Done)
+            and step.op_id == known.watched_op_id
         )
         if not is_started:
-            self._wakeups.ring({workspace_id})
+            self._wakeups.ring({known.row.id})
 
-    def _is_same(self, row: Workspace, act: Act) -> bool:
-        running_step = self._running_steps.get(row.id)
-        return running_step is not None and running_step.is_of(act, row.status.op_id)
-
-    def _was_just_done(self, workspace_id: UUID, op_id: UUID, step: Step) -> bool:
-        attempt = self._attempts.get(workspace_id)
+    def _was_just_done(self, known: KnownWorkspace, op_id: UUID, step: Step) -> bool:
+        attempt = known.last_attempt
         if attempt is None or (attempt.op_id, attempt.step) != (op_id, step):
             return False
         return self._system.clock.monotonic() - attempt.at < self._cadence.active_s
 
-    def _has_ended(self, workspace_id: UUID, op_id: UUID, act: Act, observation: Observation) -> bool:
-        """Whether what was started has ended: whoever watches it tells how. To start another would bury that."""
-        is_watched = act.step is Step.START and self._watched.get(workspace_id) == op_id
-        return is_watched and isinstance(observation.instance, Instance) and observation.instance.has_ended
-
-    def _watch(self, row: Workspace) -> None:
+    def _watch(self, known: KnownWorkspace, row: Workspace) -> None:
         """Watch a starting instance closely, so that nobody waits for a tick, until it is ready or its start has ended."""
         op_id = row.status.op_id
-        if op_id is not None and self._watched.get(row.id) != op_id:
-            self._watched[row.id] = op_id
-            self._system.tasks.spawn(self._until_ready(row, op_id), name=f"watch {row.id}")
+        if op_id is not None and known.watched_op_id != op_id:
+            known.watched_op_id = op_id
+            self._system.tasks.spawn(self._until_ready(known, row, op_id), name=f"watch {row.id}")
 
-    async def _until_ready(self, row: Workspace, op_id: UUID) -> None:
+    async def _until_ready(self, known: KnownWorkspace, row: Workspace, op_id: UUID) -> None:
         delay_s, had_ended = self._cadence.probe_s_min, False
-        while self._watched.get(row.id) == op_id:
-            found = await self._observer.look_at_instance(row)
-            if isinstance(found, Instance) and found.healthy:
+        while known.watched_op_id == op_id:
+            instance = await self._observer.look_at_instance(row)
+            if isinstance(instance, Instance) and instance.healthy:
                 self._wakeups.ring({row.id})
                 break
-            if isinstance(found, Instance) and found.has_ended:
+            if isinstance(instance, Instance) and instance.has_ended:
                 # What it ended with may be known a moment later.
-                if (had_ended or found.exit_code is not None) and self._tells_end(row, op_id, found):
+                is_known = had_ended or instance.exit_code is not None
+                if is_known and self._tells_end(known, row, op_id, instance):
                     break
                 self._wakeups.ring({row.id})
                 had_ended = True
             await self._system.clock.sleep(delay_s)
             delay_s = min(delay_s * _PROBE_GROWTH, self._cadence.probe_s_max)
-        if self._watched.get(row.id) == op_id:
-            del self._watched[row.id]
+        if known.watched_op_id == op_id:
+            known.watched_op_id = None
 
-    def _tells_end(self, row: Workspace, op_id: UUID, ended: Instance) -> bool:
+    def _tells_end(self, known: KnownWorkspace, row: Workspace, op_id: UUID, ended: Instance) -> bool:
         """Have it told as the start's failure how the instance has ended; but first the step before is recorded."""
-        if self._running_steps.get(row.id) is not None:
+        if known.running_step is not None:
             return False
         start = Act(Operation.STARTING, Step.START)
-        self._running_steps.launch(row.id, start, op_id, lambda: self._executor.tell_end(row, ended))
+        self._running_steps.launch(known, start, op_id, lambda: self._executor.tell_end(row, ended))
         return True
+
+
+def _has_ended(known: KnownWorkspace, op_id: UUID, act: Act, observation: Observation) -> bool:
+    """Whether what was started has ended: whoever watches it tells how. To start another would bury that."""
+    is_watched = act.step is Step.START and known.watched_op_id == op_id
+    return is_watched and isinstance(observation.instance, Instance) and observation.instance.has_ended

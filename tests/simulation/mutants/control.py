@@ -122,7 +122,7 @@ def record_the_outcome_of_another_operation() -> Any:
     return [
         patched(decide, "apply_outcome", apply_outcome),
         patched(decide, "_is_of", is_of),
-        patched(step_runner.StepRunner, "recall", lambda _self, _row, _planned: None),
+        patched(step_runner.StepRunner, "recall", lambda _self, _known, _planned: None),
     ]
 
 
@@ -148,9 +148,9 @@ def restart_what_dies_for_ever() -> Any:
 
 @mutant
 def forget_what_is_in_the_trash() -> Any:
-    def next_look(planned: Any, status: Status, now: datetime) -> datetime | None:
+    def next_look(planned: Any, status: Status) -> Any:
         is_in_trash = planned.why is plan.Why.IN_TRASH
-        return None if is_in_trash else original(planned, status, now)
+        return decide.NextLook.ON_CHANGE if is_in_trash else original(planned, status)
 
     original = decide._next_look
     return patched(decide, "_next_look", next_look)
@@ -164,8 +164,9 @@ def write_what_has_converged() -> Any:
 @mutant
 def miss_rows_that_changed() -> Any:
     async def refresh(self: Any) -> Any:
-        found = await original(self)
-        return replace(found, changed=frozenset())
+        now = await original(self)
+        self.changed.clear()
+        return now
 
     original = workspace_cache.WorkspaceCache.refresh
     return patched(workspace_cache.WorkspaceCache, "refresh", refresh)
@@ -174,7 +175,7 @@ def miss_rows_that_changed() -> Any:
 @mutant
 def forget_what_changed_when_a_pass_fails() -> Any:
     async def run_pass(self: Any, wakeup: Any) -> int:
-        self._changed.clear()
+        self._cache.changed.clear()
         return await original(self, wakeup)
 
     original = controller.WorkspaceController.run_pass
@@ -183,7 +184,7 @@ def forget_what_changed_when_a_pass_fails() -> Any:
 
 @mutant
 def take_a_step_in_flight_for_held_up() -> Any:
-    return patched(step_runner.StepRunner, "is_acting", lambda _self, _workspace_id: False)
+    return patched(workspace_cache.KnownWorkspace, "is_acting", property(lambda _self: False))
 
 
 @mutant
@@ -228,7 +229,7 @@ def never_stop_a_stray_container() -> Any:
 
 @mutant
 def leave_landed_steps_lying() -> Any:
-    return patched(step_runner.StepRunner, "recall", lambda _self, _row, _planned: None)
+    return patched(step_runner.StepRunner, "recall", lambda _self, _known, _planned: None)
 
 
 @mutant
