@@ -234,7 +234,7 @@ def test_a_newer_archive_than_the_row_s_is_offered_and_not_of_what_is_being_dele
     told = replace(error(ErrorReason.DATA_LOST), context={NEWEST_ARCHIVE: KEY})
     row = workspace(Phase.ERROR, error_info=told)
     explained = explain(row, NOW)
-    assert Action(Ask.TAKE_NEWEST, "POST", ":recover?take=newest") in explained.actions
+    assert Action(Ask.TAKE_NEWEST) in explained.actions
     assert NEWER_REMEDY in str(explained.waiting_for)
     over = {"deleted_at": ago(100), "purge_at": ago(60)}
     kept = explain(workspace(Phase.ERROR, DesiredState.PENDING, error_info=told, spec=over), NOW)

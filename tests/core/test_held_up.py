@@ -311,4 +311,4 @@ def test_explain_offers_a_try_a_stop_and_a_deletion() -> None:
         Ask.DELETE,
         Ask.PURGE,
     ]
-    assert told.actions[0].place == ":start"
+    assert told.actions[0].ask is Ask.START

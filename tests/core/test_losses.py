@@ -219,9 +219,9 @@ def test_files_that_are_there_are_said_to_be_there() -> None:
         ErrorReason.DATA_LOST,
         True,
     )
-    asks = {action.label: action.place for action in explain(replace(row, status=status), NOW).actions}
-    assert asks[Ask.ADOPT] == ":recover?adopt=true"
-    assert asks[Ask.ACCEPT_LOSS] == ":recover?accept_loss=true"
+    asks = [action.ask for action in explain(replace(row, status=status), NOW).actions]
+    assert Ask.ADOPT in asks
+    assert Ask.ACCEPT_LOSS in asks
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -14,9 +15,10 @@ from codehub.api.streaming import StreamingAnswer
 from codehub.api.view import JSON
 from codehub.api.workspaces import ONE_PATH, PREFIX, WorkspaceId
 from codehub.core.access import Person
-from codehub.core.explain import explain
+from codehub.core.explain import Action, explain
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable
+from codehub.web.actions import ROUTES
 
 _DECISIONS = 5
 _TEXT = "text/plain; charset=utf-8"
@@ -110,10 +112,12 @@ async def explained(request: Request, person: Asking, workspace_id: WorkspaceId)
         "waiting_for": None if told.waiting_for is None else str(told.waiting_for),
         "since": render.time(told.since),
         "error": render.error(told.error),
-        "actions": [
-            {"label": one.label, "method": one.method, "path": f"{PREFIX}/{row.id}{one.place}"}
-            for one in told.actions
-        ],
+        "actions": [_rendered(action, row.id) for action in told.actions],
         "decisions": [render.event(recorded) for recorded in decisions],
     }
     return Response(render.to_json(body), media_type=JSON)
+
+
+def _rendered(action: Action, workspace_id: UUID) -> dict[str, str]:
+    route = ROUTES[action.ask]
+    return {"label": action.label, "method": route.method, "path": route.path(workspace_id)}

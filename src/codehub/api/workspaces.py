@@ -17,13 +17,14 @@ from codehub.core.requests import Refused
 from codehub.core.workspace import Spec, is_deleted
 from codehub.error_codes import ErrorCode
 from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
+from codehub.web.actions import WORKSPACES
 from codehub.web.ids import WRITTEN_ID
 from codehub.web.new_workspace import NotHere, changed_resources, draft, refuse_missing_ide
 from codehub.web.recovery import recovery
 from codehub.web.schemas import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, WorkspacePatch
 from codehub.web.schemas import Query as Words
 
-PREFIX = "/api/v1/workspaces"
+PREFIX = WORKSPACES
 
 
 class _Id(StringConvertor):

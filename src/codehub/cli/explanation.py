@@ -12,22 +12,7 @@ from codehub.cli.output import JSON, client_for
 from codehub.cli.tables import coloured, pairs, pairs_of, plain
 from codehub.cli.words import actor, ago, clock, harmless, state
 from codehub.core.operations import DesiredState, Phase, destination
-
-# The API's path of an action, after the workspace's own, and the command that does the same.
-_COMMANDS: Mapping[str, str] = {
-    ":start": "ws start",
-    ":stop": "ws stop",
-    ":archive": "ws archive",
-    ":recover": "ws recover",
-    ":recover?accept_loss=true": "ws recover --accept-loss",
-    ":recover?take=newest": "ws recover --take-newest",
-    ":recover?adopt=true": "ws recover --adopt",
-    ":keep_awake": "ws awake",
-    ":undelete": "ws undelete",
-    ":forget": "ws forget",
-    "": "ws delete",
-    "?purge=true": "ws delete --purge",
-}
+from codehub.web.actions import ROUTES
 
 
 def explain(
@@ -104,11 +89,13 @@ def _error(error: Mapping[str, Any] | None, now: datetime | None) -> str | None:
 
 
 def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]], called: str) -> list[list[str]]:
+    """Say each action as a command; as the API has it, where a newer server offers what this command line does not know."""
+    commands = {(route.method, route.path(shown["id"])): route.command for route in ROUTES.values()}
     rows = []
     for action in actions:
-        place = str(action["path"]).partition(shown["id"])[2]
-        command = _COMMANDS.get(place)
-        done_by = f"{action['method']} {action['path']}" if command is None else f"codehub {command} {called}"
+        request = (action["method"], action["path"])
+        command = commands.get(request)
+        done_by = " ".join(request) if command is None else f"codehub {command} {called}"
         rows.append([action["label"], done_by])
     return rows
 

@@ -1,11 +1,12 @@
 """Decide: all that is known of one workspace in, what becomes of it out. The one entry of a pass into the core."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from uuid import UUID
 
+from codehub.core.ceilings import Ceilings, clamping
 from codehub.core.history import Event, observed
 from codehub.core.judge import judge
 from codehub.core.observation import Observation
@@ -65,6 +66,8 @@ class Situation:
     """Whether this process has not looked at everybody yet: losses found then are no crashes."""
     finished: FinishedStep | None = None
     """The step whose outcome was not recorded yet."""
+    ceilings: Ceilings = field(default_factory=Ceilings)
+    """What a start gives at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,17 @@ class Decision:
             row.status,
             self.status,
             actor=actor,
-            reason=self.plan.why.value,
+            reason=self._less_than_asked or self.plan.why.value,
             request_id=row.spec.request_id,
         )
+
+    @property
+    def _less_than_asked(self) -> str | None:
+        """Say with what it starts, if its settings ask for more than an operator allows by now."""
+        is_start = isinstance(self.plan, Begin) and self.plan.operation is Operation.STARTING
+        if not is_start:
+            return None
+        return clamping(self.situation.ceilings, self.situation.workspace.spec.resources)
 
 
 def decide(situation: Situation, rules: Rules = DEFAULT_RULES) -> Decision:

@@ -70,11 +70,16 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something a person can do now. `place` follows the workspace's own path."""
+    """Something a person can do now."""
 
-    label: Ask
-    method: str
-    place: str
+    ask: Ask
+    is_retry: bool = False
+    """Whether it is the same wish once more: a try at once of what is held up."""
+
+    @property
+    def label(self) -> Ask:
+        """What its button says."""
+        return Ask.TRY_NOW if self.is_retry else self.ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,36 +161,32 @@ def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Act
     asks: list[tuple[Action, Ruling]] = [
         _wish(workspace, Ask.START, DesiredState.RUNNING, now),
         _wish(workspace, Ask.ARCHIVE, DesiredState.ARCHIVED, now),
-        (Action(Ask.RECOVER, "POST", ":recover"), rule_recovery(workspace, now)),
+        (Action(Ask.RECOVER), rule_recovery(workspace, now)),
     ]
     if counts_as_running(workspace):  # from below, the same wish would lift it up
         asks.insert(1, _wish(workspace, Ask.STOP, DesiredState.STANDBY, now))
     if error is not None and workspace.status.conditions.volume_ready.is_unidentified:
-        adopting = Action(Ask.ADOPT, "POST", ":recover?adopt=true")
+        adopting = Action(Ask.ADOPT)
         asks.append((adopting, rule_recovery(workspace, now, choice=RecoverChoice.ADOPT)))
     if error is not None and NEWEST_ARCHIVE in error.context:
-        newest = Action(Ask.TAKE_NEWEST, "POST", ":recover?take=newest")
+        newest = Action(Ask.TAKE_NEWEST)
         asks.append((newest, rule_recovery(workspace, now, choice=RecoverChoice.NEWEST)))
     if error is not None and error.reason in _ACCEPTS_LOSS:
-        lossy = Action(Ask.ACCEPT_LOSS, "POST", ":recover?accept_loss=true")
+        lossy = Action(Ask.ACCEPT_LOSS)
         asks.append((lossy, rule_recovery(workspace, now, accept_loss=True)))
     if workspace.status.phase is Phase.RUNNING:
-        asks.append(
-            (Action(Ask.KEEP_AWAKE, "POST", ":keep_awake"), rule_keep_awake(workspace, now, seconds=3600))
-        )
+        asks.append((Action(Ask.KEEP_AWAKE), rule_keep_awake(workspace, now, seconds=3600)))
     if workspace.spec.deleted_at is not None:
-        asks.append((Action(Ask.UNDELETE, "POST", ":undelete"), rule_undeletion(workspace, now)))
+        asks.append((Action(Ask.UNDELETE), rule_undeletion(workspace, now)))
     asks += [
-        (Action(Ask.DELETE, "DELETE", ""), rule_deletion(workspace, now, trash_s=1)),
-        (Action(Ask.PURGE, "DELETE", "?purge=true"), rule_deletion(workspace, now, trash_s=1, purge=True)),
+        (Action(Ask.DELETE), rule_deletion(workspace, now, trash_s=1)),
+        (Action(Ask.PURGE), rule_deletion(workspace, now, trash_s=1, purge=True)),
     ]
     if is_admin:
-        asks.append((Action(Ask.FORGET, "POST", ":forget"), rule_forgetting(workspace, now)))
+        asks.append((Action(Ask.FORGET), rule_forgetting(workspace, now)))
     return [action for action, ruling in asks if isinstance(ruling, Accepted)]
 
 
 def _wish(workspace: Workspace, ask: Ask, wanted: DesiredState, now: datetime) -> tuple[Action, Ruling]:
-    """Return a wish as a button. The same wish once more is a try at once of what is held up."""
-    is_same = recorded_wish(workspace.spec.storage_backend, wanted) is workspace.spec.desired_state
-    label = Ask.TRY_NOW if is_same else ask
-    return Action(label, "POST", f":{ask.lower()}"), rule_wish(workspace, wanted, now)
+    is_retry = recorded_wish(workspace.spec.storage_backend, wanted) is workspace.spec.desired_state
+    return Action(ask, is_retry), rule_wish(workspace, wanted, now)

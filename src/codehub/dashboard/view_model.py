@@ -15,6 +15,7 @@ from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, rule_keep_awake
 from codehub.core.workspace import Workspace, display, holdup
 from codehub.dashboard.words import Say
+from codehub.web.actions import ROUTES
 from codehub.web.domain_text import TROUBLE, UNDER_WAY, why_words
 from codehub.web.measures import percent, progress_words
 
@@ -104,9 +105,9 @@ class WorkspaceView:
     @property
     def retry(self) -> str | None:
         """Where to ask for a try at once."""
-        places = (action.place for action in self.told.actions if action.label is Ask.TRY_NOW)
-        place = next(places, None)
-        return None if place is None else f"{self.place}/{place.removeprefix(':')}"
+        retries = (action.ask for action in self.told.actions if action.is_retry)
+        ask = next(retries, None)
+        return None if ask is None else f"{self.place}/{ROUTES[ask].form}"
 
     def can(self, ask: str) -> bool:
         return Ask[ask] in (action.label for action in self.told.actions)

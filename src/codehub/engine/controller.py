@@ -183,6 +183,7 @@ class WorkspaceController:
             is_queued=known.is_queued,
             is_starting_up=self._is_starting_up,
             finished=finished,
+            ceilings=self._platforms.ceilings,
         )
 
     async def _persist(self, decisions: Sequence[Decision], this_pass: "Pass") -> Sequence[Decision]:
