@@ -115,7 +115,7 @@ async def test_a_crowd_of_strangers_is_told_to_come_back_and_keeps_nobody_out_wh
 ) -> None:
     ann = await site.browser("ann")
     await ann.post(f"{API}/logout")
-    passwords = site.parts.access._passwords
+    passwords = site.passwords
     verified, is_over, waiting = passwords.verified, asyncio.Event(), 0
 
     async def slowly(password: str, password_hash: str | None) -> bool:

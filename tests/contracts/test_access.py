@@ -172,6 +172,29 @@ async def test_no_session_is_opened_by_a_password_that_was_changed_while_it_was_
     assert not await access.open_session(key, user_id, password_hash=OTHER_HASH, lasts=LASTS)
 
 
+async def test_a_user_without_a_password_has_sessions_and_can_be_given_one(access: AccessStore) -> None:
+    user = await access.add_user(uuid4(), username="dora", password_hash=None, role=Role.MEMBER)
+    credentials = await access.credentials("dora")
+    assert credentials is not None
+    assert credentials.password_hash is None
+    key = word()
+    assert not await access.open_session(key, user.id, password_hash=PASSWORD_HASH, lasts=LASTS)
+    assert await access.open_session(key, user.id, password_hash=None, lasts=LASTS)
+    assert (await access.amend_user(user.id, Amendment(role=Role.ADMIN))).role is Role.ADMIN
+    await access.amend_user(user.id, Amendment(password_hash=PASSWORD_HASH))
+    assert await who(access, key) is None, "a new password ends what was open"
+    assert await access.open_session(key, user.id, password_hash=PASSWORD_HASH, lasts=LASTS)
+    await add(access, "eve", Role.ADMIN)
+    await access.amend_user(user.id, Amendment(disabled=True))
+    assert not await access.open_session(word(), user.id, password_hash=None, lasts=LASTS)
+
+
+async def test_who_was_disabled_before_they_had_a_password_opens_no_session(access: AccessStore) -> None:
+    user = await access.add_user(uuid4(), username="dora", password_hash=None, role=Role.MEMBER)
+    await access.amend_user(user.id, Amendment(disabled=True))
+    assert not await access.open_session(word(), user.id, password_hash=None, lasts=LASTS)
+
+
 async def test_a_password_is_changed_by_who_knows_the_one_that_is_stored_now(access: AccessStore) -> None:
     user_id = await add(access)
     await access.amend_user(user_id, Amendment(password_hash=OTHER_HASH))

@@ -9,6 +9,7 @@ from tests.support.stores import PostgresWorld
 
 from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.hints import MemoryHints
+from codehub.adapters.password_authenticator import PasswordAuthenticator
 from codehub.adapters.postgres.credentials import PostgresCredentials
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness
 from codehub.adapters.system.passwords import Argon2Passwords
@@ -72,9 +73,11 @@ async def test_on_postgres_what_the_access_service_hands_out_opens_the_doors_unt
 ) -> None:
     credentials = PostgresCredentials(postgres.api_pool)
     hints = MemoryHints()
+    passwords = Argon2Passwords(memory_kb=64, rounds=1)
     access = AccessService(
         postgres.access,
-        Argon2Passwords(memory_kb=64, rounds=1),
+        PasswordAuthenticator(postgres.access, passwords),
+        passwords,
         hints,
         randomness=SystemRandomness(),
         identity=SystemIdentity(),

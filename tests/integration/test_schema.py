@@ -257,12 +257,12 @@ async def test_there_is_exactly_one_installation(postgres: PostgresWorld) -> Non
             await admin.execute("INSERT INTO installation DEFAULT VALUES")
 
 
-async def test_a_user_has_an_argon2id_hash(postgres: PostgresWorld) -> None:
-    with pytest.raises(asyncpg.CheckViolationError):
-        await postgres.api_pool.execute(
-            "INSERT INTO users (id, username, password_hash, role) VALUES ($1, 'ann', 'secret', 'member')",
-            uuid4(),
-        )
+async def test_a_user_has_an_argon2id_hash_or_no_password(postgres: PostgresWorld) -> None:
+    insert = "INSERT INTO users (id, username, password_hash, role) VALUES ($1, $2, $3, 'member')"
+    for password_hash in ("secret", ""):
+        with pytest.raises(asyncpg.CheckViolationError):
+            await postgres.api_pool.execute(insert, uuid4(), "ann", password_hash)
+    await postgres.api_pool.execute(insert, uuid4(), "without-password", None)
 
 
 # The history's order

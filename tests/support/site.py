@@ -17,6 +17,7 @@ from codehub.adapters.memory.disk import MemoryDisk
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
+from codehub.adapters.password_authenticator import PasswordAuthenticator
 from codehub.adapters.postgres.connect import Role as DatabaseRole
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
 from codehub.adapters.prometheus.metrics import PrometheusMetrics
@@ -61,6 +62,7 @@ class Site:
 
     world: World
     parts: Dependencies
+    passwords: Argon2Passwords
     web: Web
     address: str
     storage: MemoryStorage
@@ -152,9 +154,11 @@ async def open_site(
         {StorageBackend.LOCAL_DIR: disk},
     )
     people_hints = _people_hints(world)
+    passwords = Argon2Passwords(memory_kb=64, rounds=1)
     access = AccessService(
         world.access,
-        Argon2Passwords(memory_kb=64, rounds=1),
+        PasswordAuthenticator(world.access, passwords),
+        passwords,
         people_hints,
         randomness=system.randomness,
         identity=system.identity,
@@ -206,7 +210,9 @@ async def open_site(
             tasks.spawn(controller.run(), name="controller")
         await stack.enter_async_context(serving(web.app, listener, system))
         clients = await stack.enter_async_context(AsyncExitStack())
-        yield Site(world, parts, web, address, storage, instances, disk, clients, is_living=controlled)
+        yield Site(
+            world, parts, passwords, web, address, storage, instances, disk, clients, is_living=controlled
+        )
 
 
 def _people_hints(world: World) -> Hints:

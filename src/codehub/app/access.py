@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from codehub.adapters.password_authenticator import PasswordAuthenticator
 from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.app.database import Stores, database_beside, stores
 from codehub.core.access import Role, User, is_username
@@ -20,9 +21,11 @@ def make_access(
     *,
     tokens_max: int = Ceilings().tokens,  # frozen
 ) -> AccessService:
+    passwords = Argon2Passwords()
     return AccessService(
         stored.access,
-        Argon2Passwords(),
+        PasswordAuthenticator(stored.access, passwords),
+        passwords,
         stored.people_hints,
         randomness=system.randomness,
         identity=system.identity,

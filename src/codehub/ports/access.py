@@ -11,10 +11,10 @@ from codehub.core.access import Person, Role, Scope, Throttle, User
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user with what their password is checked against."""
+    """A user with what their password is checked against. None: they have no password."""
 
     user: User
-    password_hash: str
+    password_hash: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class LastAdmin(Exception):
 
 
 class AccessStore(Protocol):
-    async def add_user(self, user_id: UUID, *, username: str, password_hash: str, role: Role) -> User:
-        """Store a new user or raise UsernameTaken."""
+    async def add_user(self, user_id: UUID, *, username: str, password_hash: str | None, role: Role) -> User:
+        """Store a new user, with or without a password, or raise UsernameTaken."""
 
     async def users(self) -> Sequence[User]:
         """Return all users, by name."""
@@ -105,9 +105,12 @@ class AccessStore(Protocol):
         """
 
     async def open_session(
-        self, id_sha256: bytes, user_id: UUID, *, password_hash: str, lasts: timedelta
+        self, id_sha256: bytes, user_id: UUID, *, password_hash: str | None, lasts: timedelta
     ) -> bool:
-        """Store a session and return True; False, and nothing, if this is not the user's password by now, or they are disabled."""
+        """Store a session and return True; False, and nothing, if this is not the user's password by now, or they are disabled.
+
+        `password_hash` None: they signed in without a password, so that none is compared.
+        """
 
     async def close_session(self, id_sha256: bytes) -> None:
         """End a session, if it is there."""

@@ -1,7 +1,7 @@
-"""Signing in and keys: words in, persons out. Whoever guards a door asks here; no web framework is needed.
+"""Signing in and keys: secrets in, persons out. The API, the dashboard and the command line ask here.
 
-Whoever remembers something of a user, as the proxy does (`ports/proxy_lookups.py`), looks again when a hint names that user: sent whenever a key of
-theirs ends, their role changes or they are disabled.
+Whoever remembers something of a user, as the proxy does (`ports/proxy_lookups.py`), looks again when a hint names that user:
+sent whenever a key of theirs ends, their role changes or they are disabled.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from codehub.core.access import (
     Scope,
     Throttle,
     User,
-    is_username,
     login_throttles,
 )
 from codehub.core.ceilings import Ceilings
 from codehub.core.devices import Device, read_device, written_device
 from codehub.ports.access import AccessStore, Amendment, Key, KeyEnded, Token
+from codehub.ports.authenticator import AuthenticatedUser, Authenticator, PasswordCredentials
 from codehub.ports.hints import Hints
 from codehub.ports.passwords import Passwords
 from codehub.ports.system import Identity, Randomness
@@ -34,12 +34,12 @@ _KEY_LENGTH_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """The session's word, for the cookie alone, and whose it is."""
+    """The session's secret, for the cookie alone, and whose it is."""
 
     session: str
     user: User
     device: str
-    """The browser's word, by which it is known the next time."""
+    """The browser's secret, by which it is known the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class AccessService:
     def __init__(
         self,
         store: AccessStore,
+        by_password: Authenticator[PasswordCredentials],
         passwords: Passwords,
         hints: Hints,
         *,
@@ -66,15 +67,16 @@ class AccessService:
         tokens_max: int = Ceilings().tokens,  # frozen
     ) -> None:
         self._store = store
+        self._by_password = by_password
         self._passwords = passwords
         self._hints = hints
         self._randomness = randomness
         self._identity = identity
-        self._crowd = PasswordQueue()
+        self._password_queue = PasswordQueue()
         self._device_key: bytes | None = None
         self.tokens_max = tokens_max
 
-    # What every door asks
+    # Who asks
 
     async def authenticate(self, cookie: str | None, bearer: str | None) -> Person | None:
         """Return who asks. A bearer token counts alone: one that opens nothing is not helped by a cookie."""
@@ -91,38 +93,44 @@ class AccessService:
     async def login(
         self, username: str, password: str, *, address: str, device: str | None
     ) -> SignedIn | Throttled | WrongPassword:
-        """Open a session with a new word, whatever the browser had before. `device`: its word, if it has one. Raises Crowded."""
+        """Open a session by password, with a new secret. `device`: the browser's secret, if it has one. Raises PasswordQueueFull."""
         claimed = await self._read_device(device, username)
-        with self._crowd.place(is_known=claimed is not None):
+        with self._password_queue.place(is_known=claimed is not None):
             signing = await self._store.signing()
             known = claimed if claimed is not None and claimed.is_known(signing.now) else None
             throttles = login_throttles(username, address, None if known is None else known.id)
             wait_s = await self._store.count_try(throttles)
             if wait_s > 0:
                 return Throttled(wait_s)
-            # The database has its own idea of small letters: what can't be a name must not find one that is counted by another.
-            found = await self._store.credentials(username) if is_username(username) else None
-            is_right = await self._passwords.verified(
-                password, None if found is None else found.password_hash
-            )
-        if found is None or not is_right or found.user.disabled:
+            authenticated = await self._by_password.authenticate(PasswordCredentials(username, password))
+        session = None if authenticated is None else await self._open_session(authenticated)
+        if authenticated is None or session is None:
             return WrongPassword()
-        word = self._randomness.token()
-        if not await self._store.open_session(
-            sha256(word), found.user.id, password_hash=found.password_hash, lasts=SESSION_LASTS
-        ):
-            return WrongPassword()  # it was changed, or they were disabled, while it was looked at
         await self._forgive(throttles)
         signed_in = Device(self._identity.new_id() if known is None else known.id, signing.now)
-        return SignedIn(word, found.user, written_device(signed_in, username, signing.key))
+        return SignedIn(session, authenticated.user, written_device(signed_in, username, signing.key))
 
-    async def _read_device(self, word: str | None, username: str) -> Device | None:
-        """Return which browser this is, if it has signed in to this account. The key never changes: a crowd of strangers asks for it once."""
-        if not word or len(word) > _KEY_LENGTH_MAX:
+    async def _open_session(self, authenticated: AuthenticatedUser) -> str | None:
+        """Return a new session's secret, however they signed in.
+
+        None: their password was changed, or they were disabled, while it was looked at.
+        """
+        secret = self._randomness.token()
+        is_open = await self._store.open_session(
+            sha256(secret),
+            authenticated.user.id,
+            password_hash=authenticated.password_hash,
+            lasts=SESSION_LASTS,
+        )
+        return secret if is_open else None
+
+    async def _read_device(self, secret: str | None, username: str) -> Device | None:
+        """Return which browser this is, if it has signed in to this account. The key never changes: it is read once."""
+        if not secret or len(secret) > _KEY_LENGTH_MAX:
             return None
         if self._device_key is None:
             self._device_key = (await self._store.signing()).key
-        return read_device(word, username, self._device_key)
+        return read_device(secret, username, self._device_key)
 
     async def logout(self, person: Person) -> None:
         """End this session. A token is not a session: it stays."""
@@ -133,28 +141,27 @@ class AccessService:
     async def change_password(
         self, person: Person, old: str, new: str, *, address: str, device: str | None
     ) -> Throttled | WrongPassword | None:
-        """Change one's own password and end one's other sessions and tokens; None says that it is done. Raises Crowded.
+        """Change one's own password and end one's other sessions and tokens; None: it is done. Raises PasswordQueueFull.
 
-        Tokens too: whoever changes a password may do so because somebody else was in, who could have made one to come back by.
+        Tokens too: a password may be changed because somebody else was in, who could have made one to come back by.
 
-        Whoever has found a session must not find the password by it: a try counts as one to sign in does.
+        Whoever has stolen a session must not guess the password by it: a try counts as one to sign in does.
         """
         username = person.user.username
         claimed = await self._read_device(device, username)
-        with self._crowd.place(is_known=True):
+        with self._password_queue.place(is_known=True):
             is_known = claimed is not None and claimed.is_known((await self._store.signing()).now)
             throttles = login_throttles(username, address, claimed.id if claimed and is_known else None)
             wait_s = await self._store.count_try(throttles)
             if wait_s > 0:
                 return Throttled(wait_s)
-            found = await self._store.credentials(username)
-            is_right = await self._passwords.verified(old, None if found is None else found.password_hash)
-            if found is None or not is_right:
+            authenticated = await self._by_password.authenticate(PasswordCredentials(username, old))
+            if authenticated is None:
                 return WrongPassword()
             change = Amendment(password_hash=await self._passwords.hashed(new))
         try:
             await self._store.amend_user(
-                person.id, change, keep_key=person.key_sha256, known_hash=found.password_hash
+                person.id, change, keep_key=person.key_sha256, known_hash=authenticated.password_hash
             )
         except KeyEnded:
             return WrongPassword()  # somebody else has changed it meanwhile, and meant it to stay so
@@ -174,19 +181,19 @@ class AccessService:
     async def make_token(
         self, person: Person, *, name: str, scope: Scope, lasts: timedelta | None
     ) -> tuple[Token, str]:
-        """Return a new token and its word, which nobody can be shown again. Raises TooManyTokens, or KeyEnded."""
-        word = TOKEN_PREFIX + self._randomness.token()
-        made = await self._store.add_token(
+        """Return a new token and its secret, which nobody can be shown again. Raises TooManyTokens, or KeyEnded."""
+        secret = TOKEN_PREFIX + self._randomness.token()
+        token = await self._store.add_token(
             self._identity.new_id(),
             person.id,
             name=name,
-            token_sha256=sha256(word),
+            token_sha256=sha256(secret),
             scope=scope,
             lasts=lasts,
             most=self.tokens_max,
             asked_by=person.key_sha256,
         )
-        return made, word
+        return token, secret
 
     async def tokens(self, person: Person) -> Sequence[Token]:
         return await self._store.tokens(person.id)
@@ -202,13 +209,13 @@ class AccessService:
         return await self._store.users()
 
     async def add_user(self, username: str, password: str, role: Role) -> User:
-        """Raises UsernameTaken, or Crowded."""
+        """Raises UsernameTaken, or PasswordQueueFull."""
         return await self._store.add_user(
             self._identity.new_id(), username=username, password_hash=await self._hashed(password), role=role
         )
 
     async def _hashed(self, password: str) -> str:
-        with self._crowd.place(is_known=True):
+        with self._password_queue.place(is_known=True):
             return await self._passwords.hashed(password)
 
     async def amend_user(
@@ -219,7 +226,7 @@ class AccessService:
         role: Role | None = None,
         disabled: bool | None = None,
     ) -> User:
-        """Raises UnknownUser, LastAdmin, or Crowded."""
+        """Raises UnknownUser, LastAdmin, or PasswordQueueFull."""
         password_hash = None if password is None else await self._hashed(password)
         amended = await self._store.amend_user(user_id, Amendment(password_hash, role, disabled))
         await self._hints.send({user_id})
@@ -239,10 +246,10 @@ class AccessService:
         return await self._store.let_in(keys)
 
     async def user_named(self, username: str) -> User | None:
-        found = await self._store.credentials(username)
-        return None if found is None else found.user
+        credentials = await self._store.credentials(username)
+        return None if credentials is None else credentials.user
 
 
-def sha256(word: str) -> bytes:
-    """Return what is stored of a session's or a token's word."""
-    return hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
+def sha256(secret: str) -> bytes:
+    """Return what is stored of a session's or a token's secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

@@ -1,15 +1,15 @@
-"""How many may be waiting for a password to be looked at: who comes beyond that is told to come back, and costs nothing more."""
+"""How many may wait for a password to be compared: whoever comes beyond that is told to come back, and costs nothing more."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 STRANGERS_MAX = 64
 ALL_MAX = 96
-"""The rest is for who is known: a crowd of strangers keeps none of them out."""
+"""The rest is for browsers that are known: no number of strangers keeps them out."""
 
 
 class PasswordQueueFull(Exception):
-    """Too many passwords wait to be looked at."""
+    """Too many passwords wait to be compared."""
 
     retry_after_s = 2
 
@@ -19,15 +19,15 @@ class PasswordQueueFull(Exception):
 
 class PasswordQueue:
     def __init__(self) -> None:
-        self._inside = 0
+        self._waiting = 0
 
     @contextmanager
     def place(self, *, is_known: bool) -> Iterator[None]:
-        """Raises Crowded."""
-        if self._inside >= (ALL_MAX if is_known else STRANGERS_MAX):
+        """Raises PasswordQueueFull."""
+        if self._waiting >= (ALL_MAX if is_known else STRANGERS_MAX):
             raise PasswordQueueFull
-        self._inside += 1
+        self._waiting += 1
         try:
             yield
         finally:
-            self._inside -= 1
+            self._waiting -= 1

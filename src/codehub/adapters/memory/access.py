@@ -49,9 +49,9 @@ class MemoryAccess:
         self._failures: dict[str, tuple[int, datetime]] = {}
         self._device_key = secrets.token_bytes(32)
 
-    async def add_user(self, user_id: UUID, *, username: str, password_hash: str, role: Role) -> User:
-        if not password_hash.startswith("$argon2id$") or not username:
-            raise Contradiction("a user has a name and an argon2id hash")
+    async def add_user(self, user_id: UUID, *, username: str, password_hash: str | None, role: Role) -> User:
+        if not username or not (password_hash is None or password_hash.startswith("$argon2id$")):
+            raise Contradiction("a user has a name, and a password's hash is argon2id")
         if user_id in self._users or await self.credentials(username) is not None:
             raise UsernameTaken(username)
         user = User(user_id, username, role, disabled=False, created_at=self._now())
@@ -100,10 +100,10 @@ class MemoryAccess:
                 del self._tokens[key]
 
     async def open_session(
-        self, id_sha256: bytes, user_id: UUID, *, password_hash: str, lasts: timedelta
+        self, id_sha256: bytes, user_id: UUID, *, password_hash: str | None, lasts: timedelta
     ) -> bool:
         found, now = self._users[user_id], self._now()
-        if found.user.disabled or found.password_hash != password_hash:
+        if found.user.disabled or password_hash not in (None, found.password_hash):
             return False
         self._sessions[id_sha256] = _Session(user_id, now, now, now + lasts)
         return True

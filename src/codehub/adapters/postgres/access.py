@@ -35,7 +35,7 @@ class PostgresAccess:
         self._pool = pool
         self._sql = statements()
 
-    async def add_user(self, user_id: UUID, *, username: str, password_hash: str, role: Role) -> User:
+    async def add_user(self, user_id: UUID, *, username: str, password_hash: str | None, role: Role) -> User:
         async with translated():
             try:
                 row = await self._pool.fetchrow(self._sql["add_user"], user_id, username, password_hash, role)
@@ -83,10 +83,11 @@ class PostgresAccess:
         return _to_user(row)
 
     async def open_session(
-        self, id_sha256: bytes, user_id: UUID, *, password_hash: str, lasts: timedelta
+        self, id_sha256: bytes, user_id: UUID, *, password_hash: str | None, lasts: timedelta
     ) -> bool:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            if await connection.fetchval(self._sql["hold_user"], user_id) != password_hash:
+            user = await connection.fetchrow(self._sql["hold_user"], user_id)
+            if user is None or password_hash not in (None, user["password_hash"]):
                 return False
             await connection.execute(self._sql["open_session"], id_sha256, user_id, lasts)
         return True

@@ -17,7 +17,7 @@ SELECT id FROM users WHERE role = 'admin' AND NOT disabled ORDER BY id FOR NO KE
 -- name: amend_user
 UPDATE users SET
     password_hash = coalesce($2, password_hash), role = coalesce($3, role), disabled = coalesce($4, disabled)
-WHERE id = $1 AND password_hash = coalesce($5, password_hash)
+WHERE id = $1 AND ($5::text IS NULL OR password_hash = $5)
 RETURNING id, username, role, disabled, created_at;
 
 -- name: end_keys
