@@ -17,7 +17,7 @@ from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
-from codehub.app.edge import StoredPlaces
+from codehub.app.edge import StoredWorkspaces
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
@@ -46,7 +46,7 @@ SPEC = Spec(
 )
 
 
-class Listening(StoredPlaces):
+class Listening(StoredWorkspaces):
     """A place whose instance listens on a given port."""
 
     address: Upstream
@@ -82,7 +82,7 @@ async def serve(port: int, *upstreams: Upstream) -> None:
         await store.persist([Change(row.id, replace(row.status, phase=Phase.RUNNING))])
         credentials = MemoryCredentials()
         credentials.let_in(Credential("session", SESSION.encode()), OWNER)
-        places = Listening(store, store, {})
+        places = Listening(store, {})
         places.address = upstream
         service = WorkspaceService(store, limits=Limits(), trash_s=1)
         activity = Activity(service, credentials, clock=clock, flush_s=FLUSH_S)

@@ -18,9 +18,8 @@ from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
-from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness
-from codehub.app.edge import StoredPlaces
+from codehub.app.edge import StoredWorkspaces
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.visit import Visitor
@@ -37,7 +36,7 @@ WAKES = 10
 BY = By("bench", "bench")
 
 
-class Listening(StoredPlaces):
+class Listening(StoredWorkspaces):
     address: Upstream
 
     async def upstream(self, workspace: Workspace) -> Upstream | None:
@@ -56,7 +55,7 @@ async def measure() -> None:
             await api.create_user(OWNER, username="bench", password_hash="$argon2id$", role="member")
             pool = await open_pool(connect_args, Role.CONTROLLER)
             hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=plane.clock)
-            places = Listening(PostgresControllerStore(pool, hints), api, plane.platforms.instances)
+            places = Listening(api, plane.platforms.instances)
             ide = await asyncio.start_server(answer, "127.0.0.1", 0)
             places.address = TcpUpstream("127.0.0.1", ide.sockets[0].getsockname()[1])
             credentials = MemoryCredentials()

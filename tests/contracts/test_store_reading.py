@@ -42,6 +42,17 @@ async def other_user(world: World) -> World:
 # Pages
 
 
+async def test_rows_are_loaded_with_the_database_s_time_and_those_that_are_not_there_are_left_out(
+    world: World,
+) -> None:
+    row = await make(world)
+    for reader in (world.api, world.controller):
+        loaded = await reader.load([row.id, uuid4()])
+        assert list(loaded.workspaces) == [row]
+        assert loaded.now >= row.created_at
+        assert (await reader.load([])).workspaces == []
+
+
 async def test_pages_are_newest_first_and_end(world: World) -> None:
     made = [(await world.create()).id for _ in range(5)]
     newest_first = sorted(made, reverse=True)

@@ -19,7 +19,7 @@ from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
-from codehub.app.edge import StoredPlaces
+from codehub.app.edge import StoredWorkspaces
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.visit import Visitor
@@ -142,7 +142,7 @@ async def hub(
         await store.create_user(
             person.user_id, username=person.username, password_hash=PASSWORD_HASH, role="admin"
         )
-    places = StoredPlaces(store, store, platforms.instances)
+    places = StoredWorkspaces(store, platforms.instances)
     directory = RouteCache(
         credentials,
         places,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from codehub.adapters.password_authenticator import PasswordAuthenticator
 from codehub.adapters.system.passwords import Argon2Passwords
-from codehub.app.database import Stores, database_beside, stores
+from codehub.app.database import ApiStores, api_stores, database_beside
 from codehub.core.access import Role, User, is_username
 from codehub.core.ceilings import Ceilings
 from codehub.engine.system import System
@@ -16,7 +16,7 @@ ADMIN = "admin"
 
 
 def make_access(
-    stored: Stores,
+    stored: ApiStores,
     system: System,
     *,
     tokens_max: int = Ceilings().tokens,  # frozen
@@ -47,12 +47,12 @@ async def first_admin(settings: Settings, access: AccessService, system: System)
 
 
 async def list_users(settings: Settings, system: System) -> list[User]:
-    async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
+    async with database_beside(settings, system) as connect_args, api_stores(connect_args, system) as stored:
         return list(await make_access(stored, system).users())
 
 
 async def add_user(settings: Settings, system: System, username: str, password: str, role: Role) -> User:
-    async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
+    async with database_beside(settings, system) as connect_args, api_stores(connect_args, system) as stored:
         return await make_access(stored, system).add_user(username, password, role)
 
 
@@ -64,7 +64,7 @@ async def amend_user(
     password: str | None = None,
     disabled: bool | None = None,
 ) -> User:
-    async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
+    async with database_beside(settings, system) as connect_args, api_stores(connect_args, system) as stored:
         access = make_access(stored, system)
         user = await _named(access, username)
         return await access.amend_user(user.id, password=password, disabled=disabled)
@@ -72,7 +72,7 @@ async def amend_user(
 
 async def keys(settings: Settings, system: System, username: str, *, end: bool) -> Sequence[Key]:
     """Return what lets a user in, and end it if that is asked for."""
-    async with database_beside(settings, system) as connect_args, stores(connect_args, system) as stored:
+    async with database_beside(settings, system) as connect_args, api_stores(connect_args, system) as stored:
         access = make_access(stored, system)
         user = await _named(access, username)
         found = await access.keys(user.id)

@@ -1,16 +1,16 @@
 """The archive store that the settings name, and what may be marked as ours. Refuses a store that will not take us; one that is away is an outage."""
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import structlog
 
 from codehub.adapters.objectstore.store import Objects, WrongStore
-from codehub.app.database import Stores
+from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.core.workspace import StorageBackend, Workspace
 from codehub.ports.backends import ActionFailed, BackendUnreachable
+from codehub.ports.store import PlacesInUse
 from codehub.settings import Settings, is_web_address
 
 log = structlog.get_logger()
@@ -24,14 +24,9 @@ class Unmarked:
     homes: frozenset[StorageBackend]
 
 
-def unmarked(rows: Iterable[Workspace]) -> Unmarked:
+def unmarked(used: PlacesInUse) -> Unmarked:
     """Say what may be marked, from what the workspaces have by now."""
-    rows = list(rows)
-    held = {row.spec.storage_backend for row in rows if holds_home(row)}
-    return Unmarked(
-        archives=all(row.status.archive_key is None for row in rows),
-        homes=frozenset(StorageBackend) - held,
-    )
+    return Unmarked(archives=not used.has_archives, homes=frozenset(StorageBackend) - used.homes)
 
 
 def holds_home(row: Workspace) -> bool:
@@ -39,7 +34,7 @@ def holds_home(row: Workspace) -> bool:
     return row.status.home_ctx.volume_id is not None or row.status.home_ctx.dirty
 
 
-async def archive_store(settings: Settings, stores: Stores, *, is_new: bool) -> Objects:
+async def archive_store(settings: Settings, stores: ApiStores, *, is_new: bool) -> Objects:
     """Return the store. `is_new`: no archive lies there yet, so it is marked as ours; later a missing mark is an outage."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     if endpoint and settings.archives.startswith("s3://") and not is_web_address(endpoint):

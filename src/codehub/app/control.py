@@ -10,7 +10,7 @@ import structlog
 
 from codehub.adapters.local.disk import FileReserve
 from codehub.adapters.system.machine import SystemTasks
-from codehub.app.database import Stores
+from codehub.app.database import ApiStores, Stores
 from codehub.app.database_wait import until_reachable
 from codehub.app.errors import CannotStart
 from codehub.app.supervisor import supervised
@@ -164,7 +164,7 @@ class _ControllerRole:
             raise NotReady(f"the controller has not looked for {silent_s:.0f} s")
 
 
-def make_service(settings: Settings, stores: Stores) -> WorkspaceService:
+def make_service(settings: Settings, stores: ApiStores) -> WorkspaceService:
     return WorkspaceService(
         stores.api,
         limits=make_limits(settings),

@@ -28,28 +28,34 @@ from codehub.web.dependencies import Check
 
 _CHECK_S_MAX = 2.0
 _USUAL_PORT = 5432
+_INSTALLATION = "SELECT id FROM installation"
 SERVING_CONNECTIONS = 8
 _ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is told 503, and to come back
 _PASS_ANSWER_S_MAX = 120.0  # nor a pass, which may ask for every row: one that hung would be the last
 _LAST_ANSWER_S_MAX = 3.0  # nor, once all is to stop, anybody at all
 
 
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """What the two writers write through, how hints travel, and whose installation this is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiStores:
+    """What the API's role reads and writes through, how its hints travel, and whose installation this is."""
 
     api: PostgresApiStore
-    controller: PostgresControllerStore
     access: PostgresAccess
     credentials: PostgresCredentials
-    hints: Hints
-    controller_hints: Hints
     api_hints: Hints
     people_hints: PostgresHints
     installation: str
     check: Check
     let_go: Callable[[], None]
     """Ask no more: whoever waits for an answer, even to call a question off, is told at once that there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores(ApiStores):
+    """The same, and what the controller's role reads and writes through."""
+
+    controller: PostgresControllerStore
+    controller_hints: Hints
 
 
 @asynccontextmanager
@@ -119,16 +125,16 @@ async def database_beside(
 
 
 @asynccontextmanager
-async def stores(
+async def api_stores(
     connect_args: dict[str, Any],
     system: System,
     redis_url: SecretStr | None = None,
     *,
     is_serving: bool = False,
-) -> AsyncIterator[Stores]:
-    """Open both writers' stores. With a Redis, that carries the hints."""
+) -> AsyncIterator[ApiStores]:
+    """Open the API's stores alone: what serves people needs no more. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
-        api_pool = await until_reachable(
+        pool = await until_reachable(
             lambda: open_pool(
                 connect_args,
                 Role.API,
@@ -138,55 +144,88 @@ async def stores(
             ),
             system,
         )
-        stack.callback(api_pool.terminate)
+        stack.callback(pool.terminate)
+        hints: Hints = PostgresHints(pool, connect_args, Role.API, clock=system.clock)
+        if redis_url is not None:
+            hints = await stack.enter_async_context(_redis_hints(redis_url, system))
+
+        async def installation_id() -> str:
+            async with reaching():
+                return str(await pool.fetchval(_INSTALLATION))
+
+        probe = _Probe(lambda: pool.fetchval(_INSTALLATION), system.tasks)
+        yield ApiStores(
+            api=PostgresApiStore(pool, hints),
+            access=PostgresAccess(pool),
+            credentials=PostgresCredentials(pool),
+            api_hints=hints,
+            people_hints=PostgresHints(
+                pool, connect_args, Role.API, clock=system.clock, channel=PEOPLE_CHANNEL
+            ),
+            installation=await until_reachable(installation_id, system),
+            check=probe.check,
+            let_go=pool.terminate,
+        )
+
+
+@asynccontextmanager
+async def stores(
+    connect_args: dict[str, Any],
+    system: System,
+    redis_url: SecretStr | None = None,
+    *,
+    is_serving: bool = False,
+) -> AsyncIterator[Stores]:
+    """Open both writers' stores. With a Redis, that carries the hints."""
+    async with AsyncExitStack() as stack:
+        of_api = await stack.enter_async_context(
+            api_stores(connect_args, system, redis_url, is_serving=is_serving)
+        )
         pool = await until_reachable(
             lambda: open_pool(connect_args, Role.CONTROLLER, answer_s_max=_PASS_ANSWER_S_MAX), system
         )
         stack.callback(pool.terminate)
         by_database = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
-        hints: Hints = by_database
-        controller_hints = by_database.of_others()
-        api_hints: Hints = PostgresHints(api_pool, connect_args, Role.API, clock=system.clock)
-        people_hints = PostgresHints(
-            api_pool, connect_args, Role.API, clock=system.clock, channel=PEOPLE_CHANNEL
+        sends, hears = (
+            (by_database, by_database.of_others())
+            if redis_url is None
+            else (of_api.api_hints, of_api.api_hints)
         )
-        if redis_url is not None:
-            from codehub.adapters.redis.hints import RedisHints  # noqa: PLC0415  # it takes a while to import
-
-            try:
-                on_redis = RedisHints(redis_url.get_secret_value(), clock=system.clock)
-            except (TypeError, ValueError) as error:
-                words = "correct what stands behind ? in it, or leave that out"
-                raise CannotStart(f"CODEHUB_REDIS_URL: {error}: {words}") from None
-            stack.push_async_callback(on_redis.close)
-            hints = controller_hints = api_hints = on_redis
 
         def let_go() -> None:
-            api_pool.terminate()
+            of_api.let_go()
             pool.terminate()
 
-        async def ask_whose() -> str:
-            async with reaching():
-                return str(await api_pool.fetchval("SELECT id FROM installation"))
-
-        probe = _Probe(lambda: api_pool.fetchval("SELECT id FROM installation"), system.tasks)
-        installation = await until_reachable(ask_whose, system)
         yield Stores(
-            PostgresApiStore(api_pool, api_hints),
-            PostgresControllerStore(pool, hints),
-            PostgresAccess(api_pool),
-            PostgresCredentials(api_pool),
-            hints,
-            controller_hints,
-            api_hints,
-            people_hints,
-            installation,
-            probe.check,
-            let_go,
+            api=of_api.api,
+            access=of_api.access,
+            credentials=of_api.credentials,
+            api_hints=of_api.api_hints,
+            people_hints=of_api.people_hints,
+            installation=of_api.installation,
+            check=of_api.check,
+            let_go=let_go,
+            controller=PostgresControllerStore(pool, sends),
+            controller_hints=hears,
         )
 
 
-async def until_stopped(stored: Stores, ended: asyncio.Event | None = None) -> None:
+@asynccontextmanager
+async def _redis_hints(url: SecretStr, system: System) -> AsyncIterator[Hints]:
+    from codehub.adapters.redis.hints import RedisHints  # noqa: PLC0415  # it takes a while to import
+
+    try:
+        hints = RedisHints(url.get_secret_value(), clock=system.clock)
+    except (TypeError, ValueError) as error:
+        advice = "correct what stands behind ? in it, or leave that out"
+        raise CannotStart(f"CODEHUB_REDIS_URL: {error}: {advice}") from None
+    try:
+        yield hints
+    finally:
+        await hints.close()
+
+
+async def until_stopped(stored: ApiStores, ended: asyncio.Event | None = None) -> None:
     """Wait until cancelled, or ended. Stopping may take its time then, but after a moment it asks the database nothing more: that may hang."""
     try:
         await (ended or asyncio.Event()).wait()

@@ -18,7 +18,7 @@ from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.threads import in_thread
 from codehub.app.archives import Unmarked, archive_store
-from codehub.app.database import Stores
+from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.app.platform import Place, Platform
 from codehub.core.ides import IDES
@@ -33,7 +33,7 @@ from codehub.settings import Settings
 
 @asynccontextmanager
 async def docker_platform(
-    settings: Settings, stores: Stores, system: System, marks: Unmarked
+    settings: Settings, stores: ApiStores, system: System, marks: Unmarked
 ) -> AsyncIterator[Platform]:
     """Yield it. `marks` says what may be marked as ours.
 
@@ -111,7 +111,7 @@ async def docker_platform(
             await in_thread(group.close)
 
 
-def _group(settings: Settings, stores: Stores, url: str) -> ParentGroup | None:
+def _group(settings: Settings, stores: ApiStores, url: str) -> ParentGroup | None:
     """Return what all containers are in, if the engine is this machine's: no other's groups are ours to make."""
     if not url.startswith("unix://"):
         return None

@@ -12,7 +12,7 @@ from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.peers import LoopbackPeers
 from codehub.adapters.system.machine import SystemTasks
 from codehub.app.control import make_service
-from codehub.app.database import Stores
+from codehub.app.database import ApiStores
 from codehub.core.access import written_origin
 from codehub.core.ides import ide_profile
 from codehub.core.progress import Progress
@@ -20,7 +20,7 @@ from codehub.core.workspace import InstanceBackend, Workspace
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstream, Upstream
-from codehub.ports.store import ApiStore, ControllerStore, Loaded
+from codehub.ports.store import ApiStore, Loaded
 from codehub.proxy.activity import Activity
 from codehub.proxy.edge import AddressOf, Edge
 from codehub.proxy.gate import GateRules, WorkspaceGate
@@ -32,28 +32,22 @@ _UNIX = "unix://"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-class StoredPlaces:
-    """Rows from the store, addresses from what the instances' backend sees now."""
+class StoredWorkspaces:
+    """Rows from the store, as the API may read them; addresses from what the instances' backend sees now."""
 
-    def __init__(
-        self,
-        rows: ControllerStore,
-        api: ApiStore,
-        instances: Mapping[InstanceBackend, InstanceController],
-    ) -> None:
-        self._rows = rows
-        self._api = api
+    def __init__(self, store: ApiStore, instances: Mapping[InstanceBackend, InstanceController]) -> None:
+        self._store = store
         self._instances = instances
 
     async def look(self, workspace_ids: Collection[UUID]) -> Loaded:
-        return await self._rows.load(list(workspace_ids))
+        return await self._store.load(workspace_ids)
 
     async def upstream(self, workspace: Workspace) -> Upstream | None:
         instances = self._instances.get(workspace.spec.instance_backend)
         return None if instances is None else await instances.resolve_upstream(workspace.id)
 
     async def progress(self, workspace_id: UUID) -> Progress | None:
-        return (await self._api.progress([workspace_id])).get(workspace_id)
+        return (await self._store.progress([workspace_id])).get(workspace_id)
 
 
 @asynccontextmanager
@@ -61,20 +55,20 @@ async def edge(
     settings: Settings,
     listener: socket.socket,
     api: Upstream,
-    stored: Stores,
+    stored: ApiStores,
     backends: Platforms,
     system: System,
 ) -> AsyncIterator[Edge]:
     """Serve the public port until the end; then what was used is recorded, and every connection is closed."""
     system = replace(system, tasks=SystemTasks())
     clock, tasks = system.clock, system.tasks
-    places = StoredPlaces(stored.controller, stored.api, backends.instances)
+    workspaces = StoredWorkspaces(stored.api, backends.instances)
     service = make_service(settings, stored)
     activity = Activity(service, stored.credentials, clock=clock, flush_s=settings.activity_flush_seconds)
     directory = RouteCache(
         stored.credentials,
-        places,
-        stored.hints,
+        workspaces,
+        stored.api_hints,
         stored.people_hints,
         clock=clock,
         tasks=tasks,
@@ -88,7 +82,7 @@ async def edge(
         wake_archived=settings.wake_archived,
         wake_wait_s=settings.wake_wait_seconds,
     )
-    gate = WorkspaceGate(directory, places, service, Target(api), rules, clock=clock, tasks=tasks)
+    gate = WorkspaceGate(directory, workspaces, service, Target(api), rules, clock=clock, tasks=tasks)
     made = Edge(
         gate,
         clock=clock,
@@ -108,7 +102,7 @@ async def edge(
         await tasks.apply_plan()
 
 
-def _address_of(stored: Stores, backends: Platforms) -> AddressOf:
+def _address_of(stored: ApiStores, backends: Platforms) -> AddressOf:
     """Workspaces that share this machine's network are told from its own programs, which loopback alone does not do."""
     local = backends.instances.get(InstanceBackend.LOCAL_PROCESS)
     if isinstance(local, LocalInstances) and local.shares_network:

@@ -11,7 +11,7 @@ import sys
 import structlog
 import uvloop
 
-from codehub.app.database import stores, until_stopped
+from codehub.app.database import api_stores, until_stopped
 from codehub.app.edge import edge, upstream_of
 from codehub.app.edge_processes import Orders
 from codehub.app.platform import platform
@@ -52,7 +52,7 @@ async def _serve_as_told(orders: Orders, ended: asyncio.Event, system: System) -
     configure_logs(level=log_level(settings))
     with socket.socket(fileno=orders.listener) as listener:
         async with (
-            stores(dict(orders.connect_args), system, settings.redis_url) as stored,
+            api_stores(dict(orders.connect_args), system, settings.redis_url) as stored,
             platform(settings, stored, system, stops=False) as found,
             edge(settings, listener, upstream_of(orders.api), stored, found.backends, system),
         ):

@@ -12,7 +12,7 @@ from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.app.archives import Unmarked, archive_store
-from codehub.app.database import Stores
+from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.app.platform import Platform
 from codehub.core.workspace import InstanceBackend, StorageBackend
@@ -26,7 +26,7 @@ from codehub.settings import Settings
 
 @asynccontextmanager
 async def local_platform(
-    settings: Settings, stores: Stores, system: System, marks: Unmarked, *, stops: bool
+    settings: Settings, stores: ApiStores, system: System, marks: Unmarked, *, stops: bool
 ) -> AsyncIterator[Platform]:
     """Yield it. `marks` says what may be marked as ours; `stops`: start instances, and end them at the end."""
     installed = installed_ides()

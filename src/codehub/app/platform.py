@@ -7,7 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from codehub.app.archives import unmarked
-from codehub.app.database import Stores
+from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.core.observation import Volume
 from codehub.core.workspace import InstanceBackend, StorageBackend
@@ -40,11 +40,11 @@ class Platform:
 
 @asynccontextmanager
 async def platform(
-    settings: Settings, stores: Stores, system: System, *, stops: bool
+    settings: Settings, stores: ApiStores, system: System, *, stops: bool
 ) -> AsyncIterator[Platform]:
     """Yield the platform. `stops`: end its instances at the end, if they can't outlive it; their wishes stay, and the next start
     brings them back."""
-    marks = unmarked((await stores.controller.changes(None)).workspaces)
+    marks = unmarked(await stores.api.places_in_use())
     match settings.instance_backend:
         case InstanceBackend.LOCAL_DOCKER:
             from codehub.app.docker import docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for none of its code

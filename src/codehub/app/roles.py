@@ -1,12 +1,14 @@
 """Roles as processes of their own (spec §10): each finds the others in the database alone; the proxy finds the API by its address."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TypeVar
 
 from codehub.adapters.prometheus.metrics import PrometheusMetrics
 from codehub.app.access import ADMIN
 from codehub.app.control import control
-from codehub.app.database import Stores, database, database_beside, stores, until_stopped
+from codehub.app.database import ApiStores, api_stores, database, database_beside, stores, until_stopped
 from codehub.app.database import migrated as database_migrated
 from codehub.app.edge import edge, upstream_of
 from codehub.app.edge_processes import EdgeWorkers, shared_port
@@ -24,7 +26,7 @@ async def api(settings: Settings) -> None:
     _require(settings, "api", "database_url", "public_base_url")
     system = make_system()
     with bound(settings) as listener:
-        async with _grounds(settings, system, stops=False, is_serving=True) as (
+        async with _opened(settings, system, partial(api_stores, is_serving=True)) as (
             stack,
             _connect_args,
             stored,
@@ -49,7 +51,7 @@ async def proxy(settings: Settings) -> None:
     assert settings.api_url is not None
     system = make_system()
     with shared_port(settings) as listeners:
-        async with _grounds(settings, system, stops=False) as (stack, connect_args, stored, found):
+        async with _opened(settings, system, api_stores) as (stack, connect_args, stored, found):
             if len(listeners) > 1:
                 workers = EdgeWorkers(listeners, system)
                 await stack.enter_async_context(workers.serving(connect_args, settings.api_url))
@@ -68,7 +70,7 @@ async def controller(settings: Settings) -> None:
     """Make wishes come true until cancelled."""
     _require(settings, "controller", "database_url")
     system = make_system()
-    async with _grounds(settings, system, stops=True) as (stack, _connect_args, stored, found):
+    async with _opened(settings, system, stores, stops=True) as (stack, _connect_args, stored, found):
         await stack.enter_async_context(control(settings, stored, found.backends, system))
         for warning in found.warnings:
             warn(warning)
@@ -85,19 +87,21 @@ async def migrated(settings: Settings, system: System) -> list[str]:
     return [f"{one.number:04} {one.name}" for one in applied]
 
 
-_Grounds = tuple[AsyncExitStack, dict[str, object], Stores, Platform]
+StoresT = TypeVar("StoresT", bound=ApiStores)
 
 
 @asynccontextmanager
-async def _grounds(
-    settings: Settings, system: System, *, stops: bool, is_serving: bool = False
-) -> AsyncIterator[_Grounds]:
-    """Yield what every role stands on: the database, the stores, the platform."""
+async def _opened(
+    settings: Settings,
+    system: System,
+    open_stores: Callable[..., AbstractAsyncContextManager[StoresT]],
+    *,
+    stops: bool = False,
+) -> AsyncIterator[tuple[AsyncExitStack, dict[str, object], StoresT, Platform]]:
+    """Yield what every role needs: the database, its own stores, the platform."""
     async with AsyncExitStack() as stack:
         connect_args = await stack.enter_async_context(database(settings, system))
-        stored = await stack.enter_async_context(
-            stores(connect_args, system, settings.redis_url, is_serving=is_serving)
-        )
+        stored = await stack.enter_async_context(open_stores(connect_args, system, settings.redis_url))
         found = await stack.enter_async_context(platform(settings, stored, system, stops=stops))
         yield stack, connect_args, stored, found
 
@@ -111,6 +115,6 @@ def _require(settings: Settings, role: str, *names: str) -> None:
         )
 
 
-async def _ready(stored: Stores) -> None:
+async def _ready(stored: ApiStores) -> None:
     say("ready")
     await until_stopped(stored)

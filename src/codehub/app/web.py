@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from codehub.api.app import Web, create_web
 from codehub.app.access import first_admin, make_access
 from codehub.app.control import make_limits, make_service
-from codehub.app.database import Stores
+from codehub.app.database import ApiStores
 from codehub.app.edge import own_origins
 from codehub.app.marks import mark_checks
 from codehub.app.platform import Platform
@@ -30,7 +30,7 @@ from codehub.web.dependencies import Check, Defaults, Dependencies, NotReady
 async def serving_faces(
     settings: Settings,
     listener: socket.socket,
-    stored: Stores,
+    stored: ApiStores,
     platform: Platform,
     system: System,
     metrics: Metrics,
@@ -50,7 +50,7 @@ async def serving_faces(
 
 def make_web(
     settings: Settings,
-    stored: Stores,
+    stored: ApiStores,
     platform: Platform,
     access: AccessService,
     system: System,

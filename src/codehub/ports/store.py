@@ -12,7 +12,7 @@ from codehub.core.membership import Member, Members
 from codehub.core.operations import Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import Refused, Ruling
-from codehub.core.workspace import Spec, Status, Workspace
+from codehub.core.workspace import Spec, Status, StorageBackend, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,14 @@ class Loaded:
 
     now: datetime
     workspaces: Sequence[Workspace]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesInUse:
+    """Where something of a workspace lies by now: whether there is any archive, and which storage holds homes."""
+
+    has_archives: bool
+    homes: frozenset[StorageBackend]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +253,9 @@ class ApiStore(Protocol):
 
     async def get(self, workspace_id: UUID) -> Workspace:
         """Return one workspace or raise UnknownWorkspace."""
+
+    async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
+        """Return these workspaces, those of them that exist, and the database's time."""
 
     async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
         """Lock the row, let `judge` rule on it at the database's time, and store what it accepts. Hints follow the commit.

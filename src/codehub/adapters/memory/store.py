@@ -81,7 +81,7 @@ class MemoryStore(MemoryReading):
         now = self._now()
         return Loaded(now, [row for row in self._workspaces.values() if is_idle(row, now)][:limit])
 
-    async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
+    async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
         await self._faults("load")
         wanted = set(workspace_ids)
         return Loaded(self._now(), [row for row in self._workspaces.values() if row.id in wanted])

@@ -7,13 +7,22 @@ from uuid import UUID
 
 from codehub.adapters.postgres.connect import translated
 from codehub.adapters.postgres.known_rows import KnownRows
-from codehub.adapters.postgres.rows import Row
+from codehub.adapters.postgres.rows import Row, to_workspace
 from codehub.adapters.postgres.sql import statements
 from codehub.core.membership import Member
 from codehub.core.operations import Phase
 from codehub.core.progress import Progress
-from codehub.core.workspace import Workspace
-from codehub.ports.store import Feed, FeedEvent, Heard, Moving, PageQuery, Position
+from codehub.core.workspace import StorageBackend, Workspace
+from codehub.ports.store import (
+    Feed,
+    FeedEvent,
+    Heard,
+    Loaded,
+    Moving,
+    PageQuery,
+    PlacesInUse,
+    Position,
+)
 
 if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Pool
@@ -42,6 +51,18 @@ class PostgresReading:
         async with translated():
             stamps = await self._pool.fetch(self._sql["stamps"], list(workspace_ids))
         return await self._current(stamps)
+
+    async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
+        async with translated():
+            rows = await self._pool.fetch(self._sql["load"], list(workspace_ids))
+        # The clock's row is always there; where nothing was found, the workspace in it is NULL.
+        return Loaded(rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None])
+
+    async def places_in_use(self) -> PlacesInUse:
+        async with translated():
+            row = await self._pool.fetchrow(self._sql["places_in_use"])
+        assert row is not None
+        return PlacesInUse(row["has_archives"], frozenset(map(StorageBackend, row["homes"])))
 
     async def usernames(self, user_ids: Collection[UUID]) -> Mapping[UUID, str]:
         async with translated():

@@ -95,3 +95,10 @@ WHERE heartbeat_at >= clock_timestamp() - $1::interval ORDER BY heartbeat_at DES
 
 -- name: now
 SELECT clock_timestamp();
+
+-- name: places_in_use
+-- Whether any workspace has an archive, and in which kinds of storage a home of any may lie.
+SELECT coalesce(bool_or(archive_key IS NOT NULL), false) AS has_archives,
+    coalesce(array_agg(DISTINCT storage_backend) FILTER (
+        WHERE home_ctx ->> 'volume_id' IS NOT NULL OR (home_ctx ->> 'dirty')::boolean), '{}') AS homes
+FROM workspaces;
