@@ -28,7 +28,7 @@ from codehub.core.history import Event, EventKind
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted
-from codehub.ports.store import Judgement
+from codehub.ports.store import RulingRecord
 
 if TYPE_CHECKING:
     from codehub.api.view import View
@@ -319,7 +319,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_nothing_is_kept_for_it
     (stream,) = site.web.feed._streams
     row = await site.world.api.get(UUID(made["id"]))
     told = Event(EventKind.WISH, "PENDING", "PENDING", "ann", "asked for")
-    large = [Judgement(Accepted(replace(row.spec, memo=word * 200_000)), (told,)) for word in "xy"]
+    large = [RulingRecord(Accepted(replace(row.spec, memo=word * 200_000)), (told,)) for word in "xy"]
     turns = itertools.cycle(large)
     try:
         async with asyncio.timeout(PATIENCE_S):

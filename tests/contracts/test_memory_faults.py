@@ -10,7 +10,7 @@ from tests.support.stores import World, memory_world
 from codehub.core.history import Event, EventKind
 from codehub.core.requests import Accepted
 from codehub.core.workspace import Workspace
-from codehub.ports.store import Change, Judgement, StoreUnavailable
+from codehub.ports.store import Change, RulingRecord, StoreUnavailable
 
 EVENT = Event(EventKind.WISH, None, "RUNNING", "ann", "asked for")
 
@@ -47,7 +47,7 @@ async def persist(world: World, workspace: Workspace) -> None:
 
 async def amend(world: World, workspace: Workspace) -> None:
     await world.api.amend(
-        workspace.id, lambda each, _now: Judgement(Accepted(replace(each.spec, memo="new")), (EVENT,))
+        workspace.id, lambda each, _now: RulingRecord(Accepted(replace(each.spec, memo="new")), (EVENT,))
     )
 
 

@@ -22,8 +22,8 @@ from codehub.ports.store import (
     ApiStore,
     Change,
     Contradiction,
-    Judgement,
     NameTaken,
+    RulingRecord,
     UnknownWorkspace,
 )
 from codehub.service.workspaces import By, WorkspaceService
@@ -59,7 +59,7 @@ async def test_what_is_unknown_is_said_to_be_unknown(world: World) -> None:
     with pytest.raises(UnknownWorkspace):
         await world.api.get(uuid4())
     with pytest.raises(UnknownWorkspace):
-        await world.api.amend(uuid4(), lambda _workspace, _now: Judgement(Unchanged()))
+        await world.api.amend(uuid4(), lambda _workspace, _now: RulingRecord(Unchanged()))
     assert await world.api.history(uuid4()) == []
 
 
@@ -95,7 +95,7 @@ async def test_a_name_is_taken_by_an_undeleted_workspace_of_the_same_owner(world
     renamed = await world.create(name="other")
     with pytest.raises(NameTaken):
         await world.api.amend(
-            renamed.id, lambda each, _now: Judgement(Accepted(replace(each.spec, name="demo")))
+            renamed.id, lambda each, _now: RulingRecord(Accepted(replace(each.spec, name="demo")))
         )
     assert (await world.api.get(renamed.id)).spec.name == "other"
     assert (await world.api.get(taken.id)).spec.name == "demo"
@@ -111,14 +111,14 @@ async def test_a_deleted_workspace_frees_its_name_and_may_not_take_it_back(world
     first = await world.create(name="demo", **deleted)
     second = await world.create(name="demo")
     with pytest.raises(NameTaken):
-        await world.api.amend(first.id, lambda each, now: Judgement(rule_undeletion(each, now)))
+        await world.api.amend(first.id, lambda each, now: RulingRecord(rule_undeletion(each, now)))
     await world.api.amend(
         second.id,
-        lambda each, now: Judgement(
+        lambda each, now: RulingRecord(
             Accepted(replace(each.spec, deleted_at=now, purge_at=now, desired_state=DesiredState.PENDING))
         ),
     )
-    ruled = await world.api.amend(first.id, lambda each, now: Judgement(rule_undeletion(each, now)))
+    ruled = await world.api.amend(first.id, lambda each, now: RulingRecord(rule_undeletion(each, now)))
     assert ruled.workspace.spec.deleted_at is None
 
 
@@ -169,7 +169,7 @@ async def test_a_change_that_answers_a_request_is_lost_when_there_is_a_newer_rec
             claim(created, created.created_at), revision=known.revision, recover_at=known.recover_at
         )
         recovered = replace(known, recover_at=created.created_at + timedelta(seconds=seconds))
-        await world.api.amend(created.id, lambda _row, _now, spec=recovered: Judgement(Accepted(spec)))  # type: ignore[misc]
+        await world.api.amend(created.id, lambda _row, _now, spec=recovered: RulingRecord(Accepted(spec)))  # type: ignore[misc]
         assert await world.controller.persist([answer]) == {created.id}
         known = recovered
     assert (await world.api.get(created.id)).status == created.status
@@ -234,7 +234,7 @@ async def test_an_operation_is_claimed_and_finished(world: World) -> None:
 async def test_a_wish_does_not_cost_the_controller_its_swap_nor_the_other_way_round(world: World) -> None:
     created = await world.create()
     await world.api.amend(
-        created.id, lambda each, _now: Judgement(Accepted(replace(each.spec, memo="new", revision=2)))
+        created.id, lambda each, _now: RulingRecord(Accepted(replace(each.spec, memo="new", revision=2)))
     )
     assert await world.controller.persist([claim(created, await world.now())]) == frozenset()
     after = await world.api.get(created.id)
@@ -314,7 +314,7 @@ async def test_a_contradictory_wish_is_refused_and_leaves_nothing(
     created = await world.create()
     with pytest.raises(Contradiction):
         await world.api.amend(
-            created.id, lambda each, _now: Judgement(Accepted(replace(each.spec, **fields)), (WISHED,))
+            created.id, lambda each, _now: RulingRecord(Accepted(replace(each.spec, **fields)), (WISHED,))
         )
     assert await world.api.get(created.id) == created
     assert await events_of(world.api, created.id) == []
@@ -327,7 +327,7 @@ async def test_history_that_can_not_be_written_takes_the_change_with_it(world: W
         await world.controller.persist([replace(claim(created, now), events=(BEGUN, NONSENSE))])
     with pytest.raises(Contradiction):
         await world.api.amend(
-            created.id, lambda each, _now: Judgement(Accepted(replace(each.spec, memo="new")), (NONSENSE,))
+            created.id, lambda each, _now: RulingRecord(Accepted(replace(each.spec, memo="new")), (NONSENSE,))
         )
     with pytest.raises(Contradiction):
         await world.api.create_workspace(uuid4(), world.spec(), [NONSENSE])
@@ -343,11 +343,11 @@ async def test_an_accepted_ruling_is_stored_with_its_history(world: World) -> No
     created = await world.create()
     ruled_at: list[datetime] = []
 
-    def to_standby(workspace: Workspace, now: datetime) -> Judgement:
+    def to_standby(workspace: Workspace, now: datetime) -> RulingRecord:
         assert workspace == created
         ruled_at.append(now)
         wanted = replace(workspace.spec, desired_state=DesiredState.STANDBY, revision=2)
-        return Judgement(Accepted(wanted), (WISHED,))
+        return RulingRecord(Accepted(wanted), (WISHED,))
 
     ruled = await world.api.amend(created.id, to_standby)
     assert ruled.ruling == Accepted(ruled.workspace.spec)
@@ -367,7 +367,7 @@ async def test_a_ruling_that_accepts_nothing_writes_nothing(
     world: World, ruling: Unchanged | Refused
 ) -> None:
     created = await world.create()
-    ruled = await world.api.amend(created.id, lambda _workspace, _now: Judgement(ruling, (WISHED,)))
+    ruled = await world.api.amend(created.id, lambda _workspace, _now: RulingRecord(ruling, (WISHED,)))
     assert (ruled.ruling, ruled.workspace) == (ruling, created)
     assert await world.api.get(created.id) == created
     assert await events_of(world.api, created.id) == []
@@ -376,7 +376,7 @@ async def test_a_ruling_that_accepts_nothing_writes_nothing(
 async def test_a_judge_that_fails_leaves_nothing(world: World) -> None:
     created = await world.create()
 
-    def fails(_workspace: Workspace, _now: datetime) -> Judgement:
+    def fails(_workspace: Workspace, _now: datetime) -> RulingRecord:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -387,8 +387,8 @@ async def test_a_judge_that_fails_leaves_nothing(world: World) -> None:
 async def test_requests_at_once_are_ruled_on_one_after_another(world: World) -> None:
     created = await world.create()
 
-    def count(workspace: Workspace, _now: datetime) -> Judgement:
-        return Judgement(Accepted(replace(workspace.spec, revision=workspace.spec.revision + 1)))
+    def count(workspace: Workspace, _now: datetime) -> RulingRecord:
+        return RulingRecord(Accepted(replace(workspace.spec, revision=workspace.spec.revision + 1)))
 
     await asyncio.gather(*(world.api.amend(created.id, count) for _ in range(20)))
     assert (await world.api.get(created.id)).spec.revision == 21

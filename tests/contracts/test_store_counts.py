@@ -13,7 +13,7 @@ from codehub.core.operations import DesiredState, Operation
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, Refusal, Refused
 from codehub.core.workspace import Workspace
-from codehub.ports.store import Change, Judgement, Running
+from codehub.ports.store import Change, RulingRecord, Running
 from codehub.service.workspaces import By, WorkspaceService
 
 BY = By("ann", "because")
@@ -205,11 +205,11 @@ async def test_a_ruling_sees_what_else_runs(world: World) -> None:
     row, other = await world.create(desired_state=DesiredState.PENDING), await world.create()
     told: list[Running] = []
 
-    def judge(_row: Workspace, _now: datetime, running: Running) -> Judgement:
+    def rule(_row: Workspace, _now: datetime, running: Running) -> RulingRecord:
         told.append(running)
         refused = refuse_one_more(Limits(1, 1), running.of_owner, running.total)
         assert refused is not None
-        return Judgement(refused)
+        return RulingRecord(refused)
 
-    await world.api.amend_counted(row.id, judge)
+    await world.api.amend_counted(row.id, rule)
     assert told == [Running([(other.id, other.spec.name, other.status.phase)], 1, owned=1)]

@@ -23,7 +23,7 @@ from codehub.core.workspace import (
     Status,
     StorageBackend,
 )
-from codehub.ports.store import Change, Judgement
+from codehub.ports.store import Change, RulingRecord
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 some_words = words.filter(bool)
@@ -112,10 +112,10 @@ async def test_every_field_is_read_as_it_was_written(world: World, data: st.Data
     )
     status = data.draw(statuses(created.id))
     assert await world.controller.persist([Change(created.id, status)]) == frozenset()
-    await world.api.amend(created.id, lambda _each, _now: Judgement(Accepted(spec)))
+    await world.api.amend(created.id, lambda _each, _now: RulingRecord(Accepted(spec)))
     stored = await world.api.get(created.id)
     assert (stored.spec, stored.status) == (spec, replace(status, version=1))
-    ruled = await world.api.amend(created.id, lambda _each, _now: Judgement(Accepted(amended)))
+    ruled = await world.api.amend(created.id, lambda _each, _now: RulingRecord(Accepted(amended)))
     assert ruled.workspace.spec == amended
     assert list((await world.controller.load([created.id])).workspaces) == [ruled.workspace]
     assert (

@@ -14,7 +14,7 @@ from codehub.core.requests import Accepted, Unchanged
 from codehub.ports.store import (
     Change,
     Contradiction,
-    Judgement,
+    RulingRecord,
 )
 
 
@@ -40,9 +40,9 @@ async def test_hints_follow_what_was_written_and_nothing_else(world: World) -> N
     async with collected_hints(world) as hinted:
         await world.controller.persist([claim(won, now), claim(lost, now)])
         await world.api.amend(
-            amended.id, lambda each, _now: Judgement(Accepted(replace(each.spec, memo="new")))
+            amended.id, lambda each, _now: RulingRecord(Accepted(replace(each.spec, memo="new")))
         )
-        await world.api.amend(refused.id, lambda _each, _now: Judgement(Unchanged()))
+        await world.api.amend(refused.id, lambda _each, _now: RulingRecord(Unchanged()))
         with pytest.raises(Contradiction):
             await world.controller.persist([Change(refused.id, replace(refused.status, error_count=-1))])
         created = await world.create()

@@ -17,11 +17,11 @@ from codehub.core.requests import Accepted, Refusal, Refused
 from codehub.core.workspace import Status, Workspace
 from codehub.ports.store import (
     Change,
-    Judgement,
     Key,
     KeyReused,
     PageQuery,
     Position,
+    RulingRecord,
 )
 
 MADE = Event(EventKind.WISH, None, "RUNNING", "ann", "asked for")
@@ -213,7 +213,7 @@ async def test_a_reader_that_follows_many_writers_misses_nothing_and_reads_nothi
             event = replace(MADE, reason=f"{count}")
             await world.api.amend(
                 row.id,
-                lambda each, _now, event=event: Judgement(  # type: ignore[misc]
+                lambda each, _now, event=event: RulingRecord(  # type: ignore[misc]
                     Accepted(replace(each.spec, memo=event.reason)), (event,)
                 ),
             )

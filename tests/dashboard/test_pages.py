@@ -13,7 +13,8 @@ from codehub.core.access import Role
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.dashboard.app import TABLE
 from codehub.dashboard.assets import ASSETS
-from codehub.dashboard.face import Door, local_path
+from codehub.dashboard.auth import Audience
+from codehub.dashboard.redirects import local_path
 
 HOSTILE = "\"><script>alert(1)</script>{{7*7}}'&"
 PARTIAL = {"HX-Request": "true"}
@@ -263,7 +264,7 @@ async def test_an_address_that_only_answers_to_forms_leads_to_their_page(
 async def test_only_admins_see_what_is_for_admins(site: Site) -> None:
     ann = await site.browser("ann")
     for method, path, door, _handler in TABLE:
-        if door is Door.ADMIN:
+        if door is Audience.ADMIN:
             answer = await ann.request(method, path.replace("{user_id}", "x"), headers=own(site))
             assert answer.status_code == 403, path
     assert "/admin/" not in (await ann.get("/")).text

@@ -27,7 +27,7 @@ from codehub.core.history import Event, EventKind
 from codehub.core.operations import Operation
 from codehub.core.requests import Accepted, Refusal, Refused, Unchanged
 from codehub.core.workspace import Workspace
-from codehub.ports.store import Change, Contradiction, Judgement, StoreUnavailable
+from codehub.ports.store import Change, Contradiction, RulingRecord, StoreUnavailable
 
 BEGUN = Event(
     EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "One step up, to where it should be."
@@ -200,10 +200,10 @@ def begun_or_ended(workspace: Workspace, now: datetime) -> Change:
     return Change(workspace.id, replace(workspace.status, operation=Operation.NONE, op_started_at=None))
 
 
-def count_unless_busy(workspace: Workspace, _now: datetime) -> Judgement:
+def count_unless_busy(workspace: Workspace, _now: datetime) -> RulingRecord:
     if workspace.status.operation is not Operation.NONE:
-        return Judgement(Refused(Refusal.OPERATION_IN_PROGRESS, "Ask again."))
-    return Judgement(Accepted(replace(workspace.spec, revision=workspace.spec.revision + 1)))
+        return RulingRecord(Refused(Refusal.OPERATION_IN_PROGRESS, "Ask again."))
+    return RulingRecord(Accepted(replace(workspace.spec, revision=workspace.spec.revision + 1)))
 
 
 async def test_fifty_writers_lose_no_update_and_start_no_operation_twice(postgres: PostgresWorld) -> None:
@@ -247,14 +247,14 @@ async def test_a_request_is_ruled_on_at_a_time_after_the_wait_for_its_lock(postg
     created = await postgres.create()
     ruled_at: list[datetime] = []
 
-    def judge(workspace: Workspace, now: datetime) -> Judgement:
+    def rule(workspace: Workspace, now: datetime) -> RulingRecord:
         assert workspace.status.version == 1
         ruled_at.append(now)
-        return Judgement(Unchanged())
+        return RulingRecord(Unchanged())
 
     async with postgres.controller_pool.acquire() as other, other.transaction():
         await other.execute("UPDATE workspaces SET version = 1 WHERE id = $1", created.id)
-        waiting = asyncio.ensure_future(postgres.api.amend(created.id, judge))
+        waiting = asyncio.ensure_future(postgres.api.amend(created.id, rule))
         await somebody_waits(postgres)
         released_at = await other.fetchval("SELECT clock_timestamp()")
     await waiting
@@ -279,7 +279,9 @@ async def test_a_connection_that_is_cut_off_is_unavailable_and_the_next_one_work
     pid = await pool.fetchval("SELECT pg_backend_pid()")
     async with postgres.controller_pool.acquire() as other, other.transaction():
         await other.execute("UPDATE workspaces SET version = 1 WHERE id = $1", created.id)
-        waiting = asyncio.ensure_future(store.amend(created.id, lambda _each, _now: Judgement(Unchanged())))
+        waiting = asyncio.ensure_future(
+            store.amend(created.id, lambda _each, _now: RulingRecord(Unchanged()))
+        )
         await somebody_waits(postgres)
         await postgres.admin.execute("SELECT pg_terminate_backend($1)", pid)
         with pytest.raises(StoreUnavailable):

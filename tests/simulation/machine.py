@@ -22,11 +22,11 @@ from codehub.ports.store import (
     Admit,
     Change,
     Changes,
-    Judgement,
     Key,
     Loaded,
     Recorded,
     Ruled,
+    RulingRecord,
     Running,
     StoreUnavailable,
 )
@@ -251,13 +251,13 @@ class ProcessStore:
     async def get(self, workspace_id: UUID) -> Workspace:
         return await self._read("get", lambda: self._store.get(workspace_id))
 
-    async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
-        return await self._write("amend", lambda: self._store.amend(workspace_id, judge))
+    async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
+        return await self._write("amend", lambda: self._store.amend(workspace_id, rule))
 
     async def amend_counted(
-        self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
+        self, workspace_id: UUID, rule: Callable[[Workspace, datetime, Running], RulingRecord]
     ) -> Ruled:
-        return await self._write("amend", lambda: self._store.amend_counted(workspace_id, judge))
+        return await self._write("amend", lambda: self._store.amend_counted(workspace_id, rule))
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         await self._write("touch", lambda: self._store.touch(accesses))

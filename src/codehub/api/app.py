@@ -36,7 +36,7 @@ def create_web(parts: Dependencies) -> Web:
         parts.clock,
         metrics_token=parts.metrics_token,
     )
-    app.state.desk = Context(parts, guard, view, feed)
+    app.state.context = Context(parts, guard, view, feed)
     app.add_middleware(FilledQueries)
     app.add_middleware(BoundedBodies)
     app.add_middleware(

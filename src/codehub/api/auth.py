@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 
-from codehub.api.context import Admin, Asking, desk
+from codehub.api.context import Admin, Asking, context_of
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, invalid
 from codehub.api.render import time
@@ -52,18 +52,18 @@ router = APIRouter(prefix="/api/v1")
     responses=answers(ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN, ErrorCode.TOO_MANY_REQUESTS, body=True),
 )
 async def login(request: Request, body: LoginBody) -> Response:
-    here = desk(request)
-    here.guard.refuse_foreign(request)
-    address = client_address(request, here.parts.trusted_proxies)
-    device = sent_device(request, here.parts.base_url)
-    found = await here.parts.access.login(body.username, body.password, address=address, device=device)
-    if isinstance(found, Throttled):
-        raise _too_many(found)
-    if not isinstance(found, SignedIn):
+    context = context_of(request)
+    context.guard.refuse_foreign(request)
+    address = client_address(request, context.parts.trusted_proxies)
+    device = sent_device(request, context.parts.base_url)
+    outcome = await context.parts.access.login(body.username, body.password, address=address, device=device)
+    if isinstance(outcome, Throttled):
+        raise _too_many(outcome)
+    if not isinstance(outcome, SignedIn):
         raise ApiError(ErrorCode.UNAUTHORIZED, "The name or the password is wrong.")
-    answer = JSONResponse({"user": _user(found.user)}, headers=_PRIVATE)
-    answer.headers.append("Set-Cookie", session_cookie(here.parts.base_url, found.session))
-    answer.headers.append("Set-Cookie", device_cookie(here.parts.base_url, found.device))
+    answer = JSONResponse({"user": _user(outcome.user)}, headers=_PRIVATE)
+    answer.headers.append("Set-Cookie", session_cookie(context.parts.base_url, outcome.session))
+    answer.headers.append("Set-Cookie", device_cookie(context.parts.base_url, outcome.device))
     return answer
 
 
@@ -76,10 +76,10 @@ async def login(request: Request, body: LoginBody) -> Response:
     openapi_extra=SIGNED_IN,
 )
 async def logout(request: Request, person: Asking, _body: NoBody | None = None) -> Response:
-    await desk(request).parts.access.logout(person)
+    await context_of(request).parts.access.logout(person)
     answer = Response(status_code=204)
     if not person.is_token:
-        answer.headers["Set-Cookie"] = session_cookie(desk(request).parts.base_url, None)
+        answer.headers["Set-Cookie"] = session_cookie(context_of(request).parts.base_url, None)
     return answer
 
 
@@ -92,7 +92,7 @@ async def logout(request: Request, person: Asking, _body: NoBody | None = None) 
     openapi_extra=SIGNED_IN,
 )
 async def session(request: Request, person: Asking) -> Response:
-    parts = desk(request).parts
+    parts = context_of(request).parts
     running = {"used": await parts.store.count_running(person.id), "max": parts.limits.per_user}
     return JSONResponse({"user": _user(person.user), "limits": {"running": running}}, headers=_PRIVATE)
 
@@ -106,7 +106,7 @@ async def session(request: Request, person: Asking) -> Response:
     openapi_extra=SIGNED_IN,
 )
 async def change_password(request: Request, person: Asking, body: PasswordBody) -> Response:
-    parts = desk(request).parts
+    parts = context_of(request).parts
     address = client_address(request, parts.trusted_proxies)
     device = sent_device(request, parts.base_url)
     refused = await parts.access.change_password(person, body.old, body.new, address=address, device=device)
@@ -128,20 +128,20 @@ async def change_password(request: Request, person: Asking, body: PasswordBody) 
 )
 async def make_token(request: Request, person: Asking, body: TokenBody) -> Response:
     lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
-    access = desk(request).parts.access
+    access = context_of(request).parts.access
     try:
-        made, word = await access.make_token(person, name=body.name, scope=body.scope, lasts=lasts)
+        token, secret = await access.make_token(person, name=body.name, scope=body.scope, lasts=lasts)
     except TooManyTokens:
         most = access.tokens_max
         raise invalid(
             "name", f"nobody may have more than {most} tokens here: delete one first", max=most
         ) from None
     shown = {
-        "id": str(made.id),
-        "name": made.name,
-        "scope": made.scope,
-        "expires_at": time(made.expires_at),
-        "token": word,
+        "id": str(token.id),
+        "name": token.name,
+        "scope": token.scope,
+        "expires_at": time(token.expires_at),
+        "token": secret,
     }
     return JSONResponse(shown, status_code=201, headers=_PRIVATE)
 
@@ -155,7 +155,7 @@ async def make_token(request: Request, person: Asking, body: TokenBody) -> Respo
     openapi_extra=SIGNED_IN,
 )
 async def tokens(request: Request, person: Asking) -> Response:
-    items = [_token(token) for token in await desk(request).parts.access.tokens(person)]
+    items = [_token(token) for token in await context_of(request).parts.access.tokens(person)]
     return JSONResponse({"items": items, "next_cursor": None})
 
 
@@ -168,11 +168,11 @@ async def tokens(request: Request, person: Asking) -> Response:
     openapi_extra=SIGNED_IN,
 )
 async def delete_token(request: Request, person: Asking, token_id: Id) -> Response:
-    found = to_id(token_id)
-    if found is None:
+    known_id = to_id(token_id)
+    if known_id is None:
         raise _NO_TOKEN
     try:
-        await desk(request).parts.access.delete_token(person, found)
+        await context_of(request).parts.access.delete_token(person, known_id)
     except UnknownToken:
         raise _NO_TOKEN from None
     return Response(status_code=204)
@@ -187,7 +187,7 @@ async def delete_token(request: Request, person: Asking, token_id: Id) -> Respon
     openapi_extra=SIGNED_IN,
 )
 async def users(request: Request, _admin: Admin) -> Response:
-    items = [_user(user) for user in await desk(request).parts.access.users()]
+    items = [_user(user) for user in await context_of(request).parts.access.users()]
     return JSONResponse({"items": items, "next_cursor": None})
 
 
@@ -202,7 +202,7 @@ async def users(request: Request, _admin: Admin) -> Response:
 )
 async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
     try:
-        made = await desk(request).parts.access.add_user(body.username, body.password, body.role)
+        made = await context_of(request).parts.access.add_user(body.username, body.password, body.role)
     except UsernameTaken:
         raise ApiError(ErrorCode.NAME_TAKEN, "There is a user of this name. Choose another.") from None
     return JSONResponse(_user(made), status_code=201)
@@ -217,12 +217,12 @@ async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
     openapi_extra=SIGNED_IN,
 )
 async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPatch) -> Response:
-    found = to_id(user_id)
-    if found is None:
+    known_id = to_id(user_id)
+    if known_id is None:
         raise _NO_USER
     try:
-        amended = await desk(request).parts.access.amend_user(
-            found, password=body.password, role=body.role, disabled=body.disabled
+        amended = await context_of(request).parts.access.amend_user(
+            known_id, password=body.password, role=body.role, disabled=body.disabled
         )
     except UnknownUser:
         raise _NO_USER from None
@@ -241,11 +241,11 @@ async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPat
     openapi_extra=SIGNED_IN,
 )
 async def keys(request: Request, _admin: Admin, user_id: Id) -> Response:
-    found = to_id(user_id)
-    if found is None:
+    known_id = to_id(user_id)
+    if known_id is None:
         raise _NO_USER
     try:
-        items = [_key(key) for key in await desk(request).parts.access.keys(found)]
+        items = [_key(key) for key in await context_of(request).parts.access.keys(known_id)]
     except UnknownUser:
         raise _NO_USER from None
     return JSONResponse({"items": items, "next_cursor": None}, headers=_PRIVATE)
@@ -260,11 +260,11 @@ async def keys(request: Request, _admin: Admin, user_id: Id) -> Response:
     openapi_extra=SIGNED_IN,
 )
 async def end_keys(request: Request, _admin: Admin, user_id: Id) -> Response:
-    found = to_id(user_id)
-    if found is None:
+    known_id = to_id(user_id)
+    if known_id is None:
         raise _NO_USER
     try:
-        await desk(request).parts.access.end_keys(found)
+        await context_of(request).parts.access.end_keys(known_id)
     except UnknownUser:
         raise _NO_USER from None
     return Response(status_code=204)

@@ -9,12 +9,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from codehub.core.permissions import Denial
 from codehub.core.requests import Refused
 from codehub.error_codes import ErrorCode, error_of_status
 from codehub.ports.access import KeyEnded
 from codehub.ports.backends import BackendUnreachable
-from codehub.ports.store import NameTaken, StoreUnavailable
+from codehub.ports.store import NameTaken, StoreUnavailable, UnknownWorkspace
 from codehub.service.password_queue import PasswordQueueFull
+from codehub.service.workspaces import NotAllowed
 from codehub.validation_messages import in_words
 from codehub.web.cookies import SeveralSessions
 
@@ -26,7 +28,7 @@ _INPUT_LENGTH_MAX = 200
 
 
 # What it says by itself, in our own words.
-_WORDS: Mapping[int, str] = {
+_MESSAGES: Mapping[int, str] = {
     400: "The body can't be read: it is no JSON in UTF-8, or no JSON that anybody would write.",
     404: "There is nothing at this address.",
     405: "There is no such method here. The header Allow names those that there are.",
@@ -57,11 +59,8 @@ def refused(refusal: Refused) -> ApiError:
 
 def invalid(field: str, problem: str, **facts: object) -> ApiError:
     """Say which field is wrong, and why."""
-    told = {"field": field, "problem": problem, **facts}
-    return ApiError(ErrorCode.INVALID_REQUEST, f"{field}: {problem}", [told])
-
-
-NO_WORKSPACE = ApiError(ErrorCode.WORKSPACE_NOT_FOUND, "There is no such workspace.")
+    detail = {"field": field, "problem": problem, **facts}
+    return ApiError(ErrorCode.INVALID_REQUEST, f"{field}: {problem}", [detail])
 
 
 def error_body(code: str, message: str, details: object = None) -> dict[str, Any]:
@@ -72,6 +71,8 @@ def install(app: FastAPI) -> None:
     """Let every error leave in the one shape."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(UnknownWorkspace, _unknown_workspace)
+    app.add_exception_handler(NotAllowed, _forbidden)
     app.add_exception_handler(NameTaken, _name_taken)
     app.add_exception_handler(SeveralSessions, _several_sessions)
     app.add_exception_handler(KeyEnded, _key_ended)
@@ -97,13 +98,13 @@ async def _not_valid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problems = error.errors()
     if any(problem["type"] == "json_invalid" for problem in problems):
-        return _answer(400, ErrorCode.INVALID_REQUEST, "The body is not JSON.", [_told(problems[0])])
-    details = [_told(problem) for problem in problems]
+        return _answer(400, ErrorCode.INVALID_REQUEST, "The body is not JSON.", [_detail(problems[0])])
+    details = [_detail(problem) for problem in problems]
     first = details[0]
     return _answer(422, ErrorCode.INVALID_REQUEST, f"{first['field']}: {first['problem']}", details)
 
 
-def _told(problem: Any) -> dict[str, str]:
+def _detail(problem: Any) -> dict[str, str]:
     place = problem["loc"]
     if problem["type"] == "json_invalid":
         return {"field": "body", "problem": f"it is no JSON from character {place[1]} on"}
@@ -118,6 +119,14 @@ def _told(problem: Any) -> dict[str, str]:
 def _safe(text: str) -> str:
     """Bound words that may quote what came from outside (security 17)."""
     return text.encode("utf-8", "replace").decode("utf-8")[:_INPUT_LENGTH_MAX]
+
+
+async def _unknown_workspace(_request: Request, _error: Exception) -> JSONResponse:
+    return _answer(404, ErrorCode.WORKSPACE_NOT_FOUND, Denial.NOT_FOUND)
+
+
+async def _forbidden(_request: Request, error: Exception) -> JSONResponse:
+    return _answer(403, ErrorCode.FORBIDDEN, str(error))
 
 
 async def _name_taken(_request: Request, _error: Exception) -> JSONResponse:
@@ -153,7 +162,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == _NOT_ALLOWED:
         return _not_allowed(request, error)
     code = error_of_status(error.status_code)
-    message = _WORDS.get(error.status_code, str(error.detail))
+    message = _MESSAGES.get(error.status_code, str(error.detail))
     return _answer(error.status_code, code, message, headers=error.headers)
 
 
@@ -163,7 +172,7 @@ def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
     fits = (route for route in request.app.state.routes if route.path_regex.match(path) is not None)
     methods = {method for route in fits for method in route.methods}
     headers = {"Allow": ", ".join(sorted(methods))} if methods else error.headers
-    return _answer(_NOT_ALLOWED, ErrorCode.INVALID_REQUEST, _WORDS[_NOT_ALLOWED], headers=headers)
+    return _answer(_NOT_ALLOWED, ErrorCode.INVALID_REQUEST, _MESSAGES[_NOT_ALLOWED], headers=headers)
 
 
 async def _failed(request: Request, _error: Exception) -> JSONResponse:

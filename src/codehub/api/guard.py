@@ -1,4 +1,4 @@
-"""The door of the API: a request in, who asks out. Refuses what nobody, the wrong person or another site's page sends."""
+"""Authentication of the API: a request in, who asks out. Refuses what nobody, the wrong person or another site's page sends."""
 
 import hmac
 import math

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from codehub.api.context import Context, desk
+from codehub.api.context import Context, context_of
 from codehub.api.document import OF_PEOPLE, answers
 from codehub.api.errors import ApiError
 from codehub.api.shapes import Health, Readiness
@@ -29,12 +29,12 @@ async def healthz() -> Response:
     responses={503: {"description": "Something does not.", "model": Readiness}},
 )
 async def readyz(request: Request) -> Response:
-    here = desk(request)
-    failed = {name: await _failure(check) for name, check in here.parts.checks.items()}
+    context = context_of(request)
+    failed = {name: await _failure(check) for name, check in context.parts.checks.items()}
     is_ready = not any(failed.values())
     # Without its database nobody can be known but by the metrics token.
-    is_told = here.guard.is_watched_by(request) or (
-        not is_ready and failed.get("database") is None and await _is_admin(here, request)
+    is_told = context.guard.is_watched_by(request) or (
+        not is_ready and failed.get("database") is None and await _is_admin(context, request)
     )
     results = {name: "ok" if one is None else _why(one, is_told=is_told) for name, one in failed.items()}
     return JSONResponse({"ready": is_ready, "checks": results}, status_code=200 if is_ready else 503)
@@ -48,9 +48,9 @@ async def readyz(request: Request) -> Response:
     | {200: {"description": "Meters.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(request: Request) -> Response:
-    here = desk(request)
-    await here.guard.watcher(request)
-    return Response(here.parts.metrics.shown(await here.parts.store.phases()), media_type=_TEXT)
+    context = context_of(request)
+    await context.guard.watcher(request)
+    return Response(context.parts.metrics.shown(await context.parts.store.phases()), media_type=_TEXT)
 
 
 async def _failure(check: Check) -> Exception | None:
@@ -61,10 +61,10 @@ async def _failure(check: Check) -> Exception | None:
     return None
 
 
-async def _is_admin(here: Context, request: Request) -> bool:
+async def _is_admin(context: Context, request: Request) -> bool:
     """Whether an admin asks, as far as that can be known now."""
     try:
-        await here.guard.admin(request)
+        await context.guard.admin(request)
     except (ApiError, SeveralSessions, StoreUnavailable):
         return False
     return True

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 
 from codehub.api import render
-from codehub.api.context import Asking, desk
+from codehub.api.context import Asking, context_of
 from codehub.api.document import OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
 from codehub.api.shapes import EventList, ExplainShape
@@ -17,8 +17,10 @@ from codehub.api.workspaces import ONE_PATH, PREFIX, WorkspaceId
 from codehub.core.access import Person
 from codehub.core.explain import Action, explain
 from codehub.ports.backends import BackendUnreachable
-from codehub.ports.store import StoreUnavailable
+from codehub.ports.store import StoreUnavailable, UnknownWorkspace
+from codehub.service.workspaces import NotAllowed
 from codehub.web.actions import ROUTES
+from codehub.web.ids import to_workspace_id
 
 _DECISIONS = 5
 _TEXT = "text/plain; charset=utf-8"
@@ -41,12 +43,12 @@ async def events(
         str | None, Query(pattern=r"^[0-9]{1,18}$", description="`next_cursor` of the last page.")
     ] = None,
 ) -> Response:
-    row = await desk(request).find(person, workspace_id)
-    found = await desk(request).parts.store.history(
+    row = await context_of(request).parts.workspaces.find(person, to_workspace_id(workspace_id))
+    recorded = await context_of(request).parts.store.history(
         row.id, limit=limit + 1, before_seq=int(cursor) if cursor else None
     )
-    items = [render.event(recorded) for recorded in found[:limit]]
-    next_cursor = str(found[limit - 1].seq) if len(found) > limit else None
+    items = [render.event(each) for each in recorded[:limit]]
+    next_cursor = str(recorded[limit - 1].seq) if len(recorded) > limit else None
     return Response(render.to_json({"items": items, "next_cursor": next_cursor}), media_type=JSON)
 
 
@@ -65,8 +67,8 @@ async def logs(
     tail: Annotated[int, Query(ge=0, le=100_000, description="How many lines.")] = 200,
     follow: Annotated[bool, Query(description="Go on as it writes more.")] = False,
 ) -> Response:
-    row = await desk(request).find(person, workspace_id)
-    instances = desk(request).parts.instances.get(row.spec.instance_backend)
+    row = await context_of(request).parts.workspaces.find(person, to_workspace_id(workspace_id))
+    instances = context_of(request).parts.instances.get(row.spec.instance_backend)
     if instances is None:
         raise BackendUnreachable(f"this process does not reach {row.spec.instance_backend}")
     output = instances.logs(row.id, tail=tail, follow=follow)
@@ -79,18 +81,19 @@ async def _followed(
     request: Request, person: Person, workspace_id: str, output: AsyncIterator[bytes]
 ) -> Response:
     """Return output that goes on, for as long as whoever asked may still ask for it."""
-    here = desk(request)
+    context = context_of(request)
 
     async def may_go_on() -> bool:
         try:
-            await here.find(await here.guard.person(request), workspace_id)
-        except (ApiError, StoreUnavailable):
+            person = await context.guard.person(request)
+            await context.parts.workspaces.find(person, to_workspace_id(workspace_id))
+        except (ApiError, UnknownWorkspace, NotAllowed, StoreUnavailable):
             return False
         return True
 
-    held = await here.feed.hold(person)
+    held = await context.feed.hold(person)
     held.is_ended.set()  # asked at once: the key may have ended before its end would have been heard of
-    return StreamingAnswer(here.feed, held, output, media_type=_TEXT, may_go_on=may_go_on)
+    return StreamingAnswer(context.feed, held, output, media_type=_TEXT, may_go_on=may_go_on)
 
 
 @router.get(
@@ -101,18 +104,18 @@ async def _followed(
     openapi_extra=SIGNED_IN,
 )
 async def explained(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
-    row = await desk(request).find(person, workspace_id)
-    told = explain(row, await desk(request).parts.store.now(), is_admin=person.is_admin)
-    decisions = await desk(request).parts.store.history(row.id, limit=_DECISIONS)
+    row = await context_of(request).parts.workspaces.find(person, to_workspace_id(workspace_id))
+    explanation = explain(row, await context_of(request).parts.store.now(), is_admin=person.is_admin)
+    decisions = await context_of(request).parts.store.history(row.id, limit=_DECISIONS)
     body = {
         "phase": row.status.phase,
         "desired_state": row.spec.desired_state,
         "operation": row.status.operation,
-        "next": {"operation": told.operation, "why": told.why.value},
-        "waiting_for": None if told.waiting_for is None else str(told.waiting_for),
-        "since": render.time(told.since),
-        "error": render.error(told.error),
-        "actions": [_rendered(action, row.id) for action in told.actions],
+        "next": {"operation": explanation.operation, "why": explanation.why.value},
+        "waiting_for": None if explanation.waiting_for is None else str(explanation.waiting_for),
+        "since": render.time(explanation.since),
+        "error": render.error(explanation.error),
+        "actions": [_rendered(action, row.id) for action in explanation.actions],
         "decisions": [render.event(recorded) for recorded in decisions],
     }
     return Response(render.to_json(body), media_type=JSON)

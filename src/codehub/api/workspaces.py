@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from starlette.convertors import StringConvertor, register_url_convertor
 
-from codehub.api.context import Admin, Asking, by, desk
+from codehub.api.context import Admin, Asking, by, context_of
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, invalid, refused
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
@@ -17,8 +17,9 @@ from codehub.core.requests import Refused
 from codehub.core.workspace import Spec, is_deleted
 from codehub.error_codes import ErrorCode
 from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
+from codehub.service.workspaces import WorkspaceService
 from codehub.web.actions import WORKSPACES
-from codehub.web.ids import WRITTEN_ID
+from codehub.web.ids import WRITTEN_ID, to_workspace_id
 from codehub.web.new_workspace import NotHere, changed_resources, draft, refuse_missing_ide
 from codehub.web.recovery import recovery
 from codehub.web.schemas import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, WorkspacePatch
@@ -47,10 +48,14 @@ _ONE: Any = {"response_model": WorkspaceShape, "openapi_extra": SIGNED_IN}
 _OF_WISH = (ErrorCode.INVALID_STATE, ErrorCode.OPERATION_IN_PROGRESS, ErrorCode.RECOVERY_REQUIRED)
 
 
-async def _ruled(request: Request, found: Ruled, *, status: int = 200) -> Response:
-    if isinstance(found.ruling, Refused):
-        raise refused(found.ruling)
-    return await desk(request).view.one(found.workspace, status=status)
+def _service(request: Request) -> WorkspaceService:
+    return context_of(request).parts.workspaces
+
+
+async def _answer(request: Request, ruled: Ruled, *, status: int = 200) -> Response:
+    if isinstance(ruled.ruling, Refused):
+        raise refused(ruled.ruling)
+    return await context_of(request).view.one(ruled.workspace, status=status)
 
 
 @router.post(
@@ -69,7 +74,7 @@ async def create(
         str | None, Header(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")
     ] = None,
 ) -> Response:
-    parts = desk(request).parts
+    parts = context_of(request).parts
     workspace_id = parts.identity.new_id()
     try:
         spec = draft(body, person.id, workspace_id, parts)
@@ -77,7 +82,7 @@ async def create(
         raise invalid(wrong.field, wrong.problem) from None
     key = None if idempotency_key is None else Key(idempotency_key, _digest(body))
     try:
-        made = await desk(request).parts.workspaces.create(
+        made = await _service(request).create(
             workspace_id, spec, by(request, person, "Asked to make it."), key
         )
     except KeyReused:
@@ -89,7 +94,7 @@ async def create(
             ErrorCode.WORKSPACE_NOT_FOUND,
             "The workspace that this Idempotency-Key made is deleted. Another key makes another.",
         )
-    return await desk(request).view.one(made, status=201, location=f"{PREFIX}/{made.id}")
+    return await context_of(request).view.one(made, status=201, location=f"{PREFIX}/{made.id}")
 
 
 @router.get(
@@ -121,20 +126,20 @@ async def page(
         phase=phase,
         deleted=deleted,
     )
-    rows = await desk(request).parts.store.page(query)
+    rows = await context_of(request).parts.store.page(query)
     is_more = len(rows) > limit
-    return await desk(request).view.page(rows[:limit], str(rows[limit - 1].id) if is_more else None)
+    return await context_of(request).view.page(rows[:limit], str(rows[limit - 1].id) if is_more else None)
 
 
 async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None:
-    word = owner.lower()  # names are one in either case, and nobody is called `me` or `all`
-    if word in ("me", person.user.username.lower()):
+    name = owner.lower()  # names are the same in either case, and nobody is called `me` or `all`
+    if name in ("me", person.user.username.lower()):
         return person.id
     if not person.is_admin:
         raise ApiError(ErrorCode.FORBIDDEN, "Only an admin may see others' workspaces.")
-    if word == "all":
+    if name == "all":
         return None
-    user = await desk(request).parts.access.user_named(owner)
+    user = await context_of(request).parts.access.user_named(owner)
     if user is None:
         raise ApiError(ErrorCode.NOT_FOUND, "There is no such user.")
     return user.id
@@ -147,7 +152,8 @@ async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None
     **_ONE,
 )
 async def get(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
-    return await desk(request).view.one(await desk(request).find(person, workspace_id))
+    row = await _service(request).find(person, to_workspace_id(workspace_id))
+    return await context_of(request).view.one(row)
 
 
 @router.patch(
@@ -173,34 +179,30 @@ async def patch(
         str | None, Header(max_length=255, description='The revision you know, as `"3"`.')
     ] = None,
 ) -> Response:
-    row = await desk(request).find(person, workspace_id)
     given = {name: getattr(body, name) for name in body.model_fields_set}
-    if given.get("ide", row.spec.ide) != row.spec.ide:
-        _check_ide(request, given["ide"])
     wanted = given.pop("desired_state", None)
     resources = given.pop("resources", None)
+    parts = context_of(request).parts
 
     def changes(spec: Spec) -> dict[str, Any]:
+        if given.get("ide", spec.ide) != spec.ide:
+            refuse_missing_ide(given["ide"], parts)
         if resources is None:
             return given
         return {**given, "resources": changed_resources(resources, spec.resources)}
 
-    words = ", ".join(sorted(body.model_fields_set)) or "nothing"
-    found = await desk(request).parts.workspaces.change(
-        row.id,
-        changes,
-        wanted,
-        by(request, person, f"Asked to change {words}."),
-        revisions=_revisions(if_match),
-    )
-    return await _ruled(request, found)
-
-
-def _check_ide(request: Request, ide: str) -> None:
+    fields = ", ".join(sorted(body.model_fields_set)) or "nothing"
     try:
-        refuse_missing_ide(ide, desk(request).parts)
+        ruled = await parts.workspaces.change(
+            to_workspace_id(workspace_id),
+            changes,
+            wanted,
+            by(request, person, f"Asked to change {fields}."),
+            revisions=_revisions(if_match),
+        )
     except NotHere as wrong:
         raise invalid(wrong.field, wrong.problem) from None
+    return await _answer(request, ruled)
 
 
 def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
@@ -217,13 +219,9 @@ def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
     async def wish_for(
         request: Request, person: Asking, workspace_id: WorkspaceId, _body: NoBody | None = None
     ) -> Response:
-        row = await desk(request).find(person, workspace_id)
-        return await _ruled(
-            request,
-            await desk(request).parts.workspaces.set_wish(
-                row.id, wish, by(request, person, f"Asked to {word} it.")
-            ),
-        )
+        asked_by = by(request, person, f"Asked to {word} it.")
+        ruled = await _service(request).set_wish(to_workspace_id(workspace_id), wish, asked_by)
+        return await _answer(request, ruled)
 
 
 _wish_route("start", DesiredState.RUNNING, "Wish it RUNNING")
@@ -248,22 +246,21 @@ async def recover(
     take: Annotated[Literal["newest"] | None, Query(include_in_schema=False)] = None,
     adopt: Annotated[bool, Query(include_in_schema=False)] = False,
 ) -> Response:
-    row = await desk(request).find(person, workspace_id)
+    service, wanted_id = _service(request), to_workspace_id(workspace_id)
     try:
         asked = recovery(accept_loss=accept_loss, take=take, adopt=adopt)
         if body is not None and body != RecoverBody():  # what the body says counts
             asked = recovery(accept_loss=body.accept_loss, take=body.take, adopt=body.adopt)
     except ValueError as wrong:
+        await service.find(person, wanted_id)  # whoever may not ask is told that first
         raise invalid("body", str(wrong)) from None
-    return await _ruled(
-        request,
-        await desk(request).parts.workspaces.recover(
-            row.id,
-            by(request, person, asked.reason),
-            accept_loss=asked.accept_loss,
-            choice=asked.choice,
-        ),
+    ruled = await service.recover(
+        wanted_id,
+        by(request, person, asked.reason),
+        accept_loss=asked.accept_loss,
+        choice=asked.choice,
     )
+    return await _answer(request, ruled)
 
 
 @router.post(
@@ -275,11 +272,8 @@ async def recover(
 async def undelete(
     request: Request, person: Asking, workspace_id: WorkspaceId, _body: NoBody | None = None
 ) -> Response:
-    row = await desk(request).find(person, workspace_id, even_deleted=True)
-    return await _ruled(
-        request,
-        await desk(request).parts.workspaces.undelete(row.id, by(request, person, "Asked to undelete it.")),
-    )
+    asked_by = by(request, person, "Asked to undelete it.")
+    return await _answer(request, await _service(request).undelete(to_workspace_id(workspace_id), asked_by))
 
 
 @router.post(
@@ -291,11 +285,8 @@ async def undelete(
 async def forget(
     request: Request, person: Admin, workspace_id: WorkspaceId, _body: NoBody | None = None
 ) -> Response:
-    row = await desk(request).find(person, workspace_id)
-    return await _ruled(
-        request,
-        await desk(request).parts.workspaces.forget(row.id, by(request, person, "Asked to forget it.")),
-    )
+    asked_by = by(request, person, "Asked to forget it.")
+    return await _answer(request, await _service(request).forget(to_workspace_id(workspace_id), asked_by))
 
 
 @router.post(
@@ -307,13 +298,10 @@ async def forget(
 async def keep_awake(
     request: Request, person: Asking, workspace_id: WorkspaceId, body: KeepAwakeBody | None = None
 ) -> Response:
-    row = await desk(request).find(person, workspace_id)
     seconds = (body or KeepAwakeBody()).seconds
-    reason = f"Asked to keep it awake for {seconds} s."
-    return await _ruled(
-        request,
-        await desk(request).parts.workspaces.keep_awake(row.id, by(request, person, reason), seconds=seconds),
-    )
+    asked_by = by(request, person, f"Asked to keep it awake for {seconds} s.")
+    ruled = await _service(request).keep_awake(to_workspace_id(workspace_id), asked_by, seconds=seconds)
+    return await _answer(request, ruled)
 
 
 @router.delete(
@@ -329,10 +317,9 @@ async def delete(
     workspace_id: WorkspaceId,
     purge: Annotated[bool, Query(description="Keep nothing, and do it at once.")] = False,
 ) -> Response:
-    row = await desk(request).find(person, workspace_id, even_deleted=purge)
-    reason = "Asked to purge it." if purge else "Asked to delete it."
-    found = await desk(request).parts.workspaces.delete(row.id, by(request, person, reason), purge=purge)
-    return await _ruled(request, found, status=202)
+    asked_by = by(request, person, "Asked to purge it." if purge else "Asked to delete it.")
+    ruled = await _service(request).delete(to_workspace_id(workspace_id), asked_by, purge=purge)
+    return await _answer(request, ruled, status=202)
 
 
 def _digest(body: WorkspaceBody) -> bytes:

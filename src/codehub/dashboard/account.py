@@ -9,9 +9,11 @@ from uuid import UUID
 from starlette.responses import Response
 
 from codehub.core.access import PASSWORD_LENGTH_MIN
-from codehub.dashboard.face import Caller, Ended, Face, local_path, see_other
+from codehub.dashboard.caller import Caller
 from codehub.dashboard.forms import WrongFields, checked, is_sure, posted, token_fields
 from codehub.dashboard.home import usage
+from codehub.dashboard.redirects import Ended, local_path, see_other
+from codehub.dashboard.rendering import Pages
 from codehub.ports.access import KeyEnded, TooManyTokens, UnknownToken
 from codehub.service.access import SignedIn, Throttled
 from codehub.web.addresses import client_address
@@ -23,39 +25,39 @@ _DAY_S = 86_400
 _ENDED: Mapping[str, str] = {Ended.FORM.value: "login.ended.form", Ended.PAGE.value: "login.ended"}
 
 
-async def login_page(face: Face, caller: Caller) -> Response:
+async def login_page(pages: Pages, caller: Caller) -> Response:
     place = local_path(caller.request.query_params.get("next"))
-    return see_other(place) if caller.known else _login(face, caller, place)
+    return see_other(place) if caller.known else _login(pages, caller, place)
 
 
-async def login(face: Face, caller: Caller) -> Response:
+async def login(pages: Pages, caller: Caller) -> Response:
     given = await posted(caller.request)
     place = local_path(given.get("next"))
     username = given.get("username", "").strip()
     try:
         body = checked(LoginBody, {"username": username, "password": given.get("password", "")})
     except WrongFields:
-        return _login(face, caller, place, username, caller.say("login.wrong"), status=401)
-    address = client_address(caller.request, face.parts.trusted_proxies)
-    device = sent_device(caller.request, face.parts.base_url)
-    found = await face.parts.access.login(body.username, body.password, address=address, device=device)
-    if isinstance(found, Throttled):
-        wait_s = math.ceil(found.retry_after_s)
+        return _login(pages, caller, place, username, caller.say("login.wrong"), status=401)
+    address = client_address(caller.request, pages.parts.trusted_proxies)
+    device = sent_device(caller.request, pages.parts.base_url)
+    outcome = await pages.parts.access.login(body.username, body.password, address=address, device=device)
+    if isinstance(outcome, Throttled):
+        wait_s = math.ceil(outcome.retry_after_s)
         answer = _login(
-            face, caller, place, username, caller.say("login.throttled", seconds=wait_s), status=429
+            pages, caller, place, username, caller.say("login.throttled", seconds=wait_s), status=429
         )
         answer.headers["Retry-After"] = str(wait_s)
         return answer
-    if not isinstance(found, SignedIn):
-        return _login(face, caller, place, username, caller.say("login.wrong"), status=401)
+    if not isinstance(outcome, SignedIn):
+        return _login(pages, caller, place, username, caller.say("login.wrong"), status=401)
     answer = see_other(place)
-    answer.headers.append("Set-Cookie", session_cookie(face.parts.base_url, found.session))
-    answer.headers.append("Set-Cookie", device_cookie(face.parts.base_url, found.device))
+    answer.headers.append("Set-Cookie", session_cookie(pages.parts.base_url, outcome.session))
+    answer.headers.append("Set-Cookie", device_cookie(pages.parts.base_url, outcome.device))
     return answer
 
 
 def _login(
-    face: Face,
+    pages: Pages,
     caller: Caller,
     place: str,
     username: str = "",
@@ -64,7 +66,7 @@ def _login(
     status: int = 200,
 ) -> Response:
     ended = _ENDED.get(caller.request.query_params.get("ended", ""))
-    return face.page(
+    return pages.render(
         caller,
         "login.html",
         status=status,
@@ -76,81 +78,81 @@ def _login(
     )
 
 
-async def logout(face: Face, caller: Caller) -> Response:
-    await face.parts.access.logout(caller.person)
+async def logout(pages: Pages, caller: Caller) -> Response:
+    await pages.parts.access.logout(caller.person)
     answer = see_other("/login")
-    answer.headers["Set-Cookie"] = session_cookie(face.parts.base_url, None)
+    answer.headers["Set-Cookie"] = session_cookie(pages.parts.base_url, None)
     return answer
 
 
-async def page(face: Face, caller: Caller) -> Response:
-    return await _account(face, caller)
+async def page(pages: Pages, caller: Caller) -> Response:
+    return await _account(pages, caller)
 
 
-async def reloaded(_face: Face, _caller: Caller) -> Response:
+async def reloaded(_pages: Pages, _caller: Caller) -> Response:
     """Lead back whoever asks by name for what only answers to a form."""
     return see_other("/account")
 
 
-async def change_password(face: Face, caller: Caller) -> Response:
+async def change_password(pages: Pages, caller: Caller) -> Response:
     given = await posted(caller.request)
     try:
         body = checked(PasswordBody, {"old": given.get("old", ""), "new": given.get("new", "")})
     except WrongFields as wrong:
-        return await _account(face, caller, status=422, wrong=wrong.fields)
+        return await _account(pages, caller, status=422, wrong=wrong.fields)
     if given.get("again") != body.new:
-        return await _account(face, caller, status=422, wrong={"again"})
-    address = client_address(caller.request, face.parts.trusted_proxies)
-    refused = await face.parts.access.change_password(
+        return await _account(pages, caller, status=422, wrong={"again"})
+    address = client_address(caller.request, pages.parts.trusted_proxies)
+    refused = await pages.parts.access.change_password(
         caller.person,
         body.old,
         body.new,
         address=address,
-        device=sent_device(caller.request, face.parts.base_url),
+        device=sent_device(caller.request, pages.parts.base_url),
     )
     if isinstance(refused, Throttled):
         wait_s = math.ceil(refused.retry_after_s)
         problem = caller.say("login.throttled", seconds=wait_s)
-        answer = await _account(face, caller, status=429, problem=problem)
+        answer = await _account(pages, caller, status=429, problem=problem)
         answer.headers["Retry-After"] = str(wait_s)
         return answer
     if refused is not None:
-        return await _account(face, caller, status=403, wrong={"old"})
-    return await _account(face, caller, said=caller.say("done.password"))
+        return await _account(pages, caller, status=403, wrong={"old"})
+    return await _account(pages, caller, said=caller.say("done.password"))
 
 
-async def make_token(face: Face, caller: Caller) -> Response:
-    """Show the token's word, on this one answer and never again."""
+async def make_token(pages: Pages, caller: Caller) -> Response:
+    """Show the token's secret, on this one answer and never again."""
     try:
         body = checked(TokenBody, token_fields(await posted(caller.request)))
     except WrongFields as wrong:
-        return await _account(face, caller, status=422, wrong={f"token.{field}" for field in wrong.fields})
+        return await _account(pages, caller, status=422, wrong={f"token.{field}" for field in wrong.fields})
     lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
-    access = face.parts.access
+    access = pages.parts.access
     try:
-        made, word = await access.make_token(caller.person, name=body.name, scope=body.scope, lasts=lasts)
+        token, secret = await access.make_token(caller.person, name=body.name, scope=body.scope, lasts=lasts)
     except TooManyTokens:
-        said = caller.say("above.tokens", max=access.tokens_max)
-        return await _account(face, caller, status=422, tokens_problem=said)
+        problem = caller.say("above.tokens", max=access.tokens_max)
+        return await _account(pages, caller, status=422, tokens_problem=problem)
     except KeyEnded:
         return see_other("/login")
-    return await _account(face, caller, status=201, word=word, made=made.id)
+    return await _account(pages, caller, status=201, word=secret, made=token.id)
 
 
-async def delete_token(face: Face, caller: Caller) -> Response:
-    given, tokens = await posted(caller.request), await face.parts.access.tokens(caller.person)
-    token = next((one for one in tokens if str(one.id) == caller.request.path_params["token_id"]), None)
+async def delete_token(pages: Pages, caller: Caller) -> Response:
+    given, tokens = await posted(caller.request), await pages.parts.access.tokens(caller.person)
+    token = next((each for each in tokens if str(each.id) == caller.request.path_params["token_id"]), None)
     if token is not None and not is_sure(given):
         question, answer = caller.say("tokens.sure", name=token.name), caller.say("do.delete")
-        return face.question(caller, question, answer=answer, fields={}, back="/account")
+        return pages.confirm(caller, question, answer=answer, fields={}, back="/account")
     try:
-        await face.parts.access.delete_token(caller.person, UUID(caller.request.path_params["token_id"]))
+        await pages.parts.access.delete_token(caller.person, UUID(caller.request.path_params["token_id"]))
     except (ValueError, UnknownToken):
-        return face.refusal(caller, 404, "error.404")
+        return pages.refusal(caller, 404, "error.404")
     return see_other("/account")
 
 
-async def _account(face: Face, caller: Caller, *, status: int = 200, **values: Any) -> Response:
+async def _account(pages: Pages, caller: Caller, *, status: int = 200, **values: Any) -> Response:
     shown = {
         "wrong": frozenset(),
         "said": None,
@@ -159,14 +161,14 @@ async def _account(face: Face, caller: Caller, *, status: int = 200, **values: A
         "made": None,
         "tokens_problem": None,
     } | values
-    return face.page(
+    return pages.render(
         caller,
         "account.html",
         status=status,
-        tokens=await face.parts.access.tokens(caller.person),
+        tokens=await pages.parts.access.tokens(caller.person),
         expiries=[(str(days * _DAY_S), days) for days in _EXPIRY_DAYS],
         length_min=PASSWORD_LENGTH_MIN,
-        usage=await usage(face, caller),
+        usage=await usage(pages, caller),
         address="/account",  # so that a reload sends no form again
         **shown,
     )

@@ -1,4 +1,4 @@
-"""Buttons: a wish of a person in, what became of it out, as a row, a page's part, or the page to go on with."""
+"""Buttons: a person's request in, its outcome out, as a row, a part of a page, or the page to go on with."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
@@ -11,9 +11,12 @@ from codehub.core.operations import DesiredState
 from codehub.core.requests import Refusal, Refused, is_purge_due
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import detail
-from codehub.dashboard.face import SAID, Caller, Face, Handler, local_path, see_other
+from codehub.dashboard.auth import Handler
+from codehub.dashboard.caller import Caller
 from codehub.dashboard.forms import is_sure, posted
 from codehub.dashboard.home import drawn_rows, usage
+from codehub.dashboard.redirects import local_path, see_other
+from codehub.dashboard.rendering import HAS_MESSAGE, Pages
 from codehub.dashboard.view_model import KEPT_AWAKE_S
 from codehub.error_codes import ErrorCode
 from codehub.ports.store import NameTaken, Ruled
@@ -33,22 +36,20 @@ def wish(word: str, wanted: DesiredState) -> Handler:
 def _button(
     word: str, reason: str, ask: Asking, *, even_deleted: bool = False, sure: str | None = None
 ) -> Handler:
-    """`sure`: the words that ask first. With scripts the page has asked already."""
+    """`sure`: the text that asks first. With scripts the page has asked already."""
 
-    async def press(face: Face, caller: Caller) -> Response:
-        row = await face.find(caller, even_deleted=even_deleted)
-        given = await posted(caller.request)
+    async def press(pages: Pages, caller: Caller) -> Response:
+        service, given = pages.parts.workspaces, await posted(caller.request)
         if sure is not None and not caller.is_partial and not is_sure(given):
-            return face.question(
+            row = await service.find(caller.person, caller.workspace_id, even_deleted=even_deleted)
+            return pages.confirm(
                 caller,
                 caller.say(sure, name=row.spec.name),
                 answer=caller.say(f"do.{word}"),
                 fields=given,
                 back=local_path(given.get("back")),
             )
-        return await answered(
-            face, caller, word, row, lambda: ask(face.parts.workspaces, row.id, caller.by(reason))
-        )
+        return await _answer(pages, caller, word, ask(service, caller.workspace_id, caller.by(reason)))
 
     return press
 
@@ -83,9 +84,8 @@ undelete = _button("undelete", "Asked to undelete it.", _undelete, even_deleted=
 forget = _button("forget", "Asked to forget it.", _forget, sure="forget.sure")
 
 
-async def recover(face: Face, caller: Caller) -> Response:
+async def recover(pages: Pages, caller: Caller) -> Response:
     """Losing files takes a tick of its own: a button alone never accepts a loss."""
-    row = await face.find(caller)
     ticked = await posted(caller.request)
     chosen = ticked.get("choice")
     asked = recovery(
@@ -93,66 +93,61 @@ async def recover(face: Face, caller: Caller) -> Response:
         take="newest" if chosen == "newest" else None,
         adopt=chosen == "adopt",
     )
-    service = face.parts.workspaces
-    return await answered(
-        face,
-        caller,
-        "recover",
-        row,
-        lambda: service.recover(
-            row.id, caller.by(asked.reason), accept_loss=asked.accept_loss, choice=asked.choice
-        ),
+    service = pages.parts.workspaces
+    request = service.recover(
+        caller.workspace_id, caller.by(asked.reason), accept_loss=asked.accept_loss, choice=asked.choice
     )
+    return await _answer(pages, caller, "recover", request)
 
 
-async def answered(
-    face: Face, caller: Caller, word: str, row: Workspace, ask: Callable[[], Awaitable[Ruled]]
-) -> Response:
+async def _answer(pages: Pages, caller: Caller, word: str, request: Awaitable[Ruled]) -> Response:
     """Say what became of it where it was asked for."""
     try:
-        ruled = await ask()
+        ruled = await request
     except NameTaken:
-        return await _shown(face, caller, row, caller.say("no.NAME_TAKEN"), status=409)
-    caller = replace(caller, now=await face.parts.store.now())  # what was done is older than the answer
+        service = pages.parts.workspaces
+        row = await service.find(caller.person, caller.workspace_id, even_deleted=True)
+        return await _shown(pages, caller, row, caller.say("no.NAME_TAKEN"), status=409)
+    caller = replace(caller, now=await pages.parts.store.now())  # what was done is older than the answer
     if isinstance(ruled.ruling, Refused):
         message = refusal_words(ruled.ruling, ruled.workspace, caller)
         return await _shown(
-            face, caller, ruled.workspace, message, status=ErrorCode[ruled.ruling.code].status
+            pages, caller, ruled.workspace, message, status=ErrorCode[ruled.ruling.code].status
         )
-    message = caller.say(f"done.{word}", name=row.spec.name)
-    return await _shown(face, caller, ruled.workspace, message, word=word)
+    message = caller.say(f"done.{word}", name=ruled.workspace.spec.name)
+    return await _shown(pages, caller, ruled.workspace, message, word=word)
 
 
 async def _shown(
-    face: Face, caller: Caller, row: Workspace, message: str, *, status: int = 200, word: str | None = None
+    pages: Pages, caller: Caller, row: Workspace, message: str, *, status: int = 200, word: str | None = None
 ) -> Response:
     if not caller.is_partial:
         if word is None:
-            return face.page(caller, "refusal.html", status=status, message=message, usage=None)
+            return pages.render(caller, "refusal.html", status=status, message=message, usage=None)
         back = local_path((await posted(caller.request)).get("back"))
         return see_other(back)
     undo = f"/workspaces/{row.id}/undelete" if word == "delete" else None
     toast: dict[str, Any] = {"message": message, "is_bad": word is None, "undo": undo}
     if caller.target == "ws" and not is_deleted(row):
-        values = await detail.part_values(face, caller, row)
-        return face.page(
+        values = await detail.part_values(pages, caller, row)
+        return pages.render(
             caller, "changed.html", status=status, part="workspace", is_fragment=True, toast=toast, **values
         )
-    (one,) = await drawn_rows(face, caller, [row])
+    (view,) = await drawn_rows(pages, caller, [row])
     in_trash = caller.target.startswith("trash-")
-    answer = face.page(
+    answer = pages.render(
         caller,
         "changed.html",
         status=status,
         part="trash" if in_trash else "row",
-        one=one,
+        one=view,
         is_gone=_left_trash(row, word, caller) if in_trash else is_deleted(row),
         is_all="/admin/" in caller.request.headers.get("hx-current-url", ""),
         toast=toast,
         is_fragment=True,
-        usage=await usage(face, caller),
+        usage=await usage(pages, caller),
     )
-    answer.headers.update(SAID)
+    answer.headers.update(HAS_MESSAGE)
     return answer
 
 
@@ -180,19 +175,19 @@ def above_ceiling(refused: Refused) -> Mapping[str, object] | None:
     return next(iter(refused.fields), None)
 
 
-def _listed(words: object) -> str:
-    return ", ".join(map(str, words)) if isinstance(words, list) else ""
+def _listed(names: object) -> str:
+    return ", ".join(map(str, names)) if isinstance(names, list) else ""
 
 
 def _makes_room(
     running: list[Mapping[str, str]], in_error: Collection[str], most: object, caller: Caller
 ) -> str:
     """Say what would free a place. What has a problem can't be put to sleep: somebody has to decide about it."""
-    failed = [one["name"] for one in running if one["id"] in in_error]
-    awake = ", ".join(one["name"] for one in running if one["id"] not in in_error)
-    said = (
+    failed = [each["name"] for each in running if each["id"] in in_error]
+    awake = ", ".join(each["name"] for each in running if each["id"] not in in_error)
+    limit = (
         caller.say("no.LIMIT_EXCEEDED", max=most, names=awake)
         if awake
         else caller.say("no.LIMIT_MAX", max=most)
     )
-    return " ".join([said, *(caller.say("no.LIMIT_PROBLEM", name=name) for name in failed)])
+    return " ".join([limit, *(caller.say("no.LIMIT_PROBLEM", name=name) for name in failed)])

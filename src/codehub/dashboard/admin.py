@@ -10,9 +10,11 @@ from uuid import UUID
 from starlette.responses import Response
 
 from codehub.core.access import PASSWORD_LENGTH_MIN, Role, User
-from codehub.dashboard.face import Caller, Face, see_other
+from codehub.dashboard.caller import Caller
 from codehub.dashboard.forms import WrongFields, checked, is_sure, posted
 from codehub.dashboard.home import FILTERS, usage
+from codehub.dashboard.redirects import see_other
+from codehub.dashboard.rendering import Pages
 from codehub.ports.access import LastAdmin, UnknownUser, UsernameTaken
 from codehub.web.dependencies import Check
 from codehub.web.schemas import UserBody, UserPatch
@@ -21,30 +23,30 @@ _LOOK_S_MAX = 5.0
 _SILENT_S = 15.0
 
 
-async def users(face: Face, caller: Caller) -> Response:
-    return await _users(face, caller)
+async def users(pages: Pages, caller: Caller) -> Response:
+    return await _users(pages, caller)
 
 
-async def reloaded(_face: Face, _caller: Caller) -> Response:
+async def reloaded(_pages: Pages, _caller: Caller) -> Response:
     """Lead back whoever asks by name for what only answers to a form."""
     return see_other("/admin/users")
 
 
-async def add_user(face: Face, caller: Caller) -> Response:
+async def add_user(pages: Pages, caller: Caller) -> Response:
     given = await posted(caller.request)
     fields = {name: given.get(name, "") for name in ("username", "password", "role")}
     try:
         body = checked(UserBody, fields)
-        added = await face.parts.access.add_user(body.username, body.password, body.role)
+        added = await pages.parts.access.add_user(body.username, body.password, body.role)
     except WrongFields as wrong:
-        return await _users(face, caller, status=422, wrong=wrong.fields, typed=fields["username"])
+        return await _users(pages, caller, status=422, wrong=wrong.fields, typed=fields["username"])
     except UsernameTaken:
         problem = caller.say("users.taken")
-        return await _users(face, caller, status=409, problem=problem, typed=fields["username"])
+        return await _users(pages, caller, status=409, problem=problem, typed=fields["username"])
     return _done("add", added.id)
 
 
-async def change_user(face: Face, caller: Caller) -> Response:
+async def change_user(pages: Pages, caller: Caller) -> Response:
     given = await posted(caller.request)
     fields: dict[str, Any] = {name: given[name] for name in ("password", "role") if name in given}
     if given.get("disabled") in ("yes", "no"):
@@ -52,23 +54,23 @@ async def change_user(face: Face, caller: Caller) -> Response:
     user_id = caller.request.path_params["user_id"]
     try:
         body = checked(UserPatch, fields)
-        word, before = _word(body), await _user(face, UUID(user_id))
+        word, before = _word(body), await _user(pages, UUID(user_id))
         if word == "disable" and before.id == caller.person.id:
-            return await _users(face, caller, status=409, problem=caller.say("users.not_yourself"))
+            return await _users(pages, caller, status=409, problem=caller.say("users.not_yourself"))
         is_taken = word == "disable" or (word == "make_member" and before.role is Role.ADMIN)
         if is_taken and not is_sure(given):
             question = caller.say(f"users.{word}.sure", name=before.username)
             answer = caller.say(f"users.{word}")
-            return face.question(caller, question, answer=answer, fields=given, back="/admin/users")
-        await face.parts.access.amend_user(
+            return pages.confirm(caller, question, answer=answer, fields=given, back="/admin/users")
+        await pages.parts.access.amend_user(
             before.id, password=body.password, role=body.role, disabled=body.disabled
         )
     except WrongFields as wrong:
-        return await _users(face, caller, status=422, wrong={f"{field} {user_id}" for field in wrong.fields})
+        return await _users(pages, caller, status=422, wrong={f"{field} {user_id}" for field in wrong.fields})
     except LastAdmin:
-        return await _users(face, caller, status=409, problem=caller.say("users.last_admin"))
+        return await _users(pages, caller, status=409, problem=caller.say("users.last_admin"))
     except (ValueError, UnknownUser):
-        return face.refusal(caller, 404, "error.404")
+        return pages.refusal(caller, 404, "error.404")
     if word == "make_member" and before.id == caller.person.id:
         return see_other("/")  # these pages are no longer theirs to see
     return _done(word, before.id)
@@ -83,8 +85,8 @@ def _word(body: UserPatch) -> str:
     return "set_password"
 
 
-async def _user(face: Face, user_id: UUID) -> User:
-    for user in await face.parts.access.users():
+async def _user(pages: Pages, user_id: UUID) -> User:
+    for user in await pages.parts.access.users():
         if user.id == user_id:
             return user
     raise UnknownUser(str(user_id))
@@ -120,10 +122,10 @@ def _said(caller: Caller, users: Sequence[User]) -> dict[str, Any] | None:
     return {"words": words, "user": user, "undo": _UNDO.get(word)}
 
 
-async def _users(face: Face, caller: Caller, *, status: int = 200, **values: Any) -> Response:
+async def _users(pages: Pages, caller: Caller, *, status: int = 200, **values: Any) -> Response:
     shown = {"wrong": frozenset(), "problem": None, "typed": ""} | values
-    people = await face.parts.access.users()
-    return face.page(
+    people = await pages.parts.access.users()
+    return pages.render(
         caller,
         "users.html",
         status=status,
@@ -131,14 +133,14 @@ async def _users(face: Face, caller: Caller, *, status: int = 200, **values: Any
         said=None if status != HTTPStatus.OK else _said(caller, people),
         roles=list(Role),
         length_min=PASSWORD_LENGTH_MIN,
-        usage=await usage(face, caller),
+        usage=await usage(pages, caller),
         address="/admin/users" if caller.request.method == "POST" else None,  # a reload sends no form again
         **shown,
     )
 
 
-async def health(face: Face, caller: Caller) -> Response:
-    parts = face.parts
+async def health(pages: Pages, caller: Caller) -> Response:
+    parts = pages.parts
     names = [*parts.checks, *parts.backends]
     looks = await asyncio.gather(
         *(_look(check) for check in (*parts.checks.values(), *parts.backends.values()))
@@ -147,7 +149,7 @@ async def health(face: Face, caller: Caller) -> Response:
     heard = await parts.store.members()
     controllers = [(one, (caller.now - one.at).total_seconds() > _SILENT_S) for one in heard]
     counts = await parts.store.phases()
-    return face.page(
+    return pages.render(
         caller,
         "health.html",
         checks=results[: len(parts.checks)],
@@ -155,7 +157,7 @@ async def health(face: Face, caller: Caller) -> Response:
         controllers=controllers,
         counts=[(phase, counts.get(phase, 0)) for phase in FILTERS],
         is_good=all(problem is None for problem in looks) and any(not silent for _one, silent in controllers),
-        usage=await usage(face, caller),
+        usage=await usage(pages, caller),
     )
 
 

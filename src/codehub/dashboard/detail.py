@@ -16,8 +16,9 @@ from codehub.core.explain import WaitsFor, remedy
 from codehub.core.history import EventKind
 from codehub.core.operations import Operation, Phase
 from codehub.core.workspace import Workspace, counts_as_running
-from codehub.dashboard.face import Caller, Face
+from codehub.dashboard.caller import Caller
 from codehub.dashboard.home import drawn_rows, usage
+from codehub.dashboard.rendering import Pages
 from codehub.dashboard.view_model import OUR_OWN, event_tone, event_words, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
@@ -37,14 +38,14 @@ _FIELDS = frozenset(
 _ASKED = frozenset({EventKind.WISH, EventKind.RECOVERY, EventKind.DELETION})
 
 
-async def page(face: Face, caller: Caller) -> Response:
-    end = await face.parts.store.feed_end()
-    row = await face.find(caller)
-    values = await part_values(face, caller, row)
+async def page(pages: Pages, caller: Caller) -> Response:
+    end = await pages.parts.store.feed_end()
+    row = await pages.parts.workspaces.find(caller.person, caller.workspace_id)
+    values = await part_values(pages, caller, row)
     if caller.is_partial and caller.target == "ws":
-        return face.page(caller, "live.html", is_fragment=True, **values)
+        return pages.render(caller, "live.html", is_fragment=True, **values)
     is_saved = caller.request.query_params.get("done") == "saved"
-    return face.page(
+    return pages.render(
         caller,
         "detail.html",
         seq=end.seq,
@@ -54,12 +55,12 @@ async def page(face: Face, caller: Caller) -> Response:
     )
 
 
-async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, Any]:
+async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str, Any]:
     """Return everything that the page says of a workspace, as it is now."""
-    (one,) = await drawn_rows(face, caller, [row])
+    (one,) = await drawn_rows(pages, caller, [row])
     language, error = caller.language, row.status.error_info
     waiting = one.told.waiting_for
-    limited = clamping(face.parts.ceilings, row.spec.resources)
+    limited = clamping(pages.parts.ceilings, row.spec.resources)
     if waiting is not None and waiting.on in (WaitsFor.REMEDY, WaitsFor.END_SEEN):
         waiting = None  # the problem's own box says it, and so does the bar
     return {
@@ -79,10 +80,10 @@ async def part_values(face: Face, caller: Caller, row: Workspace) -> dict[str, A
         "newest_at": None if error is None else _newest_at(error),
         "is_loss": error is not None
         and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),
-        "usage": await usage(face, caller),
+        "usage": await usage(pages, caller),
         "clamping": None if limited is None else reason_words(limited, language),
-        "used": _used(await face.parts.store.usages([row.id]), row, caller),
-        **await _history(face, caller, row, None),
+        "used": _used(await pages.parts.store.usages([row.id]), row, caller),
+        **await _history(pages, caller, row, None),
     }
 
 
@@ -100,18 +101,18 @@ def _newest_at(error: ErrorInfo) -> datetime | None:
     return None if at is None else datetime.fromisoformat(at)
 
 
-async def history(face: Face, caller: Caller) -> Response:
+async def history(pages: Pages, caller: Caller) -> Response:
     """Answer with the part of the history that is older than the page shows."""
-    row = await face.find(caller)
+    row = await pages.parts.workspaces.find(caller.person, caller.workspace_id)
     before = caller.request.query_params.get("before", "")
     values = await _history(
-        face, caller, row, int(before) if before.isdecimal() and len(before) <= _DIGITS_MAX else None
+        pages, caller, row, int(before) if before.isdecimal() and len(before) <= _DIGITS_MAX else None
     )
-    return face.page(caller, "history.html", place=f"/workspaces/{row.id}", is_earlier=True, **values)
+    return pages.render(caller, "history.html", place=f"/workspaces/{row.id}", is_earlier=True, **values)
 
 
-async def _history(face: Face, caller: Caller, row: Workspace, before: int | None) -> dict[str, Any]:
-    found = await face.parts.store.history(row.id, limit=_HISTORY + 1, before_seq=before)
+async def _history(pages: Pages, caller: Caller, row: Workspace, before: int | None) -> dict[str, Any]:
+    found = await pages.parts.store.history(row.id, limit=_HISTORY + 1, before_seq=before)
     lines = [_line(recorded, caller) for recorded in told_once(found[:_HISTORY])]
     return {"lines": lines, "earlier": found[_HISTORY - 1].seq if len(found) > _HISTORY else None}
 
@@ -164,9 +165,9 @@ def _field_words(reason: str, caller: Caller) -> str | None:
     )
 
 
-async def logs(face: Face, caller: Caller) -> Response:
-    row = await face.find(caller)
-    instances = face.parts.instances.get(row.spec.instance_backend)
+async def logs(pages: Pages, caller: Caller) -> Response:
+    row = await pages.parts.workspaces.find(caller.person, caller.workspace_id)
+    instances = pages.parts.instances.get(row.spec.instance_backend)
     text, is_away = "", instances is None
     if instances is not None:
         try:
@@ -174,4 +175,4 @@ async def logs(face: Face, caller: Caller) -> Response:
             text = b"".join(parts)[-_LOG_BYTES_MAX:].decode("utf-8", "replace")
         except BackendUnreachable:
             is_away = True
-    return face.page(caller, "logs.html", text=text, is_away=is_away, is_awake=counts_as_running(row))
+    return pages.render(caller, "logs.html", text=text, is_away=is_away, is_awake=counts_as_running(row))

@@ -10,9 +10,11 @@ from codehub.core.ceilings import UNITS
 from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Resources, Spec, Workspace
 from codehub.dashboard.actions import above_ceiling, refusal_words
-from codehub.dashboard.face import Caller, Face, see_other
+from codehub.dashboard.caller import Caller
 from codehub.dashboard.forms import WrongFields, checked, posted, workspace_fields
 from codehub.dashboard.home import usage
+from codehub.dashboard.redirects import see_other
+from codehub.dashboard.rendering import Pages
 from codehub.ports.store import NameTaken
 from codehub.settings import Ide
 from codehub.web.measures import span
@@ -23,42 +25,42 @@ _STANDBY_S = (300, 900, 1800, 3600, 7200, 28_800)
 _ARCHIVE_S = (0, 3600, 86_400, 604_800, 2_592_000)
 
 
-async def new(face: Face, caller: Caller) -> Response:
-    return await _form(face, caller, _defaults(face))
+async def new(pages: Pages, caller: Caller) -> Response:
+    return await _form(pages, caller, _defaults(pages))
 
 
-async def create(face: Face, caller: Caller) -> Response:
+async def create(pages: Pages, caller: Caller) -> Response:
     given = await posted(caller.request)
-    parts = face.parts
+    parts = pages.parts
     workspace_id = parts.identity.new_id()
     try:
         body = checked(WorkspaceBody, workspace_fields(given))
         spec = draft(body, caller.person.id, workspace_id, parts)
         made = await parts.workspaces.create(workspace_id, spec, caller.by("Asked to make it."))
     except WrongFields as wrong:
-        return await _form(face, caller, _defaults(face) | given, wrong=wrong.fields, status=422)
+        return await _form(pages, caller, _defaults(pages) | given, wrong=wrong.fields, status=422)
     except NotHere as missing:
-        return await _form(face, caller, _defaults(face) | given, wrong={missing.field}, status=422)
+        return await _form(pages, caller, _defaults(pages) | given, wrong={missing.field}, status=422)
     except NameTaken:
         said = caller.say("no.NAME_TAKEN")
-        return await _form(face, caller, _defaults(face) | given, problem=said, wrong={"name"}, status=409)
+        return await _form(pages, caller, _defaults(pages) | given, problem=said, wrong={"name"}, status=409)
     if isinstance(made, Refused):
         above, status = _above(made)
         said = refusal_words(made, None, caller)
         return await _form(
-            face, caller, _defaults(face) | given, problem=said, wrong=above, status=status or 429
+            pages, caller, _defaults(pages) | given, problem=said, wrong=above, status=status or 429
         )
     return see_other(f"/workspaces/{made.id}")
 
 
-async def settings(face: Face, caller: Caller) -> Response:
-    row = await face.find(caller)
-    return await _form(face, caller, _values(row.spec), row=row)
+async def settings(pages: Pages, caller: Caller) -> Response:
+    row = await pages.parts.workspaces.find(caller.person, caller.workspace_id)
+    return await _form(pages, caller, _values(row.spec), row=row)
 
 
-async def change(face: Face, caller: Caller) -> Response:
+async def change(pages: Pages, caller: Caller) -> Response:
     """Save what was changed on the form, and nothing else: beside each field it says what that was when the form was drawn."""
-    row = await face.find(caller)
+    row = await pages.parts.workspaces.find(caller.person, caller.workspace_id)
     given = await posted(caller.request)
     edit = _edit(row, given)
     try:
@@ -66,13 +68,13 @@ async def change(face: Face, caller: Caller) -> Response:
         fields = {name: getattr(body, name) for name in body.model_fields_set}
         resources = fields.pop("resources", None)
         if "ide" in fields:
-            refuse_missing_ide(fields["ide"], face.parts)
+            refuse_missing_ide(fields["ide"], pages.parts)
     except WrongFields as wrong:
-        return await _again(face, caller, edit, wrong=wrong.fields, status=422)
+        return await _again(pages, caller, edit, wrong=wrong.fields, status=422)
     except NotHere as missing:
-        return await _again(face, caller, edit, wrong={missing.field}, status=422)
+        return await _again(pages, caller, edit, wrong={missing.field}, status=422)
     if edit.others:
-        return await _again(face, caller, edit, problem=caller.say("edit.stale"))
+        return await _again(pages, caller, edit, problem=caller.say("edit.stale"))
 
     def changes(spec: Spec) -> Mapping[str, Any]:
         return {**fields, "resources": changed_resources(resources, spec.resources)}
@@ -81,15 +83,15 @@ async def change(face: Face, caller: Caller) -> Response:
     by = caller.by(f"Asked to change {', '.join(differs)}.")
     seen = frozenset({row.spec.revision})
     try:
-        ruled = await face.parts.workspaces.change(row.id, changes, None, by, revisions=seen)
+        ruled = await pages.parts.workspaces.change(row.id, changes, None, by, revisions=seen)
     except NameTaken:
-        return await _again(face, caller, edit, problem=caller.say("no.NAME_TAKEN"), wrong={"name"})
+        return await _again(pages, caller, edit, problem=caller.say("no.NAME_TAKEN"), wrong={"name"})
     if isinstance(ruled.ruling, Refused):
         is_stale = ruled.ruling.code is Refusal.PRECONDITION_FAILED
         said = caller.say("edit.stale") if is_stale else refusal_words(ruled.ruling, ruled.workspace, caller)
         above, status = _above(ruled.ruling)
         edit = _edit(ruled.workspace, given)
-        return await _again(face, caller, edit, problem=said, wrong=above, status=status or 409)
+        return await _again(pages, caller, edit, problem=said, wrong=above, status=status or 409)
     return see_other(f"/workspaces/{row.id}?done=saved")
 
 
@@ -135,14 +137,14 @@ def _asked(given: Mapping[str, str], mine: Container[str]) -> dict[str, Any]:
     return changed | ({"resources": resources} if resources else {})
 
 
-async def _again(face: Face, caller: Caller, edit: _Edit, *, status: int = 409, **said: Any) -> Response:
+async def _again(pages: Pages, caller: Caller, edit: _Edit, *, status: int = 409, **said: Any) -> Response:
     """Draw the form with what they typed over what is stored by now: whoever saves it again has seen that."""
     values = {**_values(edit.row.spec), **edit.mine}
-    return await _form(face, caller, values, row=edit.row, others=edit.others, status=status, **said)
+    return await _form(pages, caller, values, row=edit.row, others=edit.others, status=status, **said)
 
 
 async def _form(
-    face: Face,
+    pages: Pages,
     caller: Caller,
     values: Mapping[str, str],
     *,
@@ -153,10 +155,10 @@ async def _form(
     status: int = 200,
 ) -> Response:
     """`others`: what is stored where something else was typed."""
-    known = face.parts.ides or [ide.value for ide in Ide]
+    known = pages.parts.ides or [ide.value for ide in Ide]
     ides = known if values["ide"] in known else [*known, values["ide"]]
-    has_images = any(backend is not InstanceBackend.LOCAL_PROCESS for backend in face.parts.homes)
-    return face.page(
+    has_images = any(backend is not InstanceBackend.LOCAL_PROCESS for backend in pages.parts.homes)
+    return pages.render(
         caller,
         "form.html",
         status=status,
@@ -168,15 +170,15 @@ async def _form(
         others={name: _told(name, text, caller) for name, text in (others or {}).items()},
         ides=ides,
         has_images=has_images,
-        bounds={name: f"{getattr(face.parts.ceilings.resources, name):g}" for name in UNITS},
+        bounds={name: f"{getattr(pages.parts.ceilings.resources, name):g}" for name in UNITS},
         standby=_choices(_STANDBY_S, values["standby_ttl_seconds"], caller),
         archive=_choices(_ARCHIVE_S, values["archive_ttl_seconds"], caller),
-        usage=await usage(face, caller),
+        usage=await usage(pages, caller),
     )
 
 
-def _defaults(face: Face) -> dict[str, str]:
-    defaults = face.parts.defaults
+def _defaults(pages: Pages) -> dict[str, str]:
+    defaults = pages.parts.defaults
     return {
         "name": "",
         "description": "",

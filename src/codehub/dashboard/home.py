@@ -12,7 +12,8 @@ from codehub.core.access import may_manage
 from codehub.core.operations import Operation, Phase
 from codehub.core.requests import in_trash
 from codehub.core.workspace import Workspace, is_deleted
-from codehub.dashboard.face import Caller, Face
+from codehub.dashboard.caller import Caller
+from codehub.dashboard.rendering import Pages
 from codehub.dashboard.view_model import WorkspaceView, shown
 from codehub.ports.store import PageQuery
 
@@ -23,20 +24,20 @@ _MOVES_BYTES = frozenset({Operation.ARCHIVING, Operation.RESTORING, Operation.ST
 FILTERS = (Phase.RUNNING, Phase.STANDBY, Phase.ARCHIVED, Phase.PENDING, Phase.ERROR)
 
 
-async def page(face: Face, caller: Caller) -> Response:
-    return await _list(face, caller, is_all=False)
+async def page(pages: Pages, caller: Caller) -> Response:
+    return await _list(pages, caller, is_all=False)
 
 
-async def everybody(face: Face, caller: Caller) -> Response:
-    return await _list(face, caller, is_all=True)
+async def everybody(pages: Pages, caller: Caller) -> Response:
+    return await _list(pages, caller, is_all=True)
 
 
-async def _list(face: Face, caller: Caller, *, is_all: bool) -> Response:
+async def _list(pages: Pages, caller: Caller, *, is_all: bool) -> Response:
     query = _query(caller, is_all=is_all)
-    end = await face.parts.store.feed_end()
-    rows = await face.parts.store.page(query)
+    end = await pages.parts.store.feed_end()
+    rows = await pages.parts.store.page(query)
     is_more = len(rows) > PAGE
-    found = await drawn_rows(face, caller, rows[:PAGE])
+    found = await drawn_rows(pages, caller, rows[:PAGE])
     values: dict[str, Any] = {
         "rows": found,
         "is_all": is_all,
@@ -47,21 +48,21 @@ async def _list(face: Face, caller: Caller, *, is_all: bool) -> Response:
         "is_filtered": bool(query.words or query.phase),
     }
     if caller.is_partial and caller.target == "more":
-        return face.page(caller, "rows.html", **values)
+        return pages.render(caller, "rows.html", **values)
     if caller.is_partial and caller.target == "list":
-        answer = face.page(caller, "list.html", **values)
+        answer = pages.render(caller, "list.html", **values)
         # It replaces the address: each letter of a search as a step back would be in the way.
         answer.headers["HX-Replace-Url"] = _address(caller)
         return answer
-    return face.page(caller, "home.html", seq=end.seq, usage=await usage(face, caller), **values)
+    return pages.render(caller, "home.html", seq=end.seq, usage=await usage(pages, caller), **values)
 
 
-async def rows(face: Face, caller: Caller) -> Response:
+async def rows(pages: Pages, caller: Caller) -> Response:
     """Answer with the rows that are asked for, as they are now; one that is gone, or fits no more, is left out."""
     asked = caller.request.query_params
     is_all = asked.get("owner") == "all" and caller.person.is_admin
     query = _query(caller, is_all=is_all)
-    found, used = await asyncio.gather(face.parts.store.several(_asked_ids(caller)), usage(face, caller))
+    found, used = await asyncio.gather(pages.parts.store.several(_asked_ids(caller)), usage(pages, caller))
     fitting = [
         row
         for row in found.values()
@@ -70,10 +71,10 @@ async def rows(face: Face, caller: Caller) -> Response:
         and not is_deleted(row)
         and _fits(row, query)
     ]
-    return face.page(
+    return pages.render(
         caller,
         "rows.html",
-        rows=await drawn_rows(face, caller, fitting),
+        rows=await drawn_rows(pages, caller, fitting),
         is_all=is_all,
         more=None,
         is_fragment=True,
@@ -81,30 +82,30 @@ async def rows(face: Face, caller: Caller) -> Response:
     )
 
 
-async def trash(face: Face, caller: Caller) -> Response:
+async def trash(pages: Pages, caller: Caller) -> Response:
     if caller.is_partial and caller.target == "rows":
-        return await _trash_rows(face, caller)
+        return await _trash_rows(pages, caller)
     query = PageQuery(_ROWS_MAX, owner_user_id=caller.person.id, deleted=True)
-    end = await face.parts.store.feed_end()
-    found = await drawn_rows(face, caller, await face.parts.store.page(query))
-    return face.page(caller, "trash.html", rows=found, seq=end.seq, usage=await usage(face, caller))
+    end = await pages.parts.store.feed_end()
+    found = await drawn_rows(pages, caller, await pages.parts.store.page(query))
+    return pages.render(caller, "trash.html", rows=found, seq=end.seq, usage=await usage(pages, caller))
 
 
-async def _trash_rows(face: Face, caller: Caller) -> Response:
+async def _trash_rows(pages: Pages, caller: Caller) -> Response:
     """Answer with those of the rows that are in the trash now."""
-    found, used = await asyncio.gather(face.parts.store.several(_asked_ids(caller)), usage(face, caller))
+    found, used = await asyncio.gather(pages.parts.store.several(_asked_ids(caller)), usage(pages, caller))
     there = [
         row
         for row in found.values()
         if row.spec.owner_user_id == caller.person.id and in_trash(row, caller.now)
     ]
-    drawn = await drawn_rows(face, caller, there)
-    return face.page(caller, "trash_rows.html", rows=drawn, is_fragment=True, usage=used)
+    drawn = await drawn_rows(pages, caller, there)
+    return pages.render(caller, "trash_rows.html", rows=drawn, is_fragment=True, usage=used)
 
 
-async def drawn_rows(face: Face, caller: Caller, rows: Sequence[Workspace]) -> list[WorkspaceView]:
+async def drawn_rows(pages: Pages, caller: Caller, rows: Sequence[Workspace]) -> list[WorkspaceView]:
     """Return rows with what a page says of them: whose they are, and how far they are."""
-    store = face.parts.store
+    store = pages.parts.store
     others = {row.spec.owner_user_id for row in rows} - {caller.person.id}
     names = await store.usernames(others) if others else {}
     moving = [row.id for row in rows if row.status.operation in _MOVES_BYTES]
@@ -118,14 +119,14 @@ async def drawn_rows(face: Face, caller: Caller, rows: Sequence[Workspace]) -> l
             caller.say,
             owner=names.get(row.spec.owner_user_id, caller.person.user.username),
             progress=progress.get(row.id),
-            warning_s=face.parts.sleep_warning_s,
+            warning_s=pages.parts.sleep_warning_s,
         )
         for row in rows
     ]
 
 
-async def usage(face: Face, caller: Caller) -> tuple[int, int]:
-    return await face.parts.store.count_running(caller.person.id), face.parts.limits.per_user
+async def usage(pages: Pages, caller: Caller) -> tuple[int, int]:
+    return await pages.parts.store.count_running(caller.person.id), pages.parts.limits.per_user
 
 
 def _query(caller: Caller, *, is_all: bool) -> PageQuery:

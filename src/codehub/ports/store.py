@@ -74,7 +74,7 @@ class Ruled:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class RulingRecord:
     """A ruling made under the row's lock, with the events to record if it is accepted."""
 
     ruling: Ruling
@@ -257,14 +257,14 @@ class ApiStore(Protocol):
     async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
         """Return these workspaces, those of them that exist, and the database's time."""
 
-    async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
-        """Lock the row, let `judge` rule on it at the database's time, and store what it accepts. Hints follow the commit.
+    async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
+        """Lock the row, apply `rule` to it at the database's time, and store what it accepts. Hints follow the commit.
 
         Raises UnknownWorkspace, or NameTaken when the accepted spec's name belongs to another undeleted workspace.
         """
 
     async def amend_counted(
-        self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
+        self, workspace_id: UUID, rule: Callable[[Workspace, datetime, Running], RulingRecord]
     ) -> Ruled:
         """Amend with what else is running, exact under concurrency: the owner's row is locked first, and the total."""
 

@@ -167,6 +167,8 @@ class WorkspaceGate:
         try:
             person, place = await self._who_and_where(entry.head, workspace_id)
             return await self._decided(entry, person, place)
+        except UnknownWorkspace:  # it was deleted meanwhile
+            return _refused(NoSuch(), entry.head, entry.visit, entry.language)
         except StoreUnavailable as lost:
             log.warning("gate_blind", reason=str(lost))
             return unavailable()
@@ -222,7 +224,7 @@ class WorkspaceGate:
         workspace_id = place.workspace.id
         waking = self._waking.get(workspace_id)
         if waking is None:
-            by = By(person.username, "visited", head.request_id.decode("ascii"))
+            by = By(person, "visited", head.request_id.decode("ascii"))
             waking = asyncio.get_running_loop().create_future()
             self._waking[workspace_id] = waking
             self._tasks.spawn(self._wish(workspace_id, by, waking), name="wake")
@@ -276,7 +278,7 @@ class WorkspaceGate:
             if head.method == b"GET" and action == "progress":
                 return await self._progress(place, query, language)
             if head.method == b"POST":
-                by = By(person.username, "asked for on a page", head.request_id.decode("ascii"))
+                by = By(person, "asked for on a page", head.request_id.decode("ascii"))
                 return await self._button(place, by, action, query, language)
         except StoreUnavailable:
             return unavailable()

@@ -1,16 +1,22 @@
-"""Requests on workspaces: who asks for what in, one ruling and the workspace after it out. Every face goes through here."""
+"""Requests on workspaces: who asks for what in, one ruling and the workspace after it out. The API, the dashboard and the proxy ask here.
+
+Who may is decided once, by `core/permissions.py`, on the same row that is ruled on: under its lock where something is asked for.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 from uuid import UUID
 
+from codehub.core.access import Person
 from codehub.core.ceilings import Ceilings, refuse_one_more_workspace, refuse_spec
 from codehub.core.history import Event, EventKind, is_to_be_carried_out, wished
 from codehub.core.idle import idle_wish
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.operations import DesiredState
+from codehub.core.permissions import Denial, Requester, deny
 from codehub.core.requests import (
     Accepted,
     Refused,
@@ -25,17 +31,32 @@ from codehub.core.requests import (
     rule_undeletion,
     rule_wish,
 )
+from codehub.core.visit import Visitor
 from codehub.core.workspace import RecoverChoice, Spec, Workspace, counts_as_running
-from codehub.ports.store import ApiStore, Judgement, Key, Ruled, Running
+from codehub.ports.store import ApiStore, Key, Ruled, RulingRecord, Running, UnknownWorkspace
+
+
+class NotAllowed(Exception):
+    """Whoever asks may not: it is somebody else's workspace, or for admins alone. The text is for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """Who asks, and why: what the history will say."""
+    """Who asks, and why: what decides whether they may, and what the history will say."""
 
-    actor: str
+    requester: Requester
     reason: str
     request_id: str | None = None
+
+    @property
+    def actor(self) -> str:
+        match self.requester:
+            case Person(user=user):
+                return user.username
+            case Visitor(username=username):
+                return username
+            case str(name):
+                return name
 
 
 class WorkspaceService:
@@ -47,6 +68,14 @@ class WorkspaceService:
         self._ceilings = ceilings or Ceilings()
         self._trash_s = trash_s
 
+    async def find(self, person: Person, workspace_id: UUID, *, even_deleted: bool = False) -> Workspace:
+        """Return a workspace that this person may see. Raises UnknownWorkspace, or NotAllowed."""
+        row = await self._store.get(workspace_id)
+        _check(deny(person, row, even_deleted=even_deleted))
+        return row
+
+    # Requests. Each raises UnknownWorkspace or NotAllowed, and changes nothing then.
+
     async def create(
         self, workspace_id: UUID, spec: Spec, by: By, key: Key | None = None
     ) -> Workspace | Refused:
@@ -55,13 +84,9 @@ class WorkspaceService:
             return above
         wish = recorded_wish(spec.storage_backend, spec.desired_state)
         spec = replace(spec, desired_state=wish, request_id=by.request_id)
-        made = Event(EventKind.WISH, None, wish, by.actor, by.reason, by.request_id)
-
-        def admit(others: Running) -> Refused | None:
-            above = refuse_one_more_workspace(self._ceilings, others.owned)
-            return self._admit(others) if above is None and wish is DesiredState.RUNNING else above
-
-        return await self._store.create_counted(workspace_id, spec, [made], admit, key)
+        event = Event(EventKind.WISH, None, wish, by.actor, by.reason, by.request_id)
+        admit = partial(_admit_new, limits=self._limits, ceilings=self._ceilings, wish=wish)
+        return await self._store.create_counted(workspace_id, spec, [event], admit, key)
 
     async def change(
         self,
@@ -72,31 +97,25 @@ class WorkspaceService:
         *,
         revisions: Collection[int] | None = None,
     ) -> Ruled:
-        """Set new values and, maybe, a wish: all or nothing. Raises NameTaken."""
-
-        def rule(row: Workspace, now: datetime) -> Ruling:
-            ruling = rule_change(row, changes(row.spec), wanted, now=now, revisions=revisions)
-            if isinstance(ruling, Accepted):
-                return refuse_spec(self._ceilings, ruling.spec, row.spec) or ruling
-            return ruling
-
+        """Set new values and, maybe, a wish: all or nothing. Raises NameTaken, and what `changes` raises."""
+        rule = partial(
+            _rule_change, changes=changes, wanted=wanted, revisions=revisions, ceilings=self._ceilings
+        )
         if wanted is DesiredState.RUNNING:
             return await self._amend_counted(workspace_id, by, rule)
         return await self._amend(workspace_id, by, rule)
 
     async def set_wish(self, workspace_id: UUID, wanted: DesiredState, by: By) -> Ruled:
         """Record a person's wish, within the limits."""
-        if wanted is not DesiredState.RUNNING:
-            return await self._amend(workspace_id, by, lambda row, now: rule_wish(row, wanted, now))
-        return await self._amend_counted(workspace_id, by, lambda row, now: rule_wish(row, wanted, now))
+        rule = partial(rule_wish, wanted=wanted)
+        if wanted is DesiredState.RUNNING:
+            return await self._amend_counted(workspace_id, by, rule)
+        return await self._amend(workspace_id, by, rule)
 
     async def wake(self, workspace_id: UUID, by: By) -> Ruled:
-        """Wish that it runs because somebody visits it, within the limits. Nothing that is under way is given up or hurried by that."""
-        return await self._amend_counted(
-            workspace_id,
-            by,
-            lambda row, now: rule_wish(row, DesiredState.RUNNING, now, is_automatic=True),
-        )
+        """Wish that it runs because somebody visits it, within the limits. Nothing that is under way is given up or hurried."""
+        rule = partial(rule_wish, wanted=DesiredState.RUNNING, is_automatic=True)
+        return await self._amend_counted(workspace_id, by, rule)
 
     async def recover(
         self,
@@ -107,45 +126,28 @@ class WorkspaceService:
         choice: RecoverChoice | None = None,
     ) -> Ruled:
         """Ask for a recovery, within the limits: a workspace that wishes to run will take a place again."""
-        return await self._amend_counted(
-            workspace_id,
-            by,
-            lambda row, now: rule_recovery(row, now, accept_loss=accept_loss, choice=choice),
-        )
+        rule = partial(rule_recovery, accept_loss=accept_loss, choice=choice)
+        return await self._amend_counted(workspace_id, by, rule)
 
     async def delete(self, workspace_id: UUID, by: By, *, purge: bool = False) -> Ruled:
-        return await self._amend(
-            workspace_id, by, lambda row, now: rule_deletion(row, now, trash_s=self._trash_s, purge=purge)
-        )
+        rule = partial(rule_deletion, trash_s=self._trash_s, purge=purge)
+        return await self._amend(workspace_id, by, rule, even_deleted=purge)
 
     async def undelete(self, workspace_id: UUID, by: By) -> Ruled:
         """Undo a deletion, if its owner may have one more. Raises NameTaken when its name was given away."""
-
-        def judge(row: Workspace, now: datetime, others: Running) -> Judgement:
-            ruling = rule_undeletion(row, now)
-            if isinstance(ruling, Accepted):
-                ruling = refuse_one_more_workspace(self._ceilings, others.owned) or ruling
-            return _judgement(row, ruling, by)
-
-        return await self._store.amend_counted(workspace_id, judge)
+        rule = partial(_rule_undeletion, by=by, ceilings=self._ceilings)
+        return await self._store.amend_counted(workspace_id, rule)
 
     async def forget(self, workspace_id: UUID, by: By) -> Ruled:
-        """Give up on a deletion that a dead backend holds up. Whether whoever asks may is for the face to say: only an admin may."""
-        return await self._amend(workspace_id, by, rule_forgetting)
+        """Give up on a deletion that a dead backend holds up. Only an admin may."""
+        return await self._amend(workspace_id, by, rule_forgetting, admins_only=True)
 
     async def keep_awake(self, workspace_id: UUID, by: By, *, seconds: int) -> Ruled:
-        return await self._amend(
-            workspace_id, by, lambda row, now: rule_keep_awake(row, now, seconds=seconds)
-        )
+        return await self._amend(workspace_id, by, partial(rule_keep_awake, seconds=seconds))
 
     async def let_sleep(self, workspace_id: UUID, by: By) -> Ruled:
         """Wish what its time to live asks for, if it is still idle now that the row is locked."""
-
-        def rule(row: Workspace, now: datetime) -> Ruling:
-            wish = idle_wish(row, now)
-            return Unchanged() if wish is None else rule_wish(row, wish, now, is_automatic=True)
-
-        return await self._amend(workspace_id, by, rule)
+        return await self._amend(workspace_id, by, _rule_idle)
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         """Note when workspaces were last used, many at once."""
@@ -153,30 +155,101 @@ class WorkspaceService:
             await self._store.touch(accesses)
 
     async def _amend(
-        self, workspace_id: UUID, by: By, rule: Callable[[Workspace, datetime], Ruling]
+        self,
+        workspace_id: UUID,
+        by: By,
+        rule: "Rule",
+        *,
+        even_deleted: bool = False,
+        admins_only: bool = False,
     ) -> Ruled:
-        return await self._store.amend(workspace_id, lambda row, now: _judgement(row, rule(row, now), by))
+        permitted = partial(
+            _rule_permitted, rule=rule, by=by, even_deleted=even_deleted, admins_only=admins_only
+        )
+        return await self._store.amend(workspace_id, permitted)
 
-    async def _amend_counted(
-        self, workspace_id: UUID, by: By, rule: Callable[[Workspace, datetime], Ruling]
-    ) -> Ruled:
-        def judge(row: Workspace, now: datetime, running: Running) -> Judgement:
-            ruling = rule(row, now)
-            takes_a_place = isinstance(ruling, Accepted) and ruling.spec.desired_state is DesiredState.RUNNING
-            if takes_a_place and not counts_as_running(row) and (refused := self._admit(running)) is not None:
-                ruling = refused
-            return _judgement(row, ruling, by)
-
-        return await self._store.amend_counted(workspace_id, judge)
-
-    def _admit(self, running: Running) -> Refused | None:
-        return refuse_one_more(self._limits, running.of_owner, running.total)
+    async def _amend_counted(self, workspace_id: UUID, by: By, rule: "Rule") -> Ruled:
+        within_limits = partial(_rule_within_limits, rule=rule, by=by, limits=self._limits)
+        return await self._store.amend_counted(workspace_id, within_limits)
 
 
-def _judgement(row: Workspace, ruling: Ruling, by: By) -> Judgement:
+# Rules: the store applies them to the row that it has locked. They are functions of values, and ask nobody anything.
+
+
+class Rule(Protocol):
+    """A request of the core's, but for the workspace and the time."""
+
+    def __call__(self, workspace: Workspace, /, *, now: datetime) -> Ruling: ...
+
+
+def _rule_permitted(
+    row: Workspace, now: datetime, *, rule: Rule, by: By, even_deleted: bool, admins_only: bool
+) -> RulingRecord:
+    _check(deny(by.requester, row, even_deleted=even_deleted, admins_only=admins_only))
+    return _recorded(row, rule(row, now=now), by)
+
+
+def _rule_within_limits(
+    row: Workspace, now: datetime, others: Running, *, rule: Rule, by: By, limits: Limits
+) -> RulingRecord:
+    """Rule, and refuse what would take a place beyond the limits."""
+    _check(deny(by.requester, row))
+    ruling = rule(row, now=now)
+    takes_a_place = isinstance(ruling, Accepted) and ruling.spec.desired_state is DesiredState.RUNNING
+    if takes_a_place and not counts_as_running(row):
+        ruling = refuse_one_more(limits, others.of_owner, others.total) or ruling
+    return _recorded(row, ruling, by)
+
+
+def _rule_undeletion(
+    row: Workspace, now: datetime, others: Running, *, by: By, ceilings: Ceilings
+) -> RulingRecord:
+    _check(deny(by.requester, row, even_deleted=True))
+    ruling = rule_undeletion(row, now)
+    if isinstance(ruling, Accepted):
+        ruling = refuse_one_more_workspace(ceilings, others.owned) or ruling
+    return _recorded(row, ruling, by)
+
+
+def _rule_change(
+    row: Workspace,
+    /,
+    *,
+    now: datetime,
+    changes: Callable[[Spec], Mapping[str, Any]],
+    wanted: DesiredState | None,
+    revisions: Collection[int] | None,
+    ceilings: Ceilings,
+) -> Ruling:
+    ruling = rule_change(row, changes(row.spec), wanted, now=now, revisions=revisions)
+    if isinstance(ruling, Accepted):
+        return refuse_spec(ceilings, ruling.spec, row.spec) or ruling
+    return ruling
+
+
+def _rule_idle(row: Workspace, /, *, now: datetime) -> Ruling:
+    wish = idle_wish(row, now)
+    return Unchanged() if wish is None else rule_wish(row, wish, now, is_automatic=True)
+
+
+def _admit_new(others: Running, *, limits: Limits, ceilings: Ceilings, wish: DesiredState) -> Refused | None:
+    above = refuse_one_more_workspace(ceilings, others.owned)
+    if above is None and wish is DesiredState.RUNNING:
+        return refuse_one_more(limits, others.of_owner, others.total)
+    return above
+
+
+def _check(denial: Denial | None) -> None:
+    if denial is Denial.NOT_FOUND:
+        raise UnknownWorkspace(denial)
+    if denial is not None:
+        raise NotAllowed(denial)
+
+
+def _recorded(row: Workspace, ruling: Ruling, by: By) -> RulingRecord:
     if not isinstance(ruling, Accepted):
-        return Judgement(ruling)
+        return RulingRecord(ruling)
     if is_to_be_carried_out(row.spec, ruling.spec):
         ruling = Accepted(replace(ruling.spec, request_id=by.request_id))
     events = wished(row.spec, ruling.spec, actor=by.actor, reason=by.reason, request_id=by.request_id)
-    return Judgement(ruling, tuple(events))
+    return RulingRecord(ruling, tuple(events))

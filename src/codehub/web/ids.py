@@ -3,6 +3,8 @@
 import re
 from uuid import UUID
 
+from codehub.ports.store import UnknownWorkspace
+
 WRITTEN_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _WRITTEN = re.compile(WRITTEN_ID)
 
@@ -10,3 +12,11 @@ _WRITTEN = re.compile(WRITTEN_ID)
 def to_id(text: str) -> UUID | None:
     """Return the id, in either case; None if it is none."""
     return UUID(text) if _WRITTEN.fullmatch(text.lower()) else None
+
+
+def to_workspace_id(text: str) -> UUID:
+    """Return the id. Raises UnknownWorkspace: what can't be an id names no workspace."""
+    workspace_id = to_id(text)
+    if workspace_id is None:
+        raise UnknownWorkspace(text)
+    return workspace_id

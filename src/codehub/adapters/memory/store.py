@@ -26,13 +26,13 @@ from codehub.ports.store import (
     Changes,
     Contradiction,
     Heard,
-    Judgement,
     Key,
     KeyReused,
     Loaded,
     NameTaken,
     Recorded,
     Ruled,
+    RulingRecord,
     Running,
     UnknownWorkspace,
 )
@@ -191,21 +191,21 @@ class MemoryStore(MemoryReading):
         await self._faults("load")
         return self._existing(workspace_id)
 
-    async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
-        return await self.amend_counted(workspace_id, lambda row, now, _running: judge(row, now))
+    async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
+        return await self.amend_counted(workspace_id, lambda row, now, _running: rule(row, now))
 
     async def amend_counted(
-        self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
+        self, workspace_id: UUID, rule: Callable[[Workspace, datetime, Running], RulingRecord]
     ) -> Ruled:
         await self._faults("amend.before_commit")
         workspace = self._existing(workspace_id)
-        judgement = judge(workspace, self._now(), self._running(workspace_id, workspace.spec.owner_user_id))
-        ruling = judgement.ruling
+        record = rule(workspace, self._now(), self._running(workspace_id, workspace.spec.owner_user_id))
+        ruling = record.ruling
         if not isinstance(ruling, Accepted):
             return Ruled(ruling, workspace)
         self._refuse(workspace_id, ruling.spec)
         workspace = replace(workspace, spec=ruling.spec, updated_at=self._now())
-        self._commit({workspace_id: workspace}, [(workspace_id, event) for event in judgement.events])
+        self._commit({workspace_id: workspace}, [(workspace_id, event) for event in record.events])
         await self._faults("amend.after_commit")
         await self._hints.send({workspace_id})
         return Ruled(ruling, workspace)

@@ -18,11 +18,11 @@ from codehub.core.workspace import Spec, Workspace
 from codehub.ports.hints import Hints
 from codehub.ports.store import (
     Admit,
-    Judgement,
     Key,
     KeyReused,
     Recorded,
     Ruled,
+    RulingRecord,
     Running,
     UnknownWorkspace,
 )
@@ -101,13 +101,13 @@ class PostgresApiStore(PostgresReading):
             row = await self._pool.fetchrow(self._sql["get"], workspace_id)
         return self._rows.take(_found(row, workspace_id))
 
-    async def amend(self, workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]) -> Ruled:
+    async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            ruled = await self._amend(connection, workspace_id, judge)
+            ruled = await self._amend(connection, workspace_id, rule)
         return await self._hinted(ruled)
 
     async def amend_counted(
-        self, workspace_id: UUID, judge: Callable[[Workspace, datetime, Running], Judgement]
+        self, workspace_id: UUID, rule: Callable[[Workspace, datetime, Running], RulingRecord]
     ) -> Ruled:
         async with (
             self._turns,
@@ -117,20 +117,20 @@ class PostgresApiStore(PostgresReading):
         ):
             owner = _found(await connection.fetchrow(self._sql["lock_owner_of"], workspace_id), workspace_id)
             running = await self._running(connection, workspace_id, owner["id"])
-            ruled = await self._amend(connection, workspace_id, lambda row, now: judge(row, now, running))
+            ruled = await self._amend(connection, workspace_id, lambda row, now: rule(row, now, running))
         return await self._hinted(ruled)
 
     async def _amend(
-        self, connection: "Executor", workspace_id: UUID, judge: Callable[[Workspace, datetime], Judgement]
+        self, connection: "Executor", workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]
     ) -> Ruled:
         row = _found(await connection.fetchrow(self._sql["lock"], workspace_id), workspace_id)
         workspace = to_workspace(row)
-        judgement = judge(workspace, row["loaded_at"])
-        ruling = judgement.ruling
+        record = rule(workspace, row["loaded_at"])
+        ruling = record.ruling
         if not isinstance(ruling, Accepted):
             return Ruled(ruling, workspace)
         amended = await connection.fetchrow(self._sql["amend"], workspace_id, *from_spec(ruling.spec))
-        await self._record(connection, workspace_id, judgement.events)
+        await self._record(connection, workspace_id, record.events)
         return Ruled(ruling, self._rows.take(_found(amended, workspace_id)))
 
     async def _hinted(self, ruled: Ruled) -> Ruled:
