@@ -7,6 +7,7 @@ import socket
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -26,7 +27,9 @@ from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import Change
 from codehub.proxy.activity import Activity
-from codehub.proxy.edge import Edge
+from codehub.proxy.client import ClientConnection
+from codehub.proxy.database_time import DatabaseTime
+from codehub.proxy.edge import Edge, targets_in_use
 from codehub.proxy.gate import GateRules, WorkspaceGate
 from codehub.proxy.route_cache import RouteCache
 from codehub.proxy.targets import Target
@@ -74,6 +77,7 @@ async def serve(port: int, *upstreams: Upstream) -> None:
     clock, tasks = SystemClock(), SystemTasks()
     directories = []
     gates = []
+    connections = set[ClientConnection]()
     for upstream in upstreams:
         hints = MemoryHints()
         store = MemoryStore(now=lambda: datetime.now(UTC), hints=hints)
@@ -85,7 +89,8 @@ async def serve(port: int, *upstreams: Upstream) -> None:
         places = Listening(store, {})
         places.address = upstream
         service = WorkspaceService(store, limits=Limits(), trash_s=1)
-        activity = Activity(service, credentials, clock=clock, flush_s=FLUSH_S)
+        time = DatabaseTime()
+        activity = Activity(service, credentials, time, clock=clock, flush_s=FLUSH_S)
         directory = RouteCache(
             credentials,
             places,
@@ -96,16 +101,22 @@ async def serve(port: int, *upstreams: Upstream) -> None:
             keeps_prefix=lambda _ide: False,
             watch_of=activity.watch,
             unwatch=activity.forget,
+            targets_in_use=partial(targets_in_use, connections),
+            time=time,
         )
-        activity.time = directory
         tasks.spawn(activity.run(), name="activity")
         directories.append(directory)
         rules = GateRules(frozenset())
         api = Target(places.address)
         gates.append(WorkspaceGate(directory, places, service, api, rules, clock=clock, tasks=tasks))
-    edge = Edge(ThreeServers(*gates), clock=clock, tasks=tasks, randomness=SystemRandomness())
+    edge = Edge(
+        ThreeServers(*gates),
+        clock=clock,
+        tasks=tasks,
+        randomness=SystemRandomness(),
+        connections=connections,
+    )
     for directory in directories:
-        directory.in_use = edge.targets_in_use
         tasks.spawn(directory.run(), name="directory")
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

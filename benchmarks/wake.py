@@ -7,6 +7,7 @@ import asyncio
 import socket
 import statistics
 import time
+from functools import partial
 from uuid import UUID
 
 from benchmarks.database import migrated_database
@@ -26,7 +27,8 @@ from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
 from codehub.ports.instances import TcpUpstream, Upstream
 from codehub.ports.proxy_lookups import Credential
-from codehub.proxy.edge import Edge
+from codehub.proxy.client import ClientConnection
+from codehub.proxy.edge import Edge, targets_in_use
 from codehub.proxy.gate import GateRules, WorkspaceGate
 from codehub.proxy.route_cache import RouteCache
 from codehub.proxy.targets import Target
@@ -60,6 +62,7 @@ async def measure() -> None:
             places.address = TcpUpstream("127.0.0.1", ide.sockets[0].getsockname()[1])
             credentials = MemoryCredentials()
             credentials.let_in(Credential("session", SESSION.encode()), Visitor(OWNER, "bench"))
+            connections = set[ClientConnection]()
             directory = RouteCache(
                 credentials,
                 places,
@@ -68,6 +71,7 @@ async def measure() -> None:
                 clock=plane.clock,
                 tasks=plane.tasks,
                 keeps_prefix=lambda _ide: False,
+                targets_in_use=partial(targets_in_use, connections),
             )
             service = WorkspaceService(api, limits=Limits(per_user=100), trash_s=1)
             gate = WorkspaceGate(
@@ -75,8 +79,13 @@ async def measure() -> None:
                 clock=plane.clock,
                 tasks=plane.tasks,
             )
-            edge = Edge(gate, clock=plane.clock, tasks=plane.tasks, randomness=SystemRandomness())
-            directory.in_use = edge.targets_in_use
+            edge = Edge(
+                gate,
+                clock=plane.clock,
+                tasks=plane.tasks,
+                randomness=SystemRandomness(),
+                connections=connections,
+            )
             plane.tasks.spawn(directory.run(), name="directory")
             listener = socket.socket()
             listener.bind(("127.0.0.1", 0))

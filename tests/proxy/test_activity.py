@@ -16,6 +16,7 @@ from codehub.adapters.system.machine import SystemClock
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
 from codehub.proxy.activity import Activity, WorkspaceWatch
+from codehub.proxy.database_time import DatabaseTime
 from codehub.proxy.requests import RequestHead
 from codehub.proxy.websocket import FrameReader
 
@@ -71,9 +72,9 @@ SYNC, PRINT = frame(b"sync", opcode=9, masked=True), frame(b"print", opcode=9, m
 @asynccontextmanager
 async def watched(flush_s: float = 0.0) -> AsyncIterator[tuple[Hub, Activity, Uses]]:
     uses = Uses()
-    activity = Activity(uses, MemoryCredentials(), clock=SystemClock(), flush_s=flush_s)
-    async with hub(ide, watch_of=activity.watch) as made:
-        activity.time = made.directory
+    time = DatabaseTime()
+    activity = Activity(uses, MemoryCredentials(), time, clock=SystemClock(), flush_s=flush_s)
+    async with hub(ide, watch_of=activity.watch, time=time) as made:
         yield made, activity, uses
 
 

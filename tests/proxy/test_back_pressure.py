@@ -10,7 +10,7 @@ from tests.proxy.meeting import Meeting, meeting_by
 from tests.support.edge import OpenGate, answer_ok, get, until, world
 
 from codehub.proxy.answers import error
-from codehub.proxy.edge import DEFAULT_LIMITS
+from codehub.proxy.edge import DEFAULT_LIMITS, targets_in_use
 from codehub.proxy.requests import RequestHead
 from codehub.proxy.targets import Answer, Target
 
@@ -70,7 +70,7 @@ async def test_a_client_that_never_takes_the_last_of_its_response_is_cut(meeting
     assert connection._transport is not None
     meeting.fill(connection._transport)
     meeting.server.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(SHORT), SHORT))
-    await until(lambda: not meeting.edge.targets_in_use())
+    await until(lambda: not targets_in_use(meeting.edge.connections))
     assert connection._transport.get_write_buffer_size()
     assert not connection._stuck
     meeting.pass_time(DEFAULT_LIMITS.stall_s_max + 30)

@@ -12,7 +12,7 @@ from tests.proxy.meeting import Meeting, meeting_by
 from tests.support.edge import Talk, answer_ok, get, until, world
 
 from codehub.proxy import upstream
-from codehub.proxy.edge import DEFAULT_LIMITS
+from codehub.proxy.edge import DEFAULT_LIMITS, targets_in_use
 from codehub.proxy.upstream import UpstreamConnection
 from codehub.web.bounds import BODY_BYTES_MAX
 
@@ -277,7 +277,7 @@ async def test_a_client_that_sends_everything_before_it_reads_gets_the_early_ans
     async with world(refuse) as made:
         talk = await made.connect()
         await talk.send(get("/", f"Content-Length: {size}", method="POST"))
-        await until(lambda: bool(made.workspace.talks) and not made.edge.targets_in_use())
+        await until(lambda: bool(made.workspace.talks) and not targets_in_use(made.edge.connections))
         await talk.send(b"x" * size)
         talk.end()
         assert (await talk.rest()).endswith(b"\r\n\r\nbig")
@@ -301,7 +301,7 @@ async def stuck_meeting(unix_meeting: Meeting) -> Meeting:
     await unix_meeting.ask(UPLOAD)
     connection = unix_meeting.narrow()
     unix_meeting.cross(b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: %d\r\n\r\n%b" % (len(LONG), LONG))
-    await until(lambda: not unix_meeting.edge.targets_in_use())
+    await until(lambda: not targets_in_use(unix_meeting.edge.connections))
     assert connection._stuck
     return unix_meeting
 

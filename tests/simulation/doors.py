@@ -37,8 +37,7 @@ class Door:
         self._rows: dict[UUID, tuple[Workspace, float]] = {}
         self._ears: dict[object, list[SocketEar]] = {}
         """Of each open tab: the window's, and its extensions'."""
-        self.activity = Activity(service, MemoryCredentials(), clock=machine, flush_s=FLUSH_S)
-        self.activity.time = self
+        self.activity = Activity(service, MemoryCredentials(), self, clock=machine, flush_s=FLUSH_S)
 
     def at(self, monotonic_s: float) -> datetime | None:
         machine = self._machine

@@ -13,6 +13,7 @@ from tests.support.patience import PATIENCE_S
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
 from codehub.proxy.answers import bad_gateway
+from codehub.proxy.client import ClientConnection
 from codehub.proxy.edge import DEFAULT_LIMITS, Edge, EdgeLimits, Gate, Networks
 from codehub.proxy.requests import RequestHead
 from codehub.proxy.targets import Answer, Target
@@ -187,6 +188,7 @@ async def serving(
     limits: EdgeLimits = DEFAULT_LIMITS,
     proto: bytes = b"http",
     trusted_proxies: Networks = (),
+    connections: set[ClientConnection] | None = None,
 ) -> AsyncIterator[tuple[Edge, tuple[str, int]]]:
     tasks = SystemTasks()
     edge = Edge(
@@ -197,6 +199,7 @@ async def serving(
         limits=limits,
         proto=proto,
         trusted_proxies=trusted_proxies,
+        connections=connections,
     )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

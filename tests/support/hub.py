@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from uuid import UUID
 
 from tests.support.edge import Handler, Server, Talk, answer_ok, server, serving
@@ -29,7 +30,9 @@ from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
 from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential
-from codehub.proxy.edge import Edge
+from codehub.proxy.client import ClientConnection
+from codehub.proxy.database_time import DatabaseTime
+from codehub.proxy.edge import Edge, targets_in_use
 from codehub.proxy.gate import GateRules, WorkspaceGate
 from codehub.proxy.route_cache import RouteCache, WatchOf
 from codehub.proxy.targets import Target
@@ -118,6 +121,7 @@ async def hub(
     boot_s: float = 0.05,
     watch_of: WatchOf = lambda _row: None,
     proto: bytes = b"http",
+    time: DatabaseTime | None = None,
 ) -> AsyncIterator[Hub]:
     def now() -> datetime:
         return datetime.now(UTC)
@@ -142,6 +146,7 @@ async def hub(
         await store.create_user(
             person.user_id, username=person.username, password_hash=PASSWORD_HASH, role="admin"
         )
+    connections = set[ClientConnection]()
     places = StoredWorkspaces(store, platforms.instances)
     directory = RouteCache(
         credentials,
@@ -152,6 +157,8 @@ async def hub(
         tasks=tasks,
         keeps_prefix=lambda ide: ide == "jupyterlab",
         watch_of=watch_of,
+        targets_in_use=partial(targets_in_use, connections),
+        time=time,
     )
     async with AsyncExitStack() as stack:
         ide = await stack.enter_async_context(server(handler))
@@ -161,8 +168,7 @@ async def hub(
         gate = WorkspaceGate(
             directory, places, service, Target(api.upstream), rules, clock=clock, tasks=tasks
         )
-        edge, address = await stack.enter_async_context(serving(gate, proto=proto))
-        directory.in_use = edge.targets_in_use
+        edge, address = await stack.enter_async_context(serving(gate, proto=proto, connections=connections))
         system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
         controller = WorkspaceController(
             "c1", store, platforms, hints, system, cadence=Cadence(idle_s=1.0, active_s=0.05)

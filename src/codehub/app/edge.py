@@ -4,6 +4,7 @@ import socket
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -22,7 +23,9 @@ from codehub.engine.system import System
 from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.store import ApiStore, Loaded
 from codehub.proxy.activity import Activity
-from codehub.proxy.edge import AddressOf, Edge
+from codehub.proxy.client import ClientConnection
+from codehub.proxy.database_time import DatabaseTime
+from codehub.proxy.edge import AddressOf, Edge, targets_in_use
 from codehub.proxy.gate import GateRules, WorkspaceGate
 from codehub.proxy.route_cache import RouteCache
 from codehub.proxy.targets import Target
@@ -64,8 +67,11 @@ async def edge(
     clock, tasks = system.clock, system.tasks
     workspaces = StoredWorkspaces(stored.api, backends.instances)
     service = make_service(settings, stored)
-    activity = Activity(service, stored.credentials, clock=clock, flush_s=settings.activity_flush_seconds)
-    directory = RouteCache(
+    time, connections = DatabaseTime(), set[ClientConnection]()
+    activity = Activity(
+        service, stored.credentials, time, clock=clock, flush_s=settings.activity_flush_seconds
+    )
+    routes = RouteCache(
         stored.credentials,
         workspaces,
         stored.api_hints,
@@ -75,15 +81,16 @@ async def edge(
         keeps_prefix=lambda ide: ide_profile(ide).keeps_prefix,
         watch_of=activity.watch,
         unwatch=activity.forget,
+        targets_in_use=partial(targets_in_use, connections),
+        time=time,
     )
-    activity.time = directory
     rules = GateRules(
         own_origins(settings, listener.getsockname()[1]),
         wake_archived=settings.wake_archived,
         wake_wait_s=settings.wake_wait_seconds,
     )
-    gate = WorkspaceGate(directory, workspaces, service, Target(api), rules, clock=clock, tasks=tasks)
-    made = Edge(
+    gate = WorkspaceGate(routes, workspaces, service, Target(api), rules, clock=clock, tasks=tasks)
+    public_port = Edge(
         gate,
         clock=clock,
         tasks=tasks,
@@ -91,13 +98,13 @@ async def edge(
         proto=urlsplit(settings.base_url).scheme.encode(),
         trusted_proxies=settings.proxies,
         address_of=_address_of(stored, backends),
+        connections=connections,
     )
-    directory.in_use = made.targets_in_use
     try:
-        async with made.serving(listener):
-            tasks.spawn(directory.run(), name="directory")
+        async with public_port.serving(listener):
+            tasks.spawn(routes.run(), name="routes")
             tasks.spawn(activity.run(), name="activity")
-            yield made
+            yield public_port
     finally:
         await tasks.apply_plan()
 

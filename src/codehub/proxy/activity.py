@@ -48,7 +48,7 @@ class Keys(Protocol):
     async def note_use(self, credentials: Collection[Credential]) -> None: ...
 
 
-class DatabaseTime(Protocol):
+class UseTime(Protocol):
     """What the database's clock shows at a moment of ours."""
 
     def at(self, monotonic_s: float) -> datetime | None: ...
@@ -192,15 +192,15 @@ class SocketEar:
 class Activity:
     """The watches of all workspaces that were visited here."""
 
-    def __init__(self, uses: Uses, keys: Keys, *, clock: Clock, flush_s: float) -> None:
+    def __init__(self, uses: Uses, keys: Keys, time: UseTime, *, clock: Clock, flush_s: float) -> None:
         self._uses = uses
+        self._time = time
         self._keys = keys
         self._clock = clock
         self._flush_s = flush_s
         self._watches: dict[UUID, WorkspaceWatch] = {}
         self._keys_in_use: set[Credential] = set()
         self._keys_noted_at = clock.monotonic()
-        self.time: DatabaseTime | None = None
 
     def watch(self, workspace: Workspace) -> WorkspaceWatch:
         """Return the watch of this workspace; one that exists is told of its time to live, which may have changed."""
@@ -237,9 +237,9 @@ class Activity:
             is_due = everything or now - watch.recorded_at >= watch.flush_s
             if watch.used_at > watch.recorded_at and is_due:
                 due[workspace_id] = (watch, watch.used_at)
-        if not due or self.time is None:
+        if not due:
             return
-        accesses = {key: at for key, (_, used) in due.items() if (at := self.time.at(used)) is not None}
+        accesses = {key: at for key, (_, used) in due.items() if (at := self._time.at(used)) is not None}
         await self._uses.touch(accesses)
         for watch, used in due.values():
             watch.recorded_at = used

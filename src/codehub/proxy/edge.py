@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -71,15 +71,16 @@ class Edge:
         proto: bytes = b"http",
         trusted_proxies: Networks = (),
         address_of: AddressOf = lambda _peer, _ours: None,
+        connections: set[ClientConnection] | None = None,
     ) -> None:
-        """`address_of` says of a peer which address to take for its own, if not that."""
+        """`address_of` says of a peer which address to take for its own, if not that. `connections`: where the open ones are kept."""
         self.gate = gate
         self.clock = clock
         self.tasks = tasks
         self.limits = limits
         self.pool = Pool()
         self.blocks: dict[bytes, HeaderBlock] = {}
-        self.connections: set[ClientConnection] = set()
+        self.connections: set[ClientConnection] = set() if connections is None else connections
         self.now = clock.monotonic()
         """The time of the last tick: what is late is late by at most one of them."""
         self.session = session_name(secure=proto == b"https")
@@ -132,10 +133,6 @@ class Edge:
                 connection.revoke()
         self.pool.sweep()
 
-    def targets_in_use(self) -> set[Target]:
-        """Return where connections lead right now."""
-        return {one.target for one in self.connections if one.target is not None}
-
     async def _tick(self) -> None:
         while True:
             await self.clock.sleep(_TICK_S)
@@ -143,3 +140,8 @@ class Edge:
                 self.sweep()
             except Exception:
                 log.exception("sweep_failed")
+
+
+def targets_in_use(connections: Collection[ClientConnection]) -> set[Target]:
+    """Return where connections lead right now."""
+    return {connection.target for connection in connections if connection.target is not None}

@@ -6,7 +6,6 @@ A logout, a deletion or a stop is known here within a second, or at once if a hi
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -19,6 +18,7 @@ from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential, CredentialLookup, WorkspaceLocator
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock, Tasks
+from codehub.proxy.database_time import DatabaseTime
 from codehub.proxy.targets import Target, Watch
 
 log = structlog.get_logger()
@@ -84,7 +84,10 @@ class RouteCache:
         keeps_prefix: Callable[[str], bool],
         watch_of: WatchOf = lambda _workspace: None,
         unwatch: Callable[[UUID], None] = lambda _workspace_id: None,
+        targets_in_use: Callable[[], Set[Target]] = frozenset,
+        time: DatabaseTime | None = None,
     ) -> None:
+        """`time` is told the database's time with each look."""
         self._credentials = credentials
         self._looked_at = places
         self._hints = hints
@@ -94,10 +97,11 @@ class RouteCache:
         self._keeps_prefix = keeps_prefix
         self._watch_of = watch_of
         self._unwatch = unwatch
+        self._targets_in_use = targets_in_use
+        self._time = time or DatabaseTime()
         self._people: dict[Credential, Visitor] = {}
         self._nobodies: set[Credential] = set()
         self._seen_at = clock.monotonic()
-        self._epoch: tuple[datetime, float] | None = None
         self._hinted: set[UUID] = set()
         self._revoked = asyncio.Event()
         self._asking_for_people = asyncio.Lock()
@@ -106,7 +110,6 @@ class RouteCache:
         self._loading: dict[UUID, asyncio.Future[Place | None]] = {}
         self.places: dict[bytes, Place] = {}
         """By the id as it stands in a path."""
-        self.in_use: Callable[[], set[Target]] = set
 
     @property
     def is_current(self) -> bool:
@@ -139,13 +142,6 @@ class RouteCache:
             self._revoked.clear()
             with _blindly():
                 await self._look_at_people()
-
-    def at(self, monotonic_s: float) -> datetime | None:
-        """Return what the database's clock showed at that moment of ours; None before the first look."""
-        if self._epoch is None:
-            return None
-        now, then = self._epoch
-        return now + timedelta(seconds=monotonic_s - then)
 
     async def person(self, credential: Credential) -> Visitor | None:
         """Return who shows this. Raises StoreUnavailable."""
@@ -258,7 +254,7 @@ class RouteCache:
         self._people = people | came
 
     def _forget_unused(self) -> None:
-        live = self.in_use()
+        live = self._targets_in_use()
         for key, place in list(self.places.items()):
             place.idle_rounds += 1
             for credential, grant in list(place.grants.items()):
@@ -275,7 +271,7 @@ class RouteCache:
         if not ids:
             return
         loaded = await self._looked_at.look(ids)
-        self._epoch = (loaded.now, self._clock.monotonic())
+        self._time.note(loaded.now, self._clock.monotonic())
         found = {row.id: row for row in loaded.workspaces}
         await asyncio.gather(*(self._note(one, found.get(one), always=always) for one in ids))
 
