@@ -2,7 +2,7 @@
 
 import ast
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ NEXT_LOOK = [
         observation(None, None, COMMITTED),
         {},
         Wait,
-        PURGE_AT,
+        NextLook.EVERY_PASS,
         False,
     ),
     (
@@ -137,7 +137,7 @@ NEXT_LOOK = [
         observation(UNREACHABLE),
         {},
         Forget,
-        PURGE_AT,
+        NextLook.EVERY_PASS,
         False,
     ),
 ]
@@ -149,7 +149,7 @@ def test_when_it_is_looked_at_again(
     look: Observation,
     known: dict[str, Any],
     planned: type[Plan],
-    next_look: NextLook | datetime,
+    next_look: NextLook,
     is_urgent: bool,
 ) -> None:
     decision = decided(row, look, **known)

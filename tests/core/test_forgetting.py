@@ -117,7 +117,7 @@ def test_a_forgotten_workspace_is_deleted_whatever_can_not_be_seen_and_keeps_eve
     assert (status.phase, status.operation, status.error_info) == (Phase.DELETED, Operation.NONE, None)
     assert (status.op_id, status.archive_key, status.home_ctx) == (OP_ID, KEY, home(dirty=True))
     assert decision.plan == Forget(row.spec.purge_at, Why.IN_TRASH)
-    assert (decision.next_look, decision.depends_on_request) == (row.spec.purge_at, True)
+    assert (decision.next_look, decision.depends_on_request) == (NextLook.EVERY_PASS, True)
 
 
 def test_forgetting_is_a_step_of_its_own_though_a_purge_is_due() -> None:

@@ -1,6 +1,6 @@
 """Workspaces and looks for tests: a plain one of each, and words to vary them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -139,6 +139,14 @@ def observation(
 CONDITION_NAMES = NAMES
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What chance gives to a decision."""
+
+    op_id: UUID
+    jitter: float
+
+
 def decided(row: Workspace, look: Observation, now: datetime = NOW, **known: Any) -> Decision:
     """Return what a pass makes of it, by default of an operation of its own."""
-    return decide(Situation(row, look, now, NEW_OP_ID, **{"jitter": 0.5, "is_mine": True, **known}))
+    return decide(Situation(row, look, now, Drawn(NEW_OP_ID, 0.5), **{"is_mine": True, **known}))

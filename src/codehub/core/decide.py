@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import Protocol
 from uuid import UUID
 
 from codehub.core.ceilings import Ceilings, clamping
 from codehub.core.history import Event, observed
 from codehub.core.judge import judge
 from codehub.core.observation import Observation
-from codehub.core.operations import Operation, Phase
+from codehub.core.operations import Phase
 from codehub.core.plan import (
     Act,
     Begin,
@@ -30,9 +31,10 @@ from codehub.core.workspace import Status, Workspace, says_the_same
 
 
 class NextLook(Enum):
-    """When to look at it again. A time stands for: in every pass from then on."""
+    """When to look at it again."""
 
     EVERY_PASS = "in every pass"  # noqa: S105  # no password
+    """Something is under way, or a time will come: a pass finds out."""
     ON_CHANGE = "not before its row changes, or what is seen of it"
 
 
@@ -45,6 +47,18 @@ class FinishedStep:
     outcome: Outcome
 
 
+class Chance(Protocol):
+    """What is left to chance, given in from outside. Each is read at most once in a decision, so that it may be drawn then."""
+
+    @property
+    def op_id(self) -> UUID:
+        """A fresh one, used if an operation begins or is taken over."""
+
+    @property
+    def jitter(self) -> float:
+        """In [0, 1). Spreads the pause after a failed step."""
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
     """One workspace as a pass meets it."""
@@ -52,10 +66,7 @@ class Situation:
     workspace: Workspace
     observation: Observation
     now: datetime
-    op_id: UUID
-    """A fresh one, used if an operation begins or is taken over."""
-    jitter: float = 0.0
-    """In [0, 1). Spreads the pause after a failed step."""
+    chance: Chance
     is_mine: bool = False
     """Whether this process issued the op_id that the row carries."""
     is_acting: bool = False
@@ -82,7 +93,7 @@ class Decision:
     """Whether anything has changed that is to be recorded."""
     records_outcome: bool
     """Whether the finished step's outcome is in the status. Then it is not done again in this pass."""
-    next_look: NextLook | datetime
+    next_look: NextLook
     is_urgent: bool
     """Whether a pass should look at it at once: something was recorded, and there is more to do."""
 
@@ -156,18 +167,18 @@ def decide(situation: Situation, rules: Rules = DEFAULT_RULES) -> Decision:
             finished.outcome,
             now,
             spec=row.spec,
-            jitter=situation.jitter,
+            jitter=situation.chance.jitter,
             rules=rules,
         )
     else:
-        status = apply_plan(row.spec, verdict.status, planned, now, op_id=situation.op_id)
+        status = apply_plan(row.spec, verdict.status, planned, now, op_id=situation.chance.op_id)
     return Decision(
         situation,
         planned,
         status,
         is_worth_writing=is_worth_writing(row.status, status, rules=rules),
         records_outcome=records_outcome,
-        next_look=_next_look(planned, status),
+        next_look=_next_look(planned),
         is_urgent=_has_moved(row.status, status, planned) and not _has_arrived(row, status, planned, now),
     )
 
@@ -177,15 +188,10 @@ def _is_of(finished: FinishedStep, planned: Plan, status: Status) -> bool:
     return finished.act == planned and finished.op_id == status.op_id
 
 
-def _next_look(planned: Plan, status: Status) -> NextLook | datetime:
+def _next_look(planned: Plan) -> NextLook:
     match planned:
-        case Rest() | EndInError():
+        case Rest() | EndInError() | Wait(until=None) | Forget(until=None):
             return NextLook.ON_CHANGE
-        case Forget(until=until):
-            return until or NextLook.ON_CHANGE
-        # While an operation is under way every pass looks: its clock runs only while somebody does (contract 12).
-        case Wait(until=until) if status.operation is Operation.NONE:
-            return until or NextLook.ON_CHANGE
         case _:
             return NextLook.EVERY_PASS
 

@@ -1,6 +1,6 @@
 """The workspace controller: observe, decide (judge and plan), persist, execute, over and over. It decides nothing itself; the core does."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -108,8 +108,8 @@ class WorkspaceController:
         for batch in this_pass.batches(self._cadence.batch_max):
             situations = await self._describe(batch, this_pass)  # with the archives that matter now
             decisions = [decide(situation, self._rules) for situation in situations]  # pure: judge, then plan
-            recorded = await self._persist(decisions, this_pass)  # one transaction, compare-and-swap
-            self._execute(recorded)  # idempotent steps, each a task of its own
+            refused = await self._persist(decisions, this_pass)  # one transaction, compare-and-swap
+            self._execute(decisions, refused)  # idempotent steps, each a task of its own
         return self._end_pass(this_pass)
 
     async def _observe(self, wakeup: Wakeup) -> "Pass":
@@ -118,12 +118,12 @@ class WorkspaceController:
         now = await self._cache.refresh()
         if wakeup.everyone:
             lists, swept = await self._observer.look(), await self._sweep()
-            chosen = self._handled(self._choose(lists, swept, now))
+            chosen = self._handled(self._choose(lists, swept))
             return Pass(began, now, members, chosen, lists, swept, is_of_everybody=True)
         focus = {known.row.id for known in self._handled(wakeup.workspaces | self._cache.changed)}
         looks = await self._look_at(self._handled(focus))
         # Who handles them may have changed while it was looked at.
-        return Pass(began, now, members, self._handled(focus), looks, {})
+        return Pass(began, now, members, self._handled(set(focus)), looks, {})
 
     async def _look_at(self, chosen: Sequence[KnownWorkspace]) -> Looks | CloseLooks:
         if not chosen:
@@ -146,9 +146,10 @@ class WorkspaceController:
             and known.row.status.conditions.archive_ready.is_true != (look.archive == Archive(committed=True))
         }
 
-    def _choose(self, looks: Looks, swept: Iterable[UUID], now: datetime) -> set[UUID]:
+    def _choose(self, looks: Looks, swept: Iterable[UUID]) -> set[UUID]:
         """Return whom to decide about. What rests, and looks as it did, would be judged as before (contract 14)."""
-        chosen = {*self._cache.changed, *swept, *self._cache.due(now)}
+        changed = {*self._cache.changed, *swept}
+        chosen = {*changed, *self._cache.waiting}
         chosen |= {known.row.id for known in self._cache if looks.pair(known.row) != known.judged_by}
         return chosen
 
@@ -171,37 +172,36 @@ class WorkspaceController:
         ]
 
     def _situation(self, known: KnownWorkspace, observation: Observation, now: datetime) -> Situation:
-        finished = known.finished_step
         return Situation(
             known.row,
             observation,
             now,
-            op_id=self._system.identity.new_id(),
-            jitter=0.0 if finished is None else self._system.randomness.fraction(),
+            self._system,
             is_mine=known.is_mine,
             is_acting=known.is_acting,
             is_queued=known.is_queued,
             is_starting_up=self._is_starting_up,
-            finished=finished,
+            finished=known.finished_step,
             ceilings=self._platforms.ceilings,
         )
 
-    async def _persist(self, decisions: Sequence[Decision], this_pass: "Pass") -> Sequence[Decision]:
-        """Write what has changed, and return the decisions that stand. Those that somebody's newer row has refused are made anew."""
+    async def _persist(self, decisions: Sequence[Decision], this_pass: "Pass") -> Collection[UUID]:
+        """Write what has changed, and return which workspaces were refused: their rows are newer than what was decided by."""
         changed = [decision for decision in decisions if decision.is_worth_writing]
         refused = await self._store.persist([_change(decision, self.name) for decision in changed])
         this_pass.refused += len(refused)
         this_pass.written += len(changed) - len(refused)
-        if refused:
-            self._wakeups.ring(refused)
         for decision in changed:
             if decision.workspace_id not in refused:
                 self._tell(decision)
-        return [decision for decision in decisions if decision.workspace_id not in refused]
+        return refused
 
-    def _execute(self, decisions: Sequence[Decision]) -> None:
-        """Do what was decided, now that it is recorded."""
+    def _execute(self, decisions: Sequence[Decision], refused: Collection[UUID]) -> None:
+        """Do what was decided, now that it is recorded. What was refused is decided anew at once."""
         for decision in decisions:
+            if decision.workspace_id in refused:
+                self._wakeups.ring({decision.workspace_id})
+                continue
             known = self._cache.get(decision.workspace_id)
             assert known is not None, "only what is known was decided about"
             self._note(known, decision)

@@ -1,6 +1,7 @@
 """What an engine is given: the machine's ports, and the numbers of its rhythm."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from codehub.ports.system import Clock, Identity, Randomness, Tasks
 
@@ -13,6 +14,15 @@ class System:
     randomness: Randomness
     identity: Identity
     tasks: Tasks
+
+    @property
+    def op_id(self) -> UUID:
+        """A fresh one: what a decision leaves to chance."""
+        return self.identity.new_id()
+
+    @property
+    def jitter(self) -> float:
+        return self.randomness.fraction()
 
 
 @dataclass(frozen=True, slots=True)

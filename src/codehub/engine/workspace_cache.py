@@ -49,7 +49,7 @@ class KnownWorkspace:
     row: Workspace
     judged_by: Pair | None = None
     """What it was last judged by, in whatever pass: not what the last look at everybody saw, which may be older."""
-    next_look: NextLook | datetime = NextLook.ON_CHANGE
+    next_look: NextLook = NextLook.ON_CHANGE
     issued_op_id: UUID | None = None
     """The last op_id that this process gave it."""
     running_step: RunningStep | None = None
@@ -87,44 +87,44 @@ class WorkspaceCache:
         self._store = store
         self._known: dict[UUID, KnownWorkspace] = {}
         self._cursor: str | None = None
-        self._waiting: set[UUID] = set()
+        self.waiting: set[UUID] = set()
+        """Whom every pass looks at."""
         self.changed: set[UUID] = set()
         """Whose rows have changed since they were judged. A pass that fails half way must not be the only one that knew."""
 
     async def refresh(self) -> datetime:
         """Take in what changed, and return the database's time. What this controller wrote itself comes back too, and is no news."""
         changes = await self._store.changes(self._cursor)
-        for row in changes.workspaces:
-            known = self._known.get(row.id)
-            if known is None:
-                self._known[row.id] = KnownWorkspace(row)
-            elif _is_newer(row, known.row):
-                known.row = row
-            else:
-                continue
-            self.changed.add(row.id)
+        self.changed |= {row.id for row in changes.workspaces if self._take_in(row)}
         self._cursor = changes.cursor
         return changes.now
+
+    def _take_in(self, row: Workspace) -> bool:
+        """Return whether it was news."""
+        known = self._known.get(row.id)
+        if known is None:
+            self._known[row.id] = KnownWorkspace(row)
+        elif _is_newer(row, known.row):
+            known.row = row
+        else:
+            return False
+        return True
 
     def note_status(self, known: KnownWorkspace, status: Status) -> None:
         """Take in what this controller has just written, without waiting to read it back."""
         known.row = replace(known.row, status=replace(status, version=status.version + 1))
 
-    def note_next_look(self, known: KnownWorkspace, next_look: NextLook | datetime) -> None:
+    def note_next_look(self, known: KnownWorkspace, next_look: NextLook) -> None:
         known.next_look = next_look
         if next_look is NextLook.ON_CHANGE:
-            self._waiting.discard(known.row.id)
+            self.waiting.discard(known.row.id)
         else:
-            self._waiting.add(known.row.id)
-
-    def due(self, now: datetime) -> set[UUID]:
-        """Return whom to look at, though nothing of them has changed."""
-        return {each for each in self._waiting if _is_due(self._known[each].next_look, now)}
+            self.waiting.add(known.row.id)
 
     @property
     def is_any_at_work(self) -> bool:
         """Whether an operation is under way, of those that are looked at."""
-        return any(self._known[each].row.status.operation is not Operation.NONE for each in self._waiting)
+        return any(self._known[each].row.status.operation is not Operation.NONE for each in self.waiting)
 
     def get(self, workspace_id: UUID) -> KnownWorkspace | None:
         return self._known.get(workspace_id)
@@ -137,7 +137,3 @@ def _is_newer(row: Workspace, known: Workspace) -> bool:
     if known.status.version < row.status.version:
         return True
     return known.status.version == row.status.version and known.spec != row.spec
-
-
-def _is_due(next_look: NextLook | datetime, now: datetime) -> bool:
-    return next_look is NextLook.EVERY_PASS or (isinstance(next_look, datetime) and next_look <= now)

@@ -148,9 +148,9 @@ def restart_what_dies_for_ever() -> Any:
 
 @mutant
 def forget_what_is_in_the_trash() -> Any:
-    def next_look(planned: Any, status: Status) -> Any:
+    def next_look(planned: Any) -> Any:
         is_in_trash = planned.why is plan.Why.IN_TRASH
-        return decide.NextLook.ON_CHANGE if is_in_trash else original(planned, status)
+        return decide.NextLook.ON_CHANGE if is_in_trash else original(planned)
 
     original = decide._next_look
     return patched(decide, "_next_look", next_look)
