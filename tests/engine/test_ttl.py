@@ -6,7 +6,7 @@ import pytest
 from tests.support.engine import BY, Plane
 
 from codehub.core.operations import DesiredState, Phase
-from codehub.engine.ttl import apply_ttl
+from codehub.engine.ttl import TtlManager
 
 
 @pytest.fixture
@@ -20,13 +20,13 @@ async def test_an_idle_workspace_is_stopped_after_its_ttl_and_archived_after_the
     controller = plane.controller()
     workspace_id = await plane.create()
     await plane.apply_plan(controller)
-    assert await apply_ttl(plane.store, plane.service) == 0
+    assert await TtlManager(plane.store, plane.service).run_round() == 0
     plane.clock.seconds += 300
-    assert await apply_ttl(plane.store, plane.service) == 1
+    assert await TtlManager(plane.store, plane.service).run_round() == 1
     await plane.apply_plan(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.STANDBY
     plane.clock.seconds += 86400
-    assert await apply_ttl(plane.store, plane.service) == 1
+    assert await TtlManager(plane.store, plane.service).run_round() == 1
     await plane.apply_plan(controller)
     row = await plane.get(workspace_id)
     assert (row.status.phase, row.spec.desired_state) == (Phase.ARCHIVED, DesiredState.ARCHIVED)
@@ -41,7 +41,7 @@ async def test_a_workspace_that_is_used_stays_awake(plane: Plane) -> None:
     plane.clock.seconds += 299
     await plane.service.touch({workspace_id: plane.clock.now()})
     plane.clock.seconds += 299
-    assert await apply_ttl(plane.store, plane.service) == 0
+    assert await TtlManager(plane.store, plane.service).run_round() == 0
 
 
 async def test_a_workspace_that_is_kept_awake_stays_awake(plane: Plane) -> None:
@@ -50,9 +50,9 @@ async def test_a_workspace_that_is_kept_awake_stays_awake(plane: Plane) -> None:
     await plane.apply_plan(controller)
     await plane.service.keep_awake(workspace_id, BY, seconds=3600)
     plane.clock.seconds += 3600
-    assert await apply_ttl(plane.store, plane.service) == 0
+    assert await TtlManager(plane.store, plane.service).run_round() == 0
     plane.clock.seconds += 300
-    assert await apply_ttl(plane.store, plane.service) == 1
+    assert await TtlManager(plane.store, plane.service).run_round() == 1
 
 
 async def test_one_that_was_used_just_before_the_row_was_locked_is_left_alone(plane: Plane) -> None:
@@ -67,5 +67,5 @@ async def test_one_that_was_used_just_before_the_row_was_locked_is_left_alone(pl
             await plane.service.touch({workspace_id: plane.clock.now()})
 
     plane.hook = use
-    assert await apply_ttl(plane.store, plane.service) == 0
+    assert await TtlManager(plane.store, plane.service).run_round() == 0
     assert (await plane.get(workspace_id)).spec.desired_state is DesiredState.RUNNING

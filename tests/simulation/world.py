@@ -26,7 +26,7 @@ from codehub.core.visit import Visit, Visitor
 from codehub.core.workspace import Workspace
 from codehub.engine.controller import WorkspaceController
 from codehub.engine.gc import GarbageCollector
-from codehub.engine.ttl import apply_ttl
+from codehub.engine.ttl import TtlManager
 from codehub.engine.wakeups import Wakeup
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.store import ApiStore, StoreUnavailable
@@ -178,7 +178,7 @@ class World:
 
     async def _sleep_round(self, machine: Machine, service: WorkspaceService) -> None:
         if not self.is_still:
-            await apply_ttl(machine.store, service)
+            await TtlManager(machine.store, service).run_round()
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[object]], machine: Machine) -> None:
         while True:

@@ -22,7 +22,7 @@ from codehub.engine.disk_guard import TICK_S, DiskGuard
 from codehub.engine.gc import GarbageCollector
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
-from codehub.engine.ttl import apply_ttl
+from codehub.engine.ttl import TtlManager
 from codehub.engine.wakeups import Wakeup
 from codehub.ports.disks import Reserve
 from codehub.ports.metrics import Metrics, NoMetrics
@@ -66,7 +66,9 @@ async def control(
             (
                 "ttl",
                 lambda: every(
-                    settings.ttl_period_seconds, lambda: apply_ttl(stores.controller, service), system
+                    settings.ttl_period_seconds,
+                    lambda: TtlManager(stores.controller, service).run_round(),
+                    system,
                 ),
             ),
             ("gc", lambda: every(settings.gc_period_seconds, collector.collect, system)),

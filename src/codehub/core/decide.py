@@ -11,7 +11,7 @@ from codehub.core.ceilings import Ceilings, clamping
 from codehub.core.history import Event, observed
 from codehub.core.judge import judge
 from codehub.core.observation import Observation
-from codehub.core.operations import Phase
+from codehub.core.operations import Operation, Phase
 from codehub.core.plan import (
     Act,
     Begin,
