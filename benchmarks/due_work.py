@@ -56,7 +56,7 @@ async def measure(connect_args: ConnectArgs, size: int) -> tuple[list[float], li
         calls.append(time.perf_counter() - began)
         assert len(loaded.workspaces) == DUE
         began = time.perf_counter()
-        await pool.fetch(statements()["load_due"], 10_000)
+        await pool.fetch(*statements()["load_due"](limit=10_000))
         fetches.append(time.perf_counter() - began)
     await pool.close()
     warm = REPETITIONS // 10  # the first ones warm caches and statements

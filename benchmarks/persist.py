@@ -36,6 +36,10 @@ ROWS = 10_000
 REPETITIONS = 8
 RATIO_MAX = 1.3
 
+PEER_COLUMNS = (
+    "id", "version", "conditions", "observed_at", "phase", "phase_changed_at", "operation", "op_started_at", "op_id",
+    "retry_at", "archive_key", "home_ctx", "error_info", "error_count", "restarts", "previous_status", "held_up",
+)  # fmt: skip  # as the statement below has them
 PEER_UPDATE = """
 UPDATE workspaces w SET
     version = s.version + 1, conditions = s.conditions, observed_at = s.observed_at, phase = s.phase,
@@ -128,10 +132,11 @@ async def persist(store: PostgresControllerStore, changes: Sequence[Change]) -> 
 
 
 async def persist_as_peer(pool: "Pool", changes: Sequence[Change], workspaces: Sequence[Workspace]) -> float:
-    columns = from_changes(changes)[:-2]  # without the request that ours compares, too
+    encoded = from_changes(changes)
+    columns = [encoded[name] for name in PEER_COLUMNS]
     owners = {workspace.id: workspace.spec.owner_user_id for workspace in workspaces}
     events = [(change.workspace_id, event) for change in changes for event in change.events]
-    history = (*from_events(events), [owners[workspace_id] for workspace_id, _event in events])
+    history = (*from_events(events).values(), [owners[workspace_id] for workspace_id, _event in events])
     async with pool.acquire() as connection:
         began = time.perf_counter()
         async with connection.transaction():

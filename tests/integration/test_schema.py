@@ -75,11 +75,10 @@ async def test_the_database_derives_what_the_core_derives(postgres: PostgresWorl
     made = [replace(each, id=uuid4()) for each in every_status()]
     assert len(made) > 1500
     specs = [replace(each.spec, owner_user_id=postgres.user_id, name=str(each.id)) for each in made]
+    create = statements()["create_workspace"]
+    arguments = [create(id=each.id, **from_spec(spec))[1:] for each, spec in zip(made, specs, strict=True)]
     async with postgres.api_pool.acquire() as connection:
-        await connection.executemany(
-            statements()["create_workspace"],
-            [(each.id, *from_spec(spec)) for each, spec in zip(made, specs, strict=True)],
-        )
+        await connection.executemany(create.text, arguments)
     assert not await postgres.controller.persist([Change(each.id, each.status) for each in made])
     rows = await postgres.admin.fetch("""
         SELECT id, observed_status, health_status, error_reason, error_message,
@@ -121,12 +120,12 @@ async def test_the_database_and_the_memory_adapter_agree_on_what_is_due(postgres
             WITH ORDINALITY AS p (phase, operation, desired_state, deleted_at, recover_at, error_info, place)
         ORDER BY place
         """,
-        columns[4],
-        columns[6],
+        columns["phase"],
+        columns["operation"],
         [each.spec.desired_state for each in points],
         [each.spec.deleted_at for each in points],
         [each.spec.recover_at for each in points],
-        columns[12],
+        columns["error_info"],
     )
     assert [bool(row[0]) for row in rows] == [is_due(each) for each in points]
 

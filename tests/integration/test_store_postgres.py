@@ -93,7 +93,7 @@ async def test_only_rows_that_are_wanted_are_read(
     found: int,
     limit: int,
 ) -> None:
-    nodes = await plan_of(full_table, statements()[statement], limit)
+    nodes = await plan_of(full_table, *statements()[statement](limit=limit))
     assert "Seq Scan" not in {node["Node Type"] for node in nodes}
     assert {node["Index Name"] for node in nodes if "Index Name" in node} == indexes
     assert rows_read(nodes) == found
@@ -297,7 +297,7 @@ async def test_a_connection_that_serves_is_acquainted_before_anybody_asks(postgr
     async with pool.acquire() as one, pool.acquire() as other:
         for connection in (one, other):
             asked = [row[0] for row in await connection.fetch("SELECT statement FROM pg_prepared_statements")]
-            assert statements()["acquaint"] in asked
+            assert statements()["acquaint"].text in asked
     await pool.close()
 
 

@@ -38,7 +38,11 @@ class PostgresAccess:
     async def add_user(self, user_id: UUID, *, username: str, password_hash: str | None, role: Role) -> User:
         async with translated():
             try:
-                row = await self._pool.fetchrow(self._sql["add_user"], user_id, username, password_hash, role)
+                row = await self._pool.fetchrow(
+                    *self._sql["add_user"](
+                        id=user_id, username=username, password_hash=password_hash, role=role
+                    )
+                )
             except asyncpg.UniqueViolationError as error:
                 raise UsernameTaken(username) from error
         assert row is not None
@@ -46,13 +50,13 @@ class PostgresAccess:
 
     async def users(self) -> Sequence[User]:
         async with translated():
-            return [_to_user(row) for row in await self._pool.fetch(self._sql["users"])]
+            return [_to_user(row) for row in await self._pool.fetch(*self._sql["users"]())]
 
     async def credentials(self, username: str) -> Credentials | None:
         if not is_storable(username):
             return None
         async with translated():
-            row = await self._pool.fetchrow(self._sql["credentials"], username)
+            row = await self._pool.fetchrow(*self._sql["credentials"](username=username))
         return None if row is None else Credentials(_to_user(row), row["password_hash"])
 
     async def amend_user(
@@ -65,45 +69,50 @@ class PostgresAccess:
     ) -> User:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
             if change.role is Role.MEMBER or change.disabled:
-                admins = [row["id"] for row in await connection.fetch(self._sql["lock_admins"])]
+                admins = [row["id"] for row in await connection.fetch(*self._sql["lock_admins"]())]
                 if admins == [user_id]:
                     raise LastAdmin
             row = await connection.fetchrow(
-                self._sql["amend_user"],
-                user_id,
-                change.password_hash,
-                change.role,
-                change.disabled,
-                known_hash,
+                *self._sql["amend_user"](
+                    id=user_id,
+                    password_hash=change.password_hash,
+                    role=change.role,
+                    disabled=change.disabled,
+                    known_hash=known_hash,
+                )
             )
             if row is None:
                 raise UnknownUser(str(user_id)) if known_hash is None else KeyEnded
             if change.password_hash is not None or change.disabled:
-                await connection.execute(self._sql["end_keys"], user_id, keep_key)
+                await connection.execute(*self._sql["end_keys"](user_id=user_id, keep=keep_key))
         return _to_user(row)
 
     async def open_session(
         self, id_sha256: bytes, user_id: UUID, *, password_hash: str | None, lasts: timedelta
     ) -> bool:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            user = await connection.fetchrow(self._sql["hold_user"], user_id)
+            user = await connection.fetchrow(*self._sql["hold_user"](id=user_id))
             if user is None or password_hash not in (None, user["password_hash"]):
                 return False
-            await connection.execute(self._sql["open_session"], id_sha256, user_id, lasts)
+            await connection.execute(
+                *self._sql["open_session"](id_sha256=id_sha256, user_id=user_id, lasts=lasts)
+            )
         return True
 
     async def close_session(self, id_sha256: bytes) -> None:
         async with translated():
-            await self._pool.execute(self._sql["close_session"], id_sha256)
+            await self._pool.execute(*self._sql["close_session"](id_sha256=id_sha256))
 
     async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
         async with translated():
-            row = await self._pool.fetchrow(self._sql["session"], id_sha256)
+            row = await self._pool.fetchrow(*self._sql["session"](id_sha256=id_sha256))
             if row is None:
                 return None
             expires_at = row["expires_at"]
             if row["is_to_be_noted"]:
-                prolonged = await self._pool.fetchval(self._sql["note_session_use"], id_sha256, lasts)
+                prolonged = await self._pool.fetchval(
+                    *self._sql["note_session_use"](id_sha256=id_sha256, lasts=lasts)
+                )
                 expires_at = prolonged or expires_at
         return Person(_to_user(row), Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=expires_at)
 
@@ -120,33 +129,40 @@ class PostgresAccess:
         asked_by: bytes,
     ) -> Token:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            await connection.execute(self._sql["lock_owner"], user_id)
-            if not await connection.fetchval(self._sql["is_key_of"], asked_by, user_id):
+            await connection.execute(*self._sql["lock_owner"](user_id=user_id))
+            if not await connection.fetchval(*self._sql["is_key_of"](key_sha256=asked_by, user_id=user_id)):
                 raise KeyEnded
-            if await connection.fetchval(self._sql["live_tokens"], user_id) >= most:
+            if await connection.fetchval(*self._sql["live_tokens"](user_id=user_id)) >= most:
                 raise TooManyTokens(str(user_id))
             row = await connection.fetchrow(
-                self._sql["add_token"], token_id, user_id, name, token_sha256, scope, lasts
+                *self._sql["add_token"](
+                    id=token_id,
+                    user_id=user_id,
+                    name=name,
+                    token_sha256=token_sha256,
+                    scope=scope,
+                    lasts=lasts,
+                )
             )
         assert row is not None
         return _to_token(row)
 
     async def tokens(self, user_id: UUID) -> Sequence[Token]:
         async with translated():
-            return [_to_token(row) for row in await self._pool.fetch(self._sql["tokens"], user_id)]
+            return [_to_token(row) for row in await self._pool.fetch(*self._sql["tokens"](user_id=user_id))]
 
     async def delete_token(self, token_id: UUID, user_id: UUID) -> None:
         async with translated():
-            if await self._pool.fetchval(self._sql["delete_token"], token_id, user_id) is None:
+            if await self._pool.fetchval(*self._sql["delete_token"](id=token_id, user_id=user_id)) is None:
                 raise UnknownToken(str(token_id))
 
     async def token(self, token_sha256: bytes) -> Person | None:
         async with translated():
-            row = await self._pool.fetchrow(self._sql["token"], token_sha256)
+            row = await self._pool.fetchrow(*self._sql["token"](token_sha256=token_sha256))
             if row is None:
                 return None
             if row["is_to_be_noted"]:
-                await self._pool.execute(self._sql["note_token_use"], token_sha256)
+                await self._pool.execute(*self._sql["note_token_use"](token_sha256=token_sha256))
         return Person(
             _to_user(row),
             Scope(row["scope"]),
@@ -157,24 +173,24 @@ class PostgresAccess:
 
     async def keys(self, user_id: UUID) -> Sequence[Key]:
         async with translated():
-            if not await self._pool.fetchval(self._sql["is_user"], user_id):
+            if not await self._pool.fetchval(*self._sql["is_user"](id=user_id)):
                 raise UnknownUser(str(user_id))
-            return [_to_key(row) for row in await self._pool.fetch(self._sql["keys"], user_id)]
+            return [_to_key(row) for row in await self._pool.fetch(*self._sql["keys"](user_id=user_id))]
 
     async def end_keys(self, user_id: UUID) -> None:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            if await connection.fetchval(self._sql["lock_owner"], user_id) is None:
+            if await connection.fetchval(*self._sql["lock_owner"](user_id=user_id)) is None:
                 raise UnknownUser(str(user_id))
-            await connection.execute(self._sql["end_keys"], user_id, None)
+            await connection.execute(*self._sql["end_keys"](user_id=user_id, keep=None))
 
     async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["let_in"], list(keys))
+            rows = await self._pool.fetch(*self._sql["let_in"](keys=list(keys)))
         return {bytes(row["sha256"]): _to_user(row) for row in rows}
 
     async def signing(self) -> Signing:
         async with translated():
-            row = await self._pool.fetchrow(self._sql["signing"])
+            row = await self._pool.fetchrow(*self._sql["signing"]())
         assert row is not None
         return Signing(bytes(row["key"]), row["now"])
 
@@ -183,7 +199,7 @@ class PostgresAccess:
         keys = sorted(by_key)
         async with translated(), self._pool.acquire() as connection, connection.transaction():
             await self._lock_tries(connection, keys)
-            rows = await connection.fetch(self._sql["failures"], keys)
+            rows = await connection.fetch(*self._sql["failures"](keys=keys))
             now = rows[0]["now"]
             known = {row["key_sha256"]: (row["failures"], row["last_at"]) for row in rows}
             waits = [by_key[key].wait_s(*known[key], now) for key in keys if key in known]
@@ -195,23 +211,24 @@ class PostgresAccess:
                 else 1
                 for key in keys
             ]
-            await connection.execute(self._sql["count_failures"], keys, counts)
+            await connection.execute(*self._sql["count_failures"](keys=keys, counts=counts))
         return 0.0
 
     async def forgive(self, keys: Sequence[str]) -> None:
         async with translated():
-            await self._pool.execute(self._sql["forgive"], [_hashed(key) for key in keys])
+            await self._pool.execute(*self._sql["forgive"](keys=[_hashed(key) for key in keys]))
 
     async def take_back(self, keys: Sequence[str]) -> None:
         hashed = sorted(map(_hashed, keys))
         async with translated(), self._pool.acquire() as connection, connection.transaction():
             await self._lock_tries(connection, hashed)
-            await connection.execute(self._sql["take_back"], hashed)
+            await connection.execute(*self._sql["take_back"](keys=hashed))
 
     async def _lock_tries(self, connection: "Executor", keys: Sequence[bytes]) -> None:
         """Wait for whoever counts one of these. They come sorted, so that nobody waits in a circle."""
         for key in keys:
-            await connection.execute(self._sql["lock_try"], int.from_bytes(key[:8], "big", signed=True))
+            number = int.from_bytes(key[:8], "big", signed=True)
+            await connection.execute(*self._sql["lock_try"](key=number))
 
 
 def is_storable(text: str) -> bool:

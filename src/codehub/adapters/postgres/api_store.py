@@ -45,7 +45,11 @@ class PostgresApiStore(PostgresReading):
 
     async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
         async with translated():
-            await self._pool.execute(self._sql["create_user"], user_id, username, password_hash, role)
+            await self._pool.execute(
+                *self._sql["create_user"](
+                    id=user_id, username=username, password_hash=password_hash, role=role
+                )
+            )
 
     async def create_workspace(
         self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None
@@ -70,36 +74,43 @@ class PostgresApiStore(PostgresReading):
             connection.transaction(),
         ):
             if key is not None or admit is not None:
-                await connection.execute(self._sql["lock_owner"], owner_id)
+                await connection.execute(*self._sql["lock_owner"](user_id=owner_id))
             if key is not None and (made := await self._made_before(connection, owner_id, key)) is not None:
                 return made
             if admit is not None:
                 refused = admit(await self._running(connection, workspace_id, owner_id))
                 if refused is not None:
                     return refused
-            row = await connection.fetchrow(self._sql["create_workspace"], workspace_id, *from_spec(spec))
+            create = self._sql["create_workspace"](id=workspace_id, **from_spec(spec))
+            row = await connection.fetchrow(*create)
             await self._record(connection, workspace_id, events)
             if key is not None:
-                arguments = (owner_id, key.word, key.body_sha256, workspace_id)
-                await connection.execute(self._sql["note_key"], *arguments)
+                note_key = self._sql["note_key"](
+                    owner_user_id=owner_id,
+                    key=key.word,
+                    body_sha256=key.body_sha256,
+                    workspace_id=workspace_id,
+                )
+                await connection.execute(*note_key)
         await self._hints.send({workspace_id})
-        return self._rows.take(_found(row, workspace_id))
+        return self._rows.take(_existing(row, workspace_id))
 
     async def _made_before(self, connection: "Executor", owner_id: UUID, key: Key) -> Workspace | None:
         """Return what this key has made, with the owner locked: two of the same at once make one."""
-        await connection.execute(self._sql["forget_keys"], owner_id)
-        used = await connection.fetchrow(self._sql["used_key"], owner_id, key.word)
+        await connection.execute(*self._sql["forget_keys"](owner_user_id=owner_id))
+        used = await connection.fetchrow(*self._sql["used_key"](owner_user_id=owner_id, key=key.word))
         if used is None:
             return None
         if used["body_sha256"] != key.body_sha256:
             raise KeyReused(key.word)
-        made: UUID = used["workspace_id"]
-        return self._rows.take(_found(await connection.fetchrow(self._sql["get"], made), made))
+        workspace_id: UUID = used["workspace_id"]
+        row = await connection.fetchrow(*self._sql["get"](id=workspace_id))
+        return self._rows.take(_existing(row, workspace_id))
 
     async def get(self, workspace_id: UUID) -> Workspace:
         async with translated():
-            row = await self._pool.fetchrow(self._sql["get"], workspace_id)
-        return self._rows.take(_found(row, workspace_id))
+            row = await self._pool.fetchrow(*self._sql["get"](id=workspace_id))
+        return self._rows.take(_existing(row, workspace_id))
 
     async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
         async with translated(), self._pool.acquire() as connection, connection.transaction():
@@ -115,7 +126,8 @@ class PostgresApiStore(PostgresReading):
             self._pool.acquire() as connection,
             connection.transaction(),
         ):
-            owner = _found(await connection.fetchrow(self._sql["lock_owner_of"], workspace_id), workspace_id)
+            lock_owner = self._sql["lock_owner_of"](workspace_id=workspace_id)
+            owner = _existing(await connection.fetchrow(*lock_owner), workspace_id)
             running = await self._running(connection, workspace_id, owner["id"])
             ruled = await self._amend(connection, workspace_id, lambda row, now: rule(row, now, running))
         return await self._hinted(ruled)
@@ -123,15 +135,16 @@ class PostgresApiStore(PostgresReading):
     async def _amend(
         self, connection: "Executor", workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]
     ) -> Ruled:
-        row = _found(await connection.fetchrow(self._sql["lock"], workspace_id), workspace_id)
+        row = _existing(await connection.fetchrow(*self._sql["lock"](id=workspace_id)), workspace_id)
         workspace = to_workspace(row)
         record = rule(workspace, row["loaded_at"])
         ruling = record.ruling
         if not isinstance(ruling, Accepted):
             return Ruled(ruling, workspace)
-        amended = await connection.fetchrow(self._sql["amend"], workspace_id, *from_spec(ruling.spec))
+        amend = self._sql["amend"](id=workspace_id, **from_spec(ruling.spec))
+        amended = await connection.fetchrow(*amend)
         await self._record(connection, workspace_id, record.events)
-        return Ruled(ruling, self._rows.take(_found(amended, workspace_id)))
+        return Ruled(ruling, self._rows.take(_existing(amended, workspace_id)))
 
     async def _hinted(self, ruled: Ruled) -> Ruled:
         if isinstance(ruled.ruling, Accepted):
@@ -140,45 +153,48 @@ class PostgresApiStore(PostgresReading):
 
     async def _running(self, connection: "Executor", workspace_id: UUID, owner_id: UUID) -> Running:
         """Count what runs, with the owner locked: nobody else can add to it until this transaction ends."""
-        await connection.execute(self._sql["lock_total"])
-        mine = await connection.fetch(self._sql["running_of_owner"], owner_id, workspace_id)
-        total = await connection.fetchval(self._sql["running_in_all"], workspace_id)
-        owned = await connection.fetchval(self._sql["owned"], owner_id, workspace_id)
+        await connection.execute(*self._sql["lock_total"]())
+        of_owner = {"owner_user_id": owner_id, "beside": workspace_id}
+        mine = await connection.fetch(*self._sql["running_of_owner"](**of_owner))
+        total = await connection.fetchval(*self._sql["running_in_all"](beside=workspace_id))
+        owned = await connection.fetchval(*self._sql["owned"](**of_owner))
         return Running([(row["id"], row["name"], Phase(row["phase"])) for row in mine], total, owned)
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
         async with translated():
-            await self._pool.execute(self._sql["touch"], list(accesses), list(accesses.values()))
+            statement = self._sql["touch"](ids=list(accesses), times=list(accesses.values()))
+            await self._pool.execute(*statement)
 
     async def usages(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Usage]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["usages"], list(workspace_ids))
+            rows = await self._pool.fetch(*self._sql["usages"](ids=list(workspace_ids)))
         return {row["workspace_id"]: Usage(*tuple(row)[1:]) for row in rows}
 
     async def shortage(self) -> DiskSpace | None:
         async with translated():
-            row = await self._pool.fetchrow(self._sql["shortage"])
+            row = await self._pool.fetchrow(*self._sql["shortage"]())
         return None if row is None else DiskSpace(*row)
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["progress"], list(workspace_ids))
+            rows = await self._pool.fetch(*self._sql["progress"](ids=list(workspace_ids)))
         return {row["workspace_id"]: Progress(*tuple(row)[1:]) for row in rows}
 
     async def history(
         self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None
     ) -> Sequence[Recorded]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["history"], workspace_id, before_seq, limit)
+            statement = self._sql["history"](workspace_id=workspace_id, before_seq=before_seq, limit=limit)
+            rows = await self._pool.fetch(*statement)
         return [to_recorded(row) for row in rows]
 
     async def _record(self, connection: "Executor", workspace_id: UUID, events: Sequence[Event]) -> None:
         if events:
-            arguments = from_events([(workspace_id, event) for event in events])
-            await connection.execute(self._sql["record_events"], *arguments)
+            parameters = from_events([(workspace_id, event) for event in events])
+            await connection.execute(*self._sql["record_events"](**parameters))
 
 
-def _found(row: "asyncpg.Record | None", workspace_id: UUID) -> "asyncpg.Record":
+def _existing(row: "asyncpg.Record | None", workspace_id: UUID) -> "asyncpg.Record":
     if row is None:
         raise UnknownWorkspace(str(workspace_id))
     return row

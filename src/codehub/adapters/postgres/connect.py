@@ -82,7 +82,7 @@ async def _as_it_is(_connection: object) -> None:
 
 async def _acquainted(connection: "Executor") -> None:
     """Ask for the tables once, as requests will: the server reads its catalog and the driver learns the types, which takes 20 ms each time."""
-    await connection.fetch(statements()["acquaint"])
+    await connection.fetch(*statements()["acquaint"]())
 
 
 async def connect(connect_args: ConnectArgs, role: Role) -> "Connection":

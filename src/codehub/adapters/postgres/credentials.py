@@ -20,9 +20,9 @@ class PostgresCredentials:
         self._sql = statements()
 
     async def people(self, credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
-        by_hash = {(one.kind, _hashed(one)): one for one in credentials}
+        by_hash = {(each.kind, _hashed(each)): each for each in credentials}
         async with translated():
-            rows = await self._pool.fetch(self._sql["people"], *_sessions_and_tokens(credentials))
+            rows = await self._pool.fetch(*self._sql["people"](**_sessions_and_tokens(credentials)))
         return {
             by_hash[row["kind"], bytes(row["sha256"])]: Visitor(
                 row["id"], row["username"], may_write=row["scope"] == "write"
@@ -33,14 +33,16 @@ class PostgresCredentials:
     async def note_use(self, credentials: Collection[Credential]) -> None:
         async with translated():
             await self._pool.execute(
-                self._sql["note_uses"], *_sessions_and_tokens(credentials), SESSION_LASTS
+                *self._sql["note_uses"](**_sessions_and_tokens(credentials), lasts=SESSION_LASTS)
             )
 
 
-def _sessions_and_tokens(credentials: Collection[Credential]) -> tuple[list[bytes], list[bytes]]:
+def _sessions_and_tokens(credentials: Collection[Credential]) -> dict[str, list[bytes]]:
     """Return the hashes that they are stored under."""
-    sessions = [_hashed(one) for one in credentials if one.kind == "session"]
-    return sessions, [_hashed(one) for one in credentials if one.kind == "token"]
+    return {
+        "sessions": [_hashed(credential) for credential in credentials if credential.kind == "session"],
+        "tokens": [_hashed(credential) for credential in credentials if credential.kind == "token"],
+    }
 
 
 def _hashed(credential: Credential) -> bytes:

@@ -56,7 +56,9 @@ class PostgresHints:
             async with reaching(), self._pool.acquire() as connection:
                 for listener in self._deaf:
                     listener.own[connection.get_server_pid()] += 1
-                await connection.execute(statements()["notify"], self._channel, written(workspace_ids))
+                await connection.execute(
+                    *statements()["notify"](channel=self._channel, payload=written(workspace_ids))
+                )
         except StoreUnavailable as error:
             log.warning("hint_not_sent", reason=str(error))
 

@@ -25,7 +25,7 @@ class KnownRows:
         self._known[workspace_id] = (written_by, workspace)
         return workspace
 
-    def found(self, stamps: Iterable[Row]) -> tuple[dict[UUID, Workspace], list[UUID]]:
+    def compare(self, stamps: Iterable[Row]) -> tuple[dict[UUID, Workspace], list[UUID]]:
         """Return which of these rows are known as they are, and which have to be read."""
         current: dict[UUID, Workspace] = {}
         missing: list[UUID] = []

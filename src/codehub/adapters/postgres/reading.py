@@ -38,49 +38,57 @@ class PostgresReading:
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
         words = None if query.words is None else f"%{_literal(query.words)}%"
-        rest = (query.before_id or _AFTER_ALL_IDS, query.phase, words, query.deleted, query.limit)
+        parameters = {
+            "before_id": query.before_id or _AFTER_ALL_IDS,
+            "phase": query.phase,
+            "words": words,
+            "deleted": query.deleted,
+            "limit": query.limit,
+        }
+        if query.owner_user_id is None:
+            statement = self._sql["page_of_all"](**parameters)
+        else:
+            statement = self._sql["page_of_owner"](owner_user_id=query.owner_user_id, **parameters)
         async with translated():
-            if query.owner_user_id is None:
-                stamps = await self._pool.fetch(self._sql["page_of_all"], *rest)
-            else:
-                stamps = await self._pool.fetch(self._sql["page_of_owner"], query.owner_user_id, *rest)
-        found = await self._current(stamps)
-        return [found[stamp["id"]] for stamp in stamps if stamp["id"] in found]
+            stamps = await self._pool.fetch(*statement)
+        current = await self._current(stamps)
+        return [current[stamp["id"]] for stamp in stamps if stamp["id"] in current]
 
     async def several(self, workspace_ids: Collection[UUID]) -> Mapping[UUID, Workspace]:
         async with translated():
-            stamps = await self._pool.fetch(self._sql["stamps"], list(workspace_ids))
+            stamps = await self._pool.fetch(*self._sql["stamps"](ids=list(workspace_ids)))
         return await self._current(stamps)
 
     async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
         async with translated():
-            rows = await self._pool.fetch(self._sql["load"], list(workspace_ids))
+            rows = await self._pool.fetch(*self._sql["load"](ids=list(workspace_ids)))
         # The clock's row is always there; where nothing was found, the workspace in it is NULL.
         return Loaded(rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None])
 
     async def places_in_use(self) -> PlacesInUse:
         async with translated():
-            row = await self._pool.fetchrow(self._sql["places_in_use"])
+            row = await self._pool.fetchrow(*self._sql["places_in_use"]())
         assert row is not None
         return PlacesInUse(row["has_archives"], frozenset(map(StorageBackend, row["homes"])))
 
     async def usernames(self, user_ids: Collection[UUID]) -> Mapping[UUID, str]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["usernames"], list(user_ids))
+            rows = await self._pool.fetch(*self._sql["usernames"](ids=list(user_ids)))
         return {row["id"]: row["username"] for row in rows}
 
     async def count_running(self, owner_user_id: UUID) -> int:
         async with translated():
-            return int(await self._pool.fetchval(self._sql["count_running"], owner_user_id))
+            statement = self._sql["count_running"](owner_user_id=owner_user_id)
+            return int(await self._pool.fetchval(*statement))
 
     async def now(self) -> datetime:
         async with translated():
-            now: datetime = await self._pool.fetchval(self._sql["now"])
+            now: datetime = await self._pool.fetchval(*self._sql["now"]())
         return now
 
     async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["members"], timedelta(seconds=within_s))
+            rows = await self._pool.fetch(*self._sql["members"](within=timedelta(seconds=within_s)))
         return [
             Heard(
                 Member(row["id"], row["host"], frozenset(row["backends"])),
@@ -92,51 +100,53 @@ class PostgresReading:
 
     async def phases(self) -> Mapping[Phase, int]:
         async with translated():
-            return {Phase(row["phase"]): row["count"] for row in await self._pool.fetch(self._sql["phases"])}
+            rows = await self._pool.fetch(*self._sql["phases"]())
+        return {Phase(row["phase"]): row["count"] for row in rows}
 
     async def feed(self, after: Position, *, limit: int, owner_user_id: UUID | None = None) -> Feed:
-        since = (str(after.xact), after.seq, limit)
+        since = {"xact": str(after.xact), "seq": after.seq, "limit": limit}
+        if owner_user_id is None:
+            statement = self._sql["feed"](**since)
+        else:
+            statement = self._sql["feed_of_owner"](owner_user_id=owner_user_id, **since)
         async with translated():
-            if owner_user_id is None:
-                rows = await self._pool.fetch(self._sql["feed"], *since)
-            else:
-                rows = await self._pool.fetch(self._sql["feed_of_owner"], *since, owner_user_id)
-        # The row of the open transactions is always there; where nothing was found, the event in it is NULL.
-        found = [row for row in rows if row["seq"] is not None]
-        position = _to_position(found[-1]) if found else after
+            rows = await self._pool.fetch(*statement)
+        # The row of the open transactions is always there; where there is no event, the event in it is NULL.
+        later = [row for row in rows if row["seq"] is not None]
+        position = _to_position(later[-1]) if later else after
         events = [
             FeedEvent(_to_position(row), row["workspace_id"], row["owner_user_id"], row["is_end"])
-            for row in found
+            for row in later
         ]
         return Feed(events, position, rows[0]["is_held_back"])
 
     async def feed_end(self) -> Position:
         async with translated():
-            row = await self._pool.fetchrow(self._sql["feed_end"])
+            row = await self._pool.fetchrow(*self._sql["feed_end"]())
         return Position(0, 0) if row is None else _to_position(row)
 
     async def feed_position(self, seq: int) -> Position | None:
         async with translated():
-            row = await self._pool.fetchrow(self._sql["feed_position"], seq)
+            row = await self._pool.fetchrow(*self._sql["feed_position"](seq=seq))
         return None if row is None else _to_position(row)
 
     async def moving(self) -> Sequence[Moving]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["moving"])
+            rows = await self._pool.fetch(*self._sql["moving"]())
         return [Moving(row["id"], row["owner_user_id"], Progress(*tuple(row)[2:])) for row in rows]
 
     async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:
         async with translated():
-            rows = await self._pool.fetch(self._sql["sleeping_soon"], within)
+            rows = await self._pool.fetch(*self._sql["sleeping_soon"](within=within))
         return [self._rows.take(row) for row in rows]
 
     async def _current(self, stamps: Sequence[Row]) -> Mapping[UUID, Workspace]:
-        found, missing = self._rows.found(stamps)
+        current, missing = self._rows.compare(stamps)
         if missing:
             async with translated():
-                rows = await self._pool.fetch(self._sql["several"], missing)
-            found.update((row["id"], self._rows.take(row)) for row in rows)
-        return found
+                rows = await self._pool.fetch(*self._sql["several"](ids=missing))
+            current.update((row["id"], self._rows.take(row)) for row in rows)
+        return current
 
 
 def _to_position(row: Row) -> Position:

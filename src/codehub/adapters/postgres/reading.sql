@@ -3,34 +3,34 @@
 -- name: page_of_owner
 -- Which rows, and the transaction that wrote each last: a reader that has a row of that transaction needs no more.
 SELECT id, changed_xid FROM workspaces
-WHERE owner_user_id = $1 AND id < $2
-    AND ($3::text IS NULL OR phase = $3)
-    AND ($4::text IS NULL OR name ILIKE $4 OR description ILIKE $4)
-    AND CASE WHEN $5 THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
+WHERE owner_user_id = :owner_user_id AND id < :before_id
+    AND (:phase::text IS NULL OR phase = :phase)
+    AND (:words::text IS NULL OR name ILIKE :words OR description ILIKE :words)
+    AND CASE WHEN :deleted THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
 ORDER BY id DESC
-LIMIT $6;
+LIMIT :limit;
 
 -- name: page_of_all
 SELECT id, changed_xid FROM workspaces
-WHERE id < $1
-    AND ($2::text IS NULL OR phase = $2)
-    AND ($3::text IS NULL OR name ILIKE $3 OR description ILIKE $3)
-    AND CASE WHEN $4 THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
+WHERE id < :before_id
+    AND (:phase::text IS NULL OR phase = :phase)
+    AND (:words::text IS NULL OR name ILIKE :words OR description ILIKE :words)
+    AND CASE WHEN :deleted THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
 ORDER BY id DESC
-LIMIT $5;
+LIMIT :limit;
 
 -- name: stamps
-SELECT id, changed_xid FROM workspaces WHERE id = ANY ($1::uuid[]);
+SELECT id, changed_xid FROM workspaces WHERE id = ANY (:ids::uuid[]);
 
 -- name: several
-SELECT * FROM workspaces WHERE id = ANY ($1::uuid[]);
+SELECT * FROM workspaces WHERE id = ANY (:ids::uuid[]);
 
 -- name: usernames
-SELECT id, username FROM users WHERE id = ANY ($1::uuid[]);
+SELECT id, username FROM users WHERE id = ANY (:ids::uuid[]);
 
 -- name: count_running
 SELECT count(*) FROM workspaces
-WHERE owner_user_id = $1 AND counts_as_running(conditions, phase, operation, desired_state) IS TRUE;
+WHERE owner_user_id = :owner_user_id AND counts_as_running(conditions, phase, operation, desired_state) IS TRUE;
 
 -- name: phases
 SELECT phase, count(*) FROM workspaces GROUP BY phase;
@@ -42,9 +42,9 @@ SELECT open.xmin::text, EXISTS (SELECT FROM workspace_events WHERE xact >= open.
 FROM open LEFT JOIN LATERAL (
     SELECT seq, h.xact::text AS xact, workspace_id, owner_user_id, kind = 'phase' AND after = 'DELETED' AS is_end
     FROM workspace_events h
-    WHERE (h.xact, seq) > ($1::text::xid8, $2::bigint) AND h.xact < open.xmin
+    WHERE (h.xact, seq) > (:xact::text::xid8, :seq::bigint) AND h.xact < open.xmin
     ORDER BY h.xact, seq
-    LIMIT $3
+    LIMIT :limit
 ) e ON true;
 
 -- name: feed_of_owner
@@ -53,9 +53,9 @@ SELECT open.xmin::text, false AS is_held_back, e.*
 FROM open LEFT JOIN LATERAL (
     SELECT seq, h.xact::text AS xact, workspace_id, owner_user_id, kind = 'phase' AND after = 'DELETED' AS is_end
     FROM workspace_events h
-    WHERE owner_user_id = $4 AND (h.xact, seq) > ($1::text::xid8, $2::bigint) AND h.xact < open.xmin
+    WHERE owner_user_id = :owner_user_id AND (h.xact, seq) > (:xact::text::xid8, :seq::bigint) AND h.xact < open.xmin
     ORDER BY h.xact, seq
-    LIMIT $3
+    LIMIT :limit
 ) e ON true;
 
 -- name: feed_end
@@ -65,7 +65,7 @@ ORDER BY h.xact DESC, seq DESC
 LIMIT 1;
 
 -- name: feed_position
-SELECT xact::text, seq FROM workspace_events WHERE seq = $1;
+SELECT xact::text, seq FROM workspace_events WHERE seq = :seq;
 
 -- name: moving
 SELECT w.id, w.owner_user_id, p.stage, p.done_bytes, p.total_bytes, p.bytes_per_second, p.eta_seconds
@@ -78,20 +78,20 @@ SELECT * FROM workspaces
 WHERE deleted_at IS NULL AND operation = 'NONE' AND phase IN ('RUNNING', 'STANDBY') AND phase = desired_state
     AND phase = 'RUNNING'
     AND idle_deadline(
-        phase, last_access_at, phase_changed_at, awake_until, standby_ttl_seconds, archive_ttl_seconds) <= now() + $1::interval;
+        phase, last_access_at, phase_changed_at, awake_until, standby_ttl_seconds, archive_ttl_seconds) <= now() + :within::interval;
 
 -- name: used_key
-SELECT body_sha256, workspace_id FROM idempotency_keys WHERE owner_user_id = $1 AND key = $2;
+SELECT body_sha256, workspace_id FROM idempotency_keys WHERE owner_user_id = :owner_user_id AND key = :key;
 
 -- name: forget_keys
-DELETE FROM idempotency_keys WHERE owner_user_id = $1 AND created_at < now() - interval '1 day';
+DELETE FROM idempotency_keys WHERE owner_user_id = :owner_user_id AND created_at < now() - interval '1 day';
 
 -- name: note_key
-INSERT INTO idempotency_keys (owner_user_id, key, body_sha256, workspace_id) VALUES ($1, $2, $3, $4);
+INSERT INTO idempotency_keys (owner_user_id, key, body_sha256, workspace_id) VALUES (:owner_user_id, :key, :body_sha256, :workspace_id);
 
 -- name: members
 SELECT id, host, backends, heartbeat_at, looked_at FROM controllers
-WHERE heartbeat_at >= clock_timestamp() - $1::interval ORDER BY heartbeat_at DESC;
+WHERE heartbeat_at >= clock_timestamp() - :within::interval ORDER BY heartbeat_at DESC;
 
 -- name: now
 SELECT clock_timestamp();

@@ -15,7 +15,7 @@ from codehub.ports.hints import Hints
 from codehub.ports.store import Change, Changes, Loaded
 
 if TYPE_CHECKING:
-    from codehub.adapters.postgres.connect import Executor, Pool
+    from codehub.adapters.postgres.connect import Pool
     from codehub.core.workspace import Workspace
 
 
@@ -29,118 +29,124 @@ class PostgresControllerStore:
         self._sql = statements()
 
     async def load_due(self, *, limit: int = 10_000) -> Loaded:
-        return await self._load("load_due", limit)
+        return await self._load(*self._sql["load_due"](limit=limit))
 
     async def load_idle(self, *, limit: int = 10_000) -> Loaded:
-        return await self._load("load_idle", limit)
+        return await self._load(*self._sql["load_idle"](limit=limit))
 
     async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
-        return await self._load("load", list(workspace_ids))
+        return await self._load(*self._sql["load"](ids=list(workspace_ids)))
 
     async def changes(self, cursor: str | None) -> Changes:
         if cursor is None:
             return await self._everything()
         async with translated():
-            rows = await self._pool.fetch(self._sql["changes"], cursor)
-        # The clock's row is always there; where nothing was found, the workspace in it is NULL.
-        found = [to_workspace(row) for row in rows if row["id"] is not None]
-        return Changes(rows[0]["loaded_at"], found, rows[0]["cursor"])
+            rows = await self._pool.fetch(*self._sql["changes"](cursor=cursor))
+        # The clock's row is always there; where nothing has changed, the workspace in it is NULL.
+        workspaces = [to_workspace(row) for row in rows if row["id"] is not None]
+        return Changes(rows[0]["loaded_at"], workspaces, rows[0]["cursor"])
 
     async def _everything(self) -> Changes:
         """Read row by row: memory then holds the workspaces, and no second copy of them."""
-        found: list[Workspace] = []
-        now, seen = None, ""
+        workspaces: list[Workspace] = []
+        now, next_cursor = None, ""
         async with translated(), self._pool.acquire() as connection, connection.transaction(readonly=True):
-            async for row in connection.cursor(self._sql["changes"], "0", prefetch=_PREFETCH):
-                now, seen = row["loaded_at"], row["cursor"]
+            async for row in connection.cursor(*self._sql["changes"](cursor="0"), prefetch=_PREFETCH):
+                now, next_cursor = row["loaded_at"], row["cursor"]
                 if row["id"] is not None:
-                    found.append(to_workspace(row))
+                    workspaces.append(to_workspace(row))
         assert now is not None
-        return Changes(now, found, seen)
+        return Changes(now, workspaces, next_cursor)
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
         async with translated():
-            held_at: datetime | None = await self._pool.fetchval(self._sql["holds"], workspace_id, op_id)
+            statement = self._sql["holds"](id=workspace_id, op_id=op_id)
+            held_at: datetime | None = await self._pool.fetchval(*statement)
             return held_at
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         if not changes:
             return frozenset()
         columns = from_changes(changes)
-        ids, versions = columns[:2]
+        ids = columns["id"]
         if len(set(ids)) != len(ids):
             raise ValueError("a pass has one change per workspace")
         events = [(change.workspace_id, event) for change in changes for event in change.events]
-        arguments = (*columns, *from_events(events))
+        store_pass = self._sql["store_pass"](**columns, **from_events(events))
         async with translated(), self._pool.acquire() as connection:
             if len(ids) == 1:  # one row alone has no order, and one statement is a transaction
-                lost = await self._store_pass(connection, arguments)
+                losers = await connection.fetch(*store_pass)
             else:
+                lock_pass = self._sql["lock_pass"](ids=ids, versions=columns["version"])
                 async with connection.transaction():
-                    await connection.execute(self._sql["lock_pass"], ids, versions)
-                    lost = await self._store_pass(connection, arguments)
+                    await connection.execute(*lock_pass)
+                    losers = await connection.fetch(*store_pass)
+        lost = frozenset(row["id"] for row in losers)
         heard = (change.workspace_id for change in changes if not change.is_quiet)
         await self._hints.send([workspace_id for workspace_id in heard if workspace_id not in lost])
         return lost
 
-    async def _store_pass(self, connection: "Executor", arguments: Sequence[object]) -> frozenset[UUID]:
-        return frozenset(row[0] for row in await connection.fetch(self._sql["store_pass"], *arguments))
-
     async def write_progress(
         self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]
     ) -> None:
-        rows = [
-            (
-                workspace_id,
-                op_id,
-                one.stage,
-                one.done_bytes,
-                one.total_bytes,
-                one.bytes_per_second,
-                one.eta_seconds,
-            )
-            for workspace_id, (op_id, one) in progress.items()
-        ]
+        reports = [report for _op_id, report in progress.values()]
+        statement = self._sql["write_progress"](
+            workspace_id=list(progress),
+            op_id=[op_id for op_id, _report in progress.values()],
+            stage=[report.stage for report in reports],
+            done_bytes=[report.done_bytes for report in reports],
+            total_bytes=[report.total_bytes for report in reports],
+            bytes_per_second=[report.bytes_per_second for report in reports],
+            eta_seconds=[report.eta_seconds for report in reports],
+        )
         async with translated(), self._pool.acquire() as connection, connection.transaction():
-            if rows:
-                await connection.execute(self._sql["write_progress"], *map(list, zip(*rows, strict=True)))
+            if progress:
+                await connection.execute(*statement)
             if ended:
-                await connection.execute(self._sql["end_progress"], list(ended))
+                await connection.execute(*self._sql["end_progress"](ids=list(ended)))
 
     async def write_usage(self, usages: Mapping[UUID, Usage]) -> None:
-        rows = [(one, usage.memory_mb, usage.cpu, usage.disk_mb, usage.at) for one, usage in usages.items()]
+        statement = self._sql["write_usage"](
+            workspace_id=list(usages),
+            memory_mb=[usage.memory_mb for usage in usages.values()],
+            cpu=[usage.cpu for usage in usages.values()],
+            disk_mb=[usage.disk_mb for usage in usages.values()],
+            at=[usage.at for usage in usages.values()],
+        )
         async with translated():
-            await self._pool.execute(self._sql["write_usage"], *map(list, zip(*rows, strict=True)))
+            await self._pool.execute(*statement)
 
     async def write_shortage(self, room: DiskSpace | None) -> None:
         async with translated():
             if room is None:
-                await self._pool.execute(self._sql["end_shortage"])
+                await self._pool.execute(*self._sql["end_shortage"]())
             else:
-                await self._pool.execute(self._sql["write_shortage"], room.free_mb, room.floor_mb)
+                statement = self._sql["write_shortage"](free_mb=room.free_mb, floor_mb=room.floor_mb)
+                await self._pool.execute(*statement)
 
     async def forget_history(self, older_than: timedelta) -> int:
         async with translated():
-            return int(await self._pool.fetchval(self._sql["forget_history"], older_than))
+            return int(await self._pool.fetchval(*self._sql["forget_history"](older_than=older_than)))
 
     async def beat(self, member: Member, *, alive_s: float, looked_at: datetime | None = None) -> Members:
         async with translated():
             alive = await self._pool.fetch(
-                self._sql["beat"],
-                member.id,
-                member.host,
-                sorted(member.backends),
-                timedelta(seconds=alive_s),
-                looked_at,
+                *self._sql["beat"](
+                    id=member.id,
+                    host=member.host,
+                    backends=sorted(member.backends),
+                    alive=timedelta(seconds=alive_s),
+                    looked_at=looked_at,
+                )
             )
         return {row["id"]: Member(row["id"], row["host"], frozenset(row["backends"])) for row in alive}
 
     async def leave(self, member_id: UUID) -> None:
         async with translated():
-            await self._pool.execute(self._sql["leave"], member_id)
+            await self._pool.execute(*self._sql["leave"](id=member_id))
 
-    async def _load(self, name: str, argument: object) -> Loaded:
+    async def _load(self, statement: str, *arguments: object) -> Loaded:
         async with translated():
-            rows = await self._pool.fetch(self._sql[name], argument)
-        # The clock's row is always there; where nothing was found, the workspace in it is NULL.
+            rows = await self._pool.fetch(statement, *arguments)
+        # The clock's row is always there; where nothing fits, the workspace in it is NULL.
         return Loaded(rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None])
