@@ -33,7 +33,7 @@ test-core: $(DEV) ## the pure core: every table, every state, 100 % of its branc
 		&& $(PYTEST) -n 2 tests/core/test_state_space.py'
 
 STORE := tests/contracts tests/integration/embedded_postgres tests/integration/test_schema.py tests/integration/test_ownership.py \
-	tests/integration/test_migrations.py tests/integration/test_store_postgres.py tests/integration/test_redis.py \
+	tests/integration/test_migrations.py tests/integration/test_store_postgres.py tests/integration/test_statements.py tests/integration/test_redis.py \
 	--ignore tests/contracts/test_storage.py --ignore tests/contracts/test_instances.py
 LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
 	tests/integration/local_instances tests/integration/test_local_circle.py tests/integration/test_pairs.py tests/integration/test_full_disk.py

@@ -6,7 +6,6 @@ SUITES = (
     "imports",
     "command",
     "persist",
-    "due_work",
     "engine",
     "archives",
     "api",

@@ -157,7 +157,7 @@ def spec(name: str) -> Spec:
 async def measure_passes(size: int) -> None:
     async with migrated_database() as connect_args:
         admin = await asyncpg.connect(**connect_args)
-        await fill(admin, size, due=0)
+        await fill(admin, size)
         await admin.execute(
             "UPDATE workspaces SET home_ctx = jsonb_build_object('volume_id', id, 'restore_marker', null, 'dirty', true) "
             "WHERE phase IN ('RUNNING', 'STANDBY')"

@@ -70,7 +70,7 @@ def main() -> None:
 async def run() -> None:
     async with migrated_database() as connect_args:
         admin = await asyncpg.connect(**connect_args)
-        await fill(admin, 3 * ROWS, due=0)
+        await fill(admin, 3 * ROWS)
         pool = await open_pool(connect_args, Role.CONTROLLER)
         try:
             ours, peers = await measure(admin, pool, connect_args)

@@ -212,7 +212,7 @@ async def test_a_claim_by_two_passes_at_once_is_won_by_exactly_one(world: World)
 async def test_an_operation_is_claimed_and_finished(world: World) -> None:
     created = await world.create()
     await world.controller.persist([claim(created, await world.now())])
-    (under_way,) = (await world.controller.load_due()).workspaces
+    (under_way,) = (await world.controller.load([created.id])).workspaces
     assert under_way.status.operation is Operation.PROVISIONING
     finished = replace(
         under_way.status,
@@ -333,7 +333,7 @@ async def test_history_that_can_not_be_written_takes_the_change_with_it(world: W
         await world.api.create_workspace(uuid4(), world.spec(), [NONSENSE])
     assert await world.api.get(created.id) == created
     assert await events_of(world.api, created.id) == []
-    assert (await world.controller.load_due()).workspaces == [created]
+    assert (await world.controller.load([created.id])).workspaces == [created]
 
 
 # Amending

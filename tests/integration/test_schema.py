@@ -16,8 +16,8 @@ import pytest
 from tests.support.stores import PostgresWorld
 from tests.support.workspaces import ABSENT, NOT_READY, READY, UNKNOWN, conditions, workspace
 
-from codehub.adapters.memory.rules import contradictions, is_due
-from codehub.adapters.postgres.rows import from_changes, from_spec
+from codehub.adapters.memory.rules import contradictions
+from codehub.adapters.postgres.rows import from_spec
 from codehub.adapters.postgres.sql import statements
 from codehub.core.conditions import Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
@@ -97,52 +97,14 @@ async def test_the_database_derives_what_the_core_derives(postgres: PostgresWorl
         )
 
 
-async def test_the_database_and_the_memory_adapter_agree_on_what_is_due(postgres: PostgresWorld) -> None:
-    now = datetime(2026, 6, 1, tzinfo=UTC)
-    day = timedelta(days=1)
-    points = []
-    for each, is_deleted, recover_at in itertools.product(
-        every_status(), (False, True), (None, now - day, now + day)
-    ):
-        wish = DesiredState.PENDING if is_deleted else each.spec.desired_state
-        deleted_at = now if is_deleted else None
-        spec = replace(
-            each.spec, desired_state=wish, deleted_at=deleted_at, purge_at=deleted_at, recover_at=recover_at
-        )
-        error = each.status.error_info
-        status = replace(each.status, error_info=error and replace(error, occurred_at=now))
-        points.append(replace(each, spec=spec, status=status))
-    columns = from_changes([Change(each.id, each.status) for each in points])
-    rows = await postgres.admin.fetch(
-        """
-        SELECT is_due(phase, operation, desired_state, deleted_at, recover_at, error_info)
-        FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::jsonb[])
-            WITH ORDINALITY AS p (phase, operation, desired_state, deleted_at, recover_at, error_info, place)
-        ORDER BY place
-        """,
-        columns["phase"],
-        columns["operation"],
-        [each.spec.desired_state for each in points],
-        [each.spec.deleted_at for each in points],
-        [each.spec.recover_at for each in points],
-        columns["error_info"],
-    )
-    assert [bool(row[0]) for row in rows] == [is_due(each) for each in points]
-
-
 async def test_a_deadline_does_not_depend_on_the_time_zone(postgres: PostgresWorld) -> None:
     # In this span Berlin changes its clocks: a day there has 23 hours.
     at, seconds = datetime(2026, 3, 28, 12, tzinfo=UTC), 2 * 86400
     for zone in ("UTC", "Europe/Berlin", "America/New_York"):
         async with rolled_back(postgres) as admin:
             await admin.execute(f"SET LOCAL timezone = '{zone}'")
-            await admin.execute("SET LOCAL datestyle = 'SQL, DMY'")
             assert await admin.fetchval("SELECT add_seconds($1, $2)", at, seconds) == at + timedelta(
                 seconds=seconds
-            )
-            error = json.dumps({"occurred_at": "2026-03-04T05:06:07.000008Z"})
-            assert await admin.fetchval("SELECT error_time($1)", error) == datetime(
-                2026, 3, 4, 5, 6, 7, 8, tzinfo=UTC
             )
 
 

@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -32,8 +32,8 @@ from codehub.ports.store import Change, Contradiction, RulingRecord, StoreUnavai
 BEGUN = Event(
     EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "One step up, to where it should be."
 )
-DUE, IDLE, ROWS = 100, 50, 100_000
-COUNT_RUNNING = "SELECT count(*) FROM workspaces WHERE counts_as_running(conditions, phase, operation, desired_state) IS TRUE"
+IDLE, ROWS = 50, 100_000
+OWNER, LATEST = "somebody who has workspaces", "the oldest transaction that is open"
 
 
 def begun(workspace: Workspace, now: datetime) -> Change:
@@ -48,14 +48,12 @@ def begun(workspace: Workspace, now: datetime) -> Change:
 async def full_table(
     request: pytest.FixtureRequest, servers: Servers
 ) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    """100,000 workspaces, of which few are due and few are idle."""
+    """100,000 workspaces, of which few are idle."""
     server = await servers(request.param)
     async with server.migrated() as connect_args:
         connection = await asyncpg.connect(**connect_args)
         try:
-            await fill(connection, ROWS, due=DUE, idle=IDLE)
-            # As it runs in production: a role with privileges per column, which decides what statistics it may use.
-            await connection.execute(f"SET ROLE {Role.CONTROLLER}")
+            await fill(connection, ROWS, idle=IDLE)
             yield connection
         finally:
             await connection.close()
@@ -80,49 +78,58 @@ def rows_read(nodes: list[Mapping[str, Any]]) -> int:
     return sum(int(node["Actual Loops"] * node.get(kind, 0)) for node in nodes for kind in kinds)
 
 
-@pytest.mark.parametrize("limit", [10_000, 1_000_000], ids=["limited", "unlimited"])
-@pytest.mark.parametrize(
-    ("statement", "indexes", "found"),
-    [("load_due", {"workspaces_due", "workspaces_trash"}, DUE), ("load_idle", {"workspaces_idle"}, IDLE)],
-    ids=["due", "idle"],
-)
-async def test_only_rows_that_are_wanted_are_read(
-    full_table: "asyncpg.Connection[asyncpg.Record]",
-    statement: str,
-    indexes: set[str],
-    found: int,
-    limit: int,
-) -> None:
-    nodes = await plan_of(full_table, *statements()[statement](limit=limit))
-    assert "Seq Scan" not in {node["Node Type"] for node in nodes}
-    assert {node["Index Name"] for node in nodes if "Index Name" in node} == indexes
-    assert rows_read(nodes) == found
-    assert sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in nodes) <= found + 20
-
-
-OTHER_PLANS: Mapping[str, tuple[str, str]] = {
-    "operations under way": (
-        "SELECT id FROM workspaces WHERE operation <> 'NONE' ORDER BY op_started_at",
-        "workspaces_operations",
-    ),
-    "running per user": (
-        f"{COUNT_RUNNING} AND owner_user_id = (SELECT owner_user_id FROM workspaces LIMIT 1)",
-        "workspaces_running",
-    ),
-    "running in all": (COUNT_RUNNING, "workspaces_running"),
-    "errors": (
-        "SELECT id FROM workspaces WHERE deleted_at IS NULL AND phase = 'ERROR' ORDER BY phase_changed_at LIMIT 50",
-        "workspaces_errors",
-    ),
+NOBODY = UUID(int=0)
+LAST_ID = UUID(int=(1 << 128) - 1)
+PAGE: Mapping[str, Any] = {"before_id": LAST_ID, "phase": None, "words": None, "deleted": False, "limit": 51}
+# Every statement of the program that looks for workspaces by something else than their ids, and what it reads.
+PLANS: Mapping[str, tuple[Role, Mapping[str, Any], str]] = {
+    "load_idle": (Role.CONTROLLER, {"limit": 10_000}, "idx_workspaces_idle"),
+    "changes": (Role.CONTROLLER, {"cursor": LATEST}, "idx_workspaces_changed"),
+    "sleeping_soon": (Role.API, {"within": timedelta(minutes=1)}, "idx_workspaces_idle"),
+    "page_of_owner": (Role.API, {"owner_user_id": OWNER, **PAGE}, "idx_workspaces_owner"),
+    "page_of_all": (Role.API, PAGE, "workspaces_pkey"),
+    "owned": (Role.API, {"owner_user_id": OWNER, "beside": NOBODY}, "idx_workspaces_name"),
+    "running_of_owner": (Role.API, {"owner_user_id": OWNER, "beside": NOBODY}, "idx_workspaces_running"),
+    "running_in_all": (Role.API, {"beside": NOBODY}, "idx_workspaces_running"),
+    "count_running": (Role.API, {"owner_user_id": OWNER}, "idx_workspaces_running"),
 }
 
 
-@pytest.mark.parametrize(("statement", "index"), OTHER_PLANS.values(), ids=OTHER_PLANS)
-async def test_each_partial_index_is_used(
-    full_table: "asyncpg.Connection[asyncpg.Record]", statement: str, index: str
+@pytest.mark.parametrize("name", PLANS)
+async def test_each_statement_reads_its_index(
+    full_table: "asyncpg.Connection[asyncpg.Record]", name: str
 ) -> None:
-    nodes = await plan_of(full_table, statement)
+    role, parameters, index = PLANS[name]
+    await full_table.execute("RESET ROLE")
+    stored = {
+        OWNER: await full_table.fetchval("SELECT owner_user_id FROM workspaces LIMIT 1"),
+        LATEST: await full_table.fetchval("SELECT pg_snapshot_xmin(pg_current_snapshot())::text"),
+    }
+    # As it runs in production: a role with privileges per column, which decides what statistics it may use.
+    await full_table.execute(f"SET ROLE {role}")
+    given = {key: stored.get(value, value) for key, value in parameters.items()}
+    nodes = await plan_of(full_table, *statements()[name](**given))
+    assert "Seq Scan" not in {node["Node Type"] for node in nodes}
     assert index in {node.get("Index Name") for node in nodes}
+
+
+async def test_every_index_is_read_by_a_statement_and_named_alike(
+    full_table: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    rows = await full_table.fetch("SELECT indexname FROM pg_indexes WHERE tablename = 'workspaces'")
+    indexes = {row["indexname"] for row in rows} - {"workspaces_pkey"}
+    assert indexes == {index for _role, _given, index in PLANS.values()} - {"workspaces_pkey"}
+    assert all(name.startswith("idx_workspaces_") for name in indexes)
+
+
+@pytest.mark.parametrize("limit", [10_000, 1_000_000], ids=["limited", "unlimited"])
+async def test_only_rows_that_are_idle_are_read(
+    full_table: "asyncpg.Connection[asyncpg.Record]", limit: int
+) -> None:
+    await full_table.execute(f"SET ROLE {Role.CONTROLLER}")
+    nodes = await plan_of(full_table, *statements()["load_idle"](limit=limit))
+    assert rows_read(nodes) == IDLE
+    assert sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in nodes) <= IDLE + 20
 
 
 async def test_a_pass_takes_as_many_statements_however_many_rows_it_has(postgres: PostgresWorld) -> None:
@@ -328,7 +335,7 @@ async def test_what_persisting_is_measured_beside_writes_the_same(
         admin = await asyncpg.connect(**connect_args)
         pool = await open_pool(connect_args, Role.CONTROLLER)
         try:
-            await fill(admin, 100, due=0)
+            await fill(admin, 100)
             ours, peers = await benchmark.measure(admin, pool, connect_args)
         finally:
             await pool.close()

@@ -192,9 +192,6 @@ class ProcessStore:
             self._machine.asked[workspace_id] = op_id
         return answer
 
-    async def load_due(self, *, limit: int = 10_000) -> Loaded:
-        return await self._read("load_due", lambda: self._store.load_due(limit=limit))
-
     async def load_idle(self, *, limit: int = 10_000) -> Loaded:
         return await self._read("load_idle", lambda: self._store.load_idle(limit=limit))
 

@@ -192,9 +192,6 @@ class ControllerStore(Protocol):
         """Return the database's time if the row still carries this operation: asked right before an actuator is called, and before an
         archive is committed."""
 
-    async def load_due(self, *, limit: int = 10_000) -> Loaded:
-        """Return workspaces that are not where they should be: reads only those rows, however many others there are."""
-
     async def load_idle(self, *, limit: int = 10_000) -> Loaded:
         """Return workspaces whose TTL has run out: converged, RUNNING or STANDBY, unused for long enough."""
 

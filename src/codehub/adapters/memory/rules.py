@@ -1,4 +1,4 @@
-"""What the schema says in SQL, said in Python: which rows are due, and which would contradict themselves. A test compares the two."""
+"""What the schema says in SQL, said in Python: which rows are idle, and which would contradict themselves. A test compares the two."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -8,35 +8,6 @@ from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Spec, Status, Workspace
 
 _STANDBY_TTL_S_MIN = 10
-
-
-def is_due(workspace: Workspace) -> bool:
-    """Whether the controller has something to do: it is not where it should be, or a newer request answers its error."""
-    spec, status = workspace.spec, workspace.status
-    phase = status.phase
-    if status.operation is not Operation.NONE:
-        return True
-    if spec.deleted_at is not None:
-        return phase is not Phase.DELETED
-    if phase is Phase.ERROR:
-        error = status.error_info
-        return error is not None and spec.recover_at is not None and spec.recover_at > error.occurred_at
-    is_satisfied = phase == spec.desired_state.value or (
-        phase is Phase.ARCHIVED and spec.desired_state is DesiredState.PENDING
-    )
-    return phase is Phase.DELETED or not is_satisfied
-
-
-def is_trash_over(workspace: Workspace, now: datetime) -> bool:
-    """Whether it has been in the trash for long enough, and something of it is left there."""
-    spec, status = workspace.spec, workspace.status
-    return (
-        status.phase is Phase.DELETED
-        and status.operation is Operation.NONE
-        and status.archive_key is not None
-        and spec.purge_at is not None
-        and spec.purge_at <= now
-    )
 
 
 def is_idle(workspace: Workspace, now: datetime) -> bool:

@@ -10,7 +10,7 @@ from uuid import UUID
 from codehub.adapters.memory.access import Users
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.reading import MemoryReading
-from codehub.adapters.memory.rules import contradictions, is_due, is_idle, is_trash_over
+from codehub.adapters.memory.rules import contradictions, is_idle
 from codehub.core.access import Role, User
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event, EventKind
@@ -68,13 +68,6 @@ class MemoryStore(MemoryReading):
             self._writes += 1
             self._written.pop(workspace_id, None)
             self._written[workspace_id] = self._writes
-
-    async def load_due(self, *, limit: int = 10_000) -> Loaded:
-        await self._faults("load")
-        now, rows = self._now(), self._workspaces.values()
-        due = sorted((row for row in rows if is_due(row)), key=lambda row: row.id)
-        trash = [row for row in rows if not is_due(row) and is_trash_over(row, now)]
-        return Loaded(now, [*due, *trash][:limit])
 
     async def load_idle(self, *, limit: int = 10_000) -> Loaded:
         await self._faults("load")

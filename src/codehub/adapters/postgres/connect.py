@@ -110,7 +110,7 @@ async def translated() -> AsyncIterator[None]:
         try:
             yield
         except asyncpg.UniqueViolationError as error:
-            if error.constraint_name == "workspaces_name_unique":
+            if error.constraint_name == "idx_workspaces_name":
                 raise NameTaken from error
             raise Contradiction(str(error)) from error
         except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:

@@ -22,7 +22,7 @@ _LOCK = 0x636F6465687562  # "codehub": one key for all processes that migrate th
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _ROLE_ATTEMPTS_MAX = 5
 _HAS_STAMPS = """
-    SELECT to_regclass('workspaces_changed') IS NOT NULL AND to_regclass('workspace_events_in_order') IS NOT NULL
+    SELECT to_regclass('idx_workspaces_changed') IS NOT NULL AND to_regclass('workspace_events_in_order') IS NOT NULL
 """
 # Whatever this cluster's transactions have written is older than the next of them. Two looks at the end of an index each.
 _IS_AHEAD = """

@@ -1,25 +1,8 @@
 -- Every statement of the store, each with a name and a purpose. `now` is taken while the statement runs, so it is never
 -- older than what the statement sees; comparisons in an index condition use now(), whose value the planner can estimate.
 
--- name: load_due
--- What the controller has to work on: is_due is the predicate of index workspaces_due; the second part is trash whose time is over.
-WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
-SELECT clock.now AS loaded_at, w.*
-FROM clock LEFT JOIN (
-    (
-        SELECT * FROM workspaces
-        WHERE is_due(phase, operation, desired_state, deleted_at, recover_at, error_info) IS TRUE
-        ORDER BY id LIMIT :limit
-    ) UNION ALL (
-        SELECT * FROM workspaces
-        WHERE phase = 'DELETED' AND operation = 'NONE' AND archive_key IS NOT NULL AND purge_at <= now()
-        ORDER BY purge_at LIMIT :limit
-    )
-    LIMIT :limit
-) w ON true;
-
 -- name: load_idle
--- What has been unused for longer than its TTL, the longest first. Reads index workspaces_idle up to now.
+-- What has been unused for longer than its TTL, the longest first. Reads idx_workspaces_idle up to now.
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
 SELECT clock.now AS loaded_at, w.*
 FROM clock LEFT JOIN (

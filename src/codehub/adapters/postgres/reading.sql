@@ -73,10 +73,11 @@ FROM workspace_progress p JOIN workspaces w ON w.id = p.workspace_id AND w.op_id
 WHERE w.operation <> 'NONE';
 
 -- name: sleeping_soon
--- Reads index workspaces_idle, as the TTL does, a little further.
+-- Reads idx_workspaces_idle, as the TTL does, a little further. Those that run are said to be those that don't sleep: from
+-- phase = 'RUNNING' the planner would take that the wish is RUNNING and drop the comparison that the index asks for.
 SELECT * FROM workspaces
 WHERE deleted_at IS NULL AND operation = 'NONE' AND phase IN ('RUNNING', 'STANDBY') AND phase = desired_state
-    AND phase = 'RUNNING'
+    AND phase <> 'STANDBY'
     AND idle_deadline(
         phase, last_access_at, phase_changed_at, awake_until, standby_ttl_seconds, archive_ttl_seconds) <= now() + :within::interval;
 

@@ -28,9 +28,6 @@ class PostgresControllerStore:
         self._hints = hints
         self._sql = statements()
 
-    async def load_due(self, *, limit: int = 10_000) -> Loaded:
-        return await self._load(*self._sql["load_due"](limit=limit))
-
     async def load_idle(self, *, limit: int = 10_000) -> Loaded:
         return await self._load(*self._sql["load_idle"](limit=limit))
 
