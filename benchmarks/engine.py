@@ -151,6 +151,8 @@ def spec(name: str) -> Spec:
         instance_backend=InstanceBackend.LOCAL_DOCKER,
         storage_backend=StorageBackend.DOCKER_VOLUME,
         home_store_key=name,
+        standby_ttl_seconds=300,
+        archive_ttl_seconds=86_400,
     )
 
 

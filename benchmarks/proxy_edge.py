@@ -45,6 +45,8 @@ SPEC = Spec(
     instance_backend=InstanceBackend.LOCAL_DOCKER,
     storage_backend=StorageBackend.DOCKER_VOLUME,
     home_store_key="home",
+    standby_ttl_seconds=300,
+    archive_ttl_seconds=86_400,
     desired_state=DesiredState.RUNNING,
 )
 

@@ -373,3 +373,29 @@ async def test_what_happens_between_a_page_and_its_stream_is_not_missed(site: Si
     await site.arrives(api, made["id"], "RUNNING")
     may_follow.set()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+
+
+async def test_a_workspace_is_pinned_by_keyboard_and_moves_to_the_top_in_every_tab(
+    site: Site, pages: Pages
+) -> None:
+    api = await site.browser("ann")
+    older, newer = [await create(api, name, desired_state="PENDING") for name in ("older", "newer")]
+    page, other = await pages(), await pages()
+    await sign_in(page, site, "ann")
+    await sign_in(other, site, "ann")
+    for tab in (page, other):
+        await expect(tab.locator(".row .name")).to_have_text(["newer", "older"])
+        await expect(tab.locator("body[data-live]")).to_be_visible()
+    await page.locator(f"{row(older)} summary").focus()
+    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="Pin to the top").and_(page.locator(f"{row(older)} button")).focus()
+    await page.keyboard.press("Enter")
+    for tab in (page, other):
+        await expect(tab.locator(".row .name")).to_have_text(["older", "newer"])
+        await expect(tab.locator(f"{row(older)} .pinned")).to_be_visible()
+    await expect(page.locator(f"{row(older)} summary")).to_be_focused()
+    await api.patch(f"{API}/workspaces/{newer['id']}", json={"pinned": True})
+    await api.patch(f"{API}/workspaces/{older['id']}", json={"pinned": False})
+    for tab in (page, other):
+        await expect(tab.locator(".row .name")).to_have_text(["newer", "older"])
+        await expect(tab.locator(f"{row(older)} .pinned")).to_have_count(0)

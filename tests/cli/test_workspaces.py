@@ -263,3 +263,18 @@ async def test_what_is_suggested_can_be_run_as_it_is_written(living_site: Site, 
     undo = shlex.split(deleted.err.strip().rpartition("codehub ")[2])
     back = await command(*undo, token=token)
     assert (back.code, back.out.startswith("my project will be PENDING. ")) == (0, True), back.err
+
+
+async def test_a_workspace_is_pinned_and_unpinned_and_the_list_shows_it(command: Command) -> None:
+    for name in ("older", "newer"):
+        await command("ws", "create", name, "--no-start")
+    assert "PINNED" not in (await command("ws", "list")).out
+    assert (await command("ws", "pin", "older")).out == "older is pinned.\n"
+    heading, first, second = (await command("ws", "list")).out.splitlines()
+    assert heading.split()[:2] == ["NAME", "PINNED"]
+    assert first.split()[:2] == ["older", "pinned"]
+    assert second.split()[:2] == ["newer", "PENDING"]
+    assert "pinned" in (await command("ws", "show", "older")).out
+    unpinned = (await command("ws", "unpin", "older", "--json")).json
+    assert (unpinned["name"], unpinned["pinned_at"]) == ("older", None)
+    assert (await command("ws", "pin", "nothing")).code == 4

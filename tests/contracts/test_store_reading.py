@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,6 +11,7 @@ from tests.support.stores import PostgresWorld, World
 
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.history import Event, EventKind
+from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, Refusal, Refused
@@ -53,15 +54,42 @@ async def test_rows_are_loaded_with_the_database_s_time_and_those_that_are_not_t
         assert (await reader.load([])).workspaces == []
 
 
+async def all_pages(world: World, owner_user_id: UUID | None) -> list[UUID]:
+    got: list[UUID] = []
+    after = BEFORE_ALL
+    while page := await world.api.page(PageQuery(2, owner_user_id, after)):
+        got += [row.id for row in page]
+        after = read_cursor(list_cursor(page[-1]))
+    return got
+
+
 async def test_pages_are_newest_first_and_end(world: World) -> None:
     made = [(await world.create()).id for _ in range(5)]
-    newest_first = sorted(made, reverse=True)
-    got: list[UUID] = []
-    before: UUID | None = None
-    while page := await world.api.page(PageQuery(2, world.user_id, before)):
-        got += [row.id for row in page]
-        before = got[-1]
-    assert got == newest_first
+    assert await all_pages(world, world.user_id) == sorted(made, reverse=True)
+
+
+async def pin(world: World, workspace_id: UUID, at: datetime | None) -> None:
+    await world.api.amend(
+        workspace_id, lambda row, _now: RulingRecord(Accepted(replace(row.spec, pinned_at=at)))
+    )
+
+
+@pytest.mark.parametrize("whose", ["one owner's", "everybody's"])
+async def test_pinned_workspaces_are_first_on_every_page_and_the_newest_pin_on_top(
+    world: World, whose: str
+) -> None:
+    made = sorted([(await world.create()).id for _ in range(7)])
+    now = await world.now()
+    # By microseconds, and one pair at the same time: the cursor is exact, and ids decide.
+    pins = {made[1]: timedelta(0), made[4]: timedelta(microseconds=1), made[2]: timedelta(0)}
+    for workspace_id, age in pins.items():
+        await pin(world, workspace_id, now - age)
+    expected = [made[2], made[1], made[4], made[6], made[5], made[3], made[0]]
+    owner_user_id = world.user_id if whose == "one owner's" else None
+    assert [each for each in await all_pages(world, owner_user_id) if each in made] == expected
+    await pin(world, made[2], None)
+    unpinned = [made[1], made[4], made[6], made[5], made[3], made[2], made[0]]
+    assert [each for each in await all_pages(world, owner_user_id) if each in made] == unpinned
 
 
 async def test_a_page_is_one_owner_s_or_everybody_s(world: World) -> None:

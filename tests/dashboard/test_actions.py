@@ -360,3 +360,27 @@ async def test_a_token_is_shown_once_and_the_password_can_be_changed(site: Site)
         ann, site, "/account/password", old=PASSWORD, new="another horse", again="another horse"
     )
     assert "Your password is changed" in changed.text
+
+
+async def test_a_pin_is_set_and_taken_from_the_menu_of_a_row_and_shown(site: Site) -> None:
+    ann = await site.browser("ann")
+    older, newer = [await create(ann, name, desired_state="PENDING") for name in ("older", "newer")]
+    place = f"/workspaces/{older['id']}"
+
+    async def listed() -> list[str]:
+        return re.findall(r'id="n-([^"]+)"', (await ann.get("/")).text)
+
+    assert await listed() == [newer["id"], older["id"]]
+    row = {**PARTIAL, "HX-Target": f"ws-{older['id']}"}
+    pinned = await post(ann, site, f"{place}/pin", row)
+    assert "stays at the top of the list" in pinned.text
+    assert f'formaction="{place}/unpin"' in pinned.text
+    assert 'class="pinned" title="Pinned"' in pinned.text
+    assert await listed() == [older["id"], newer["id"]]
+    (event, *_) = (await ann.get(f"{API}/workspaces/{older['id']}/events")).json()["items"]
+    assert (event["kind"], event["reason"]) == ("wish", "Asked to pin it.")
+    unpinned = await post(ann, site, f"{place}/unpin", row)
+    assert 'class="pinned"' not in unpinned.text
+    assert await listed() == [newer["id"], older["id"]]
+    assert (await post(ann, site, f"{place}/pin")).status_code == 303, "without scripts, too"
+    assert await listed() == [older["id"], newer["id"]]

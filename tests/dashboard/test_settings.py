@@ -125,3 +125,22 @@ async def test_the_form_says_the_bounds_and_what_is_above_one_is_told_with_it(si
     assert refused.status_code == 422
     assert "One workspace can have at most 16384 MB of memory here." in refused.text
     assert 'value="1048576"' in refused.text
+
+
+async def test_notes_are_written_on_the_form_and_read_on_the_page(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, "demo", desired_state="PENDING")
+    place = f"/workspaces/{made['id']}/settings"
+    fields = drawn_fields((await ann.get(place)).text)
+    assert fields["memo"] == ""
+    # A browser sends the line breaks of a text as two characters.
+    await post(ann, site, place, **{**fields, "memo": "first <line>\r\n\r\nsecond"})
+    shown = (await ann.get(f"{API}/workspaces/{made['id']}")).json()
+    assert (shown["memo"], shown["revision"]) == ("first <line>\n\nsecond", 2)
+    assert "first &lt;line&gt;\n\nsecond" in (await ann.get(f"/workspaces/{made['id']}")).text
+    fields = drawn_fields((await ann.get(place)).text)
+    untouched = {**fields, "memo": fields["memo"].replace("\n", "\r\n")}
+    await post(ann, site, place, **untouched)
+    assert (await ann.get(f"{API}/workspaces/{made['id']}")).json()["revision"] == 2
+    await post(ann, site, place, **{**fields, "memo": " "})
+    assert (await ann.get(f"{API}/workspaces/{made['id']}")).json()["memo"] is None

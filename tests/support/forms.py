@@ -35,19 +35,32 @@ class _Fields(HTMLParser):
         self.sent: dict[str, str] = {}
         self._is_in = False
         self._select = ""
+        self._textarea = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self._is_in = "stack" in said.get("class", "")
+            self._is_in = "stack" in attributes.get("class", "")
         elif tag == "select":
-            self._select = said["name"]
-        elif self._is_in and tag == "option" and "selected" in said:
-            self.sent[self._select] = said["value"]
-        elif self._is_in and tag == "input" and (said.get("type") != "radio" or "checked" in said):
-            self.sent[said["name"]] = said.get("value", "")
+            self._select = attributes["name"]
+        elif tag == "textarea":
+            self._textarea = attributes["name"]
+            self.sent[self._textarea] = ""
+        elif self._is_in and tag == "option" and "selected" in attributes:
+            self.sent[self._select] = attributes["value"]
+        elif (
+            self._is_in and tag == "input" and (attributes.get("type") != "radio" or "checked" in attributes)
+        ):
+            self.sent[attributes["name"]] = attributes.get("value", "")
+
+    def handle_data(self, data: str) -> None:
+        if self._textarea:
+            self.sent[self._textarea] += data
 
     def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea":  # the first line break of one is no part of it
+            self.sent[self._textarea] = self.sent[self._textarea].removeprefix("\n")
+            self._textarea = ""
         self._is_in = self._is_in and tag != "form"
 
 

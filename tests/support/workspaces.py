@@ -36,6 +36,8 @@ SPEC = Spec(
     instance_backend=InstanceBackend.LOCAL_PROCESS,
     storage_backend=StorageBackend.LOCAL_DIR,
     home_store_key=home_key(InstanceBackend.LOCAL_PROCESS, StorageBackend.LOCAL_DIR, OWNER_ID, WORKSPACE_ID),
+    standby_ttl_seconds=300,
+    archive_ttl_seconds=86_400,
 )
 UNREACHABLE = Unobserved.UNREACHABLE
 HEALTHY_INSTANCE = Instance(running=True, healthy=True)

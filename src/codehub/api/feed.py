@@ -19,6 +19,7 @@ from codehub.api.errors import invalid
 from codehub.api.view import View
 from codehub.core.access import Person
 from codehub.core.idle import sleeps_at
+from codehub.core.listing import BEFORE_ALL, list_position
 from codehub.ports.store import FeedEvent, PageQuery, Position, StoreUnavailable
 from codehub.web.dependencies import Dependencies
 
@@ -159,15 +160,15 @@ class LiveFeed:
 
     async def _everything(self, stream: Stream) -> AsyncIterator[bytes]:
         """Yield every workspace, and only then an id to go on from: whoever is cut off before it gets all of it again."""
-        before: UUID | None = None
+        after = BEFORE_ALL
         while True:
-            query = PageQuery(_EVERYTHING_PAGE, stream.owner_id, before)
+            query = PageQuery(_EVERYTHING_PAGE, stream.owner_id, after)
             rows = await self._store.page(query)
             for body in await self._view.rendered(rows):
                 yield message("workspace_updated", body, NO_EVENT)
             if len(rows) < _EVERYTHING_PAGE:
                 break
-            before = rows[-1].id
+            after = list_position(rows[-1])
         yield message("heartbeat", b"{}", stream.begins_after.seq)
 
     async def pause(self, seconds: float) -> None:

@@ -1,21 +1,35 @@
 """Workspaces and events as JSON, byte by byte as wire.md has them. What has not changed is not written out again."""
 
 import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from codehub.api.shapes import WorkspaceShape
 from codehub.core.conditions import NAMES, Conditions
 from codehub.core.disk_space import Usage
 from codehub.core.errors import ErrorInfo
 from codehub.core.idle import sleeps_at
 from codehub.core.progress import Progress
-from codehub.core.workspace import Status, Workspace, display, health_status, holdup, observed_status
+from codehub.core.workspace import (
+    Resources,
+    Spec,
+    Status,
+    Workspace,
+    display,
+    health_status,
+    holdup,
+    observed_status,
+)
 from codehub.ports.store import Recorded
 
 if TYPE_CHECKING:
     from uuid import UUID
 
 _KNOWN_MAX = 10_000
+_LAST = "observed_at"  # it moves on while nothing else does: `Renderer` puts it at the end each time
 
 
 class Renderer:
@@ -41,67 +55,75 @@ class Renderer:
 
     def _written(self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None) -> bytes:
         if progress is not None:
-            return to_json(self._shape(row, owner, progress, usage))
+            return self._shaped(row, owner, progress, usage)
         known = self._known.get(row.id)
         if known is not None and known[0] is row and known[1] == usage:
             return known[2]
-        rendered = to_json(self._shape(row, owner, None, usage))
+        rendered = self._shaped(row, owner, None, usage)
         if len(self._known) >= _KNOWN_MAX:
             del self._known[next(iter(self._known))]
         self._known[row.id] = (row, usage, rendered)
         return rendered
 
-    def _shape(
-        self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None
-    ) -> dict[str, Any]:
-        spec, status, resources = row.spec, row.status, row.spec.resources
-        return {
-            "id": str(row.id),
-            "name": spec.name,
-            "description": spec.description,
-            "memo": spec.memo,
-            "owner": {"id": str(spec.owner_user_id), "username": owner},
-            "url": f"{self._base_url}/w/{row.id}/",
-            "revision": spec.revision,
-            "image_ref": spec.image_ref,
-            "ide": spec.ide,
-            "resources": {
-                "memory_mb": resources.memory_mb,
-                "cpus": resources.cpus,
-                "pids": resources.pids,
-                "disk_mb": resources.disk_mb,
-            },
-            "instance_backend": spec.instance_backend,
-            "storage_backend": spec.storage_backend,
-            "desired_state": spec.desired_state,
-            "phase": status.phase,
-            "display": display(row),
-            "observed_status": observed_status(status),
-            "health_status": health_status(status),
-            "operation": status.operation,
-            "op_id": None if status.op_id is None else str(status.op_id),
-            "op_started_at": time(status.op_started_at),
-            "held_up": _held_up(status),
-            "conditions": _conditions(status.conditions),
-            "archive_key": status.archive_key,
-            "error": error(status.error_info),
-            "progress": None if progress is None else progress_shape(progress),
-            "usage": None if usage is None else usage_shape(usage),
-            "standby_ttl_seconds": spec.standby_ttl_seconds,
-            "archive_ttl_seconds": spec.archive_ttl_seconds,
-            "last_access_at": time(spec.last_access_at),
-            "awake_until": time(spec.awake_until),
-            "sleeps_at": time(sleeps_at(row)),
-            "phase_changed_at": time(status.phase_changed_at),
-            "created_at": time(row.created_at),
-            "updated_at": time(row.updated_at),
-            "deleted_at": time(spec.deleted_at),
-            "purge_at": time(spec.purge_at),
-        }
+    def _shaped(self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None) -> bytes:
+        facts = _Facts(row, owner, self._base_url, progress, usage)
+        return to_json({name: of(facts) for name, of in _SHAPE.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """All that a workspace is shown with."""
+
+    row: Workspace
+    owner: str
+    base_url: str
+    progress: Progress | None
+    usage: Usage | None
+
+
+# What is shown otherwise than it is stored. Everything else of the shape is the row's field of that name.
+_DERIVED: Mapping[str, Callable[[_Facts], Any]] = {
+    "id": lambda facts: facts.row.id,
+    "created_at": lambda facts: facts.row.created_at,
+    "updated_at": lambda facts: facts.row.updated_at,
+    "owner": lambda facts: {"id": facts.row.spec.owner_user_id, "username": facts.owner},
+    "url": lambda facts: f"{facts.base_url}/w/{facts.row.id}/",
+    "resources": lambda facts: _resources(facts.row.spec.resources),
+    "display": lambda facts: display(facts.row),
+    "observed_status": lambda facts: observed_status(facts.row.status),
+    "health_status": lambda facts: health_status(facts.row.status),
+    "held_up": lambda facts: _held_up(facts.row.status),
+    "conditions": lambda facts: _conditions(facts.row.status.conditions),
+    "error": lambda facts: error(facts.row.status.error_info),
+    "progress": lambda facts: None if facts.progress is None else progress_shape(facts.progress),
+    "usage": lambda facts: None if facts.usage is None else usage_shape(facts.usage),
+    "sleeps_at": lambda facts: sleeps_at(facts.row),
+}
+
+
+def _stored(name: str) -> Callable[[_Facts], Any]:
+    half = "spec" if name in Spec.__slots__ else "status"
+    assert name in (Spec if half == "spec" else Status).__slots__, f"nothing is shown as {name}"
+    return attrgetter(f"row.{half}.{name}")
+
+
+_SHAPE: Mapping[str, Callable[[_Facts], Any]] = {
+    name: _DERIVED.get(name) or _stored(name) for name in WorkspaceShape.model_fields if name != _LAST
+}
+
+
+def _resources(resources: Resources) -> dict[str, Any]:
+    return {name: getattr(resources, name) for name in Resources.__slots__}
 
 
 def to_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_written)
+    return text.encode("utf-8", "replace")
+
+
+def _written(value: object) -> str | None:
+    """Return as text what JSON has no type for."""
+    return time(value) if isinstance(value, datetime) else str(value)
 
 
 def time(at: datetime | None) -> str | None:
@@ -128,13 +150,13 @@ def error(info: ErrorInfo | None) -> dict[str, Any] | None:
 
 
 def _held_up(status: Status) -> dict[str, Any] | None:
-    found = holdup(status)
-    if found is None:
+    held_up = holdup(status)
+    if held_up is None:
         return None
     return {
-        "reason": found.reason,
-        "message": found.message,
-        "since": time(found.since),
+        "reason": held_up.reason,
+        "message": held_up.message,
+        "since": time(held_up.since),
         "next_try_at": time(status.retry_at),
     }
 
@@ -159,26 +181,26 @@ def progress_shape(progress: Progress) -> dict[str, Any]:
 
 
 def event(recorded: Recorded) -> dict[str, Any]:
-    told = recorded.event
+    line = recorded.event
     return {
         "seq": recorded.seq,
         "at": time(recorded.at),
-        "kind": told.kind,
-        "from": told.before,
-        "to": told.after,
-        "actor": told.actor,
-        "reason": told.reason,
-        "request_id": told.request_id,
+        "kind": line.kind,
+        "from": line.before,
+        "to": line.after,
+        "actor": line.actor,
+        "reason": line.reason,
+        "request_id": line.request_id,
     }
 
 
 def _conditions(conditions: Conditions) -> dict[str, Any]:
     return {
         shown: {
-            "status": (found := getattr(conditions, name)).status,
-            "reason": found.reason,
-            "message": found.message,
-            "last_transition_time": time(found.last_transition_time),
+            "status": (condition := getattr(conditions, name)).status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "last_transition_time": time(condition.last_transition_time),
         }
         for name, shown in NAMES.items()
     }

@@ -138,10 +138,13 @@ class UsageShape(BaseModel):
 
 
 class WorkspaceShape(BaseModel):
+    """What is shown of a workspace, in this order: `render.py` takes each field from the row by its name."""
+
     id: UUID
     name: str
     description: str | None
     memo: str | None
+    pinned_at: datetime | None
     owner: OwnerShape
     url: str
     revision: int

@@ -12,6 +12,7 @@ from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, invalid, refused
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
+from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused
 from codehub.core.workspace import Spec, is_deleted
@@ -37,7 +38,7 @@ class _Id(StringConvertor):
 register_url_convertor("workspace_id", _Id())
 ONE_PATH = "/{workspace_id:workspace_id}"
 WorkspaceId = Annotated[str, Path(description="The workspace's id.", json_schema_extra={"format": "uuid"})]
-_CURSOR = f"^{WRITTEN_ID}$"
+_CURSOR = rf"^([0-9]{{1,17}}\.)?{WRITTEN_ID}$"
 _ETAG = {"ETag": {"description": 'The revision, as `"3"`.', "schema": {"type": "string"}}}
 _MADE = {
     "headers": _ETAG | {"Location": {"description": "Where it is.", "schema": {"type": "string"}}},
@@ -99,7 +100,7 @@ async def create(
 
 @router.get(
     "",
-    summary="Your workspaces, newest first; an admin may ask for others'",
+    summary="Your workspaces, pinned ones first, then the newest; an admin may ask for others'",
     response_model=WorkspaceList,
     responses=answers(*OF_PEOPLE, ErrorCode.NOT_FOUND),
     openapi_extra=SIGNED_IN,
@@ -121,14 +122,16 @@ async def page(
     query = PageQuery(
         limit=limit + 1,
         owner_user_id=await _owner_id(request, person, owner),
-        before_id=UUID(cursor) if cursor else None,
+        after=read_cursor(cursor) if cursor else BEFORE_ALL,
         words=q,
         phase=phase,
         deleted=deleted,
     )
     rows = await context_of(request).parts.store.page(query)
     is_more = len(rows) > limit
-    return await context_of(request).view.page(rows[:limit], str(rows[limit - 1].id) if is_more else None)
+    return await context_of(request).view.page(
+        rows[:limit], list_cursor(rows[limit - 1]) if is_more else None
+    )
 
 
 async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None:

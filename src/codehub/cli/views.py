@@ -12,9 +12,11 @@ Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 def list_rows(items: Sequence[WorkspaceView], now: datetime | None, *, owned: bool, deleted: bool) -> Rows:
-    """`owned`: with whose they are. `deleted`: with how long their deletion can be undone."""
+    """`owned`: with whose they are. `deleted`: with how long their deletion can be undone. Who pins nothing sees no column of pins."""
+    has_pins = any(shown["pinned_at"] is not None for shown in items)
     headings = [
         "NAME",
+        *(["PINNED"] if has_pins else []),
         *(["OWNER"] if owned else []),
         "STATE",
         "IDE",
@@ -23,11 +25,14 @@ def list_rows(items: Sequence[WorkspaceView], now: datetime | None, *, owned: bo
         "ID",
     ]
     rows = []
-    for one in harmless(items):
-        whose = [one["owner"]["username"]] if owned else []
-        goes = one["purge_at"] if deleted else one["sleeps_at"]
-        used = ago(one["last_access_at"], now)
-        rows.append([one["name"], *whose, state(one), one["ide"], used, ahead(goes, now), one["id"]])
+    for shown in harmless(items):
+        pin = ["pinned" if shown["pinned_at"] is not None else ""] if has_pins else []
+        whose = [shown["owner"]["username"]] if owned else []
+        goes = shown["purge_at"] if deleted else shown["sleeps_at"]
+        used = ago(shown["last_access_at"], now)
+        rows.append(
+            [shown["name"], *pin, *whose, state(shown), shown["ide"], used, ahead(goes, now), shown["id"]]
+        )
     return headings, rows
 
 
@@ -59,6 +64,7 @@ def details(shown: WorkspaceView, now: datetime | None) -> str:
         "archived": _lifetime("after sleeping for", shown["archive_ttl_seconds"], None, now),
         "awake until": _promise(shown["awake_until"], now),
         "last used": ago(shown["last_access_at"], now),
+        "pinned": None if shown["pinned_at"] is None else clock(shown["pinned_at"]),
         "created": clock(shown["created_at"]),
         "deleted": _deletion(shown),
         "archive": shown["archive_key"],
@@ -73,13 +79,13 @@ def details(shown: WorkspaceView, now: datetime | None) -> str:
 def history(events: Sequence[WorkspaceView]) -> Rows:
     rows = [
         [
-            clock(one["at"]),
-            one["kind"],
-            f"{one['from'] or '-'} → {one['to'] or '-'}",
-            actor(one),
-            one["reason"],
+            clock(event["at"]),
+            event["kind"],
+            f"{event['from'] or '-'} → {event['to'] or '-'}",
+            actor(event),
+            event["reason"],
         ]
-        for one in harmless(events)
+        for event in harmless(events)
     ]
     return ("WHEN", "WHAT", "CHANGE", "BY", "WHY"), rows
 

@@ -152,6 +152,28 @@ def change(
             speech.show(f"Changed {', '.join(said)} of {answer['name']}.")
 
 
+@ws.command()
+def pin(name: str = NAME, owner: str = OWNER, json: bool = JSON) -> None:
+    """Pin a workspace to the top of lists."""
+    _pin(name, owner, is_pinned=True, json=json)
+
+
+@ws.command()
+def unpin(name: str = NAME, owner: str = OWNER, json: bool = JSON) -> None:
+    """Let a workspace stand in lists by its age again."""
+    _pin(name, owner, is_pinned=False, json=json)
+
+
+def _pin(name: str, owner: str, *, is_pinned: bool, json: bool) -> None:
+    with client_for(json) as (client, speech):
+        shown = find_workspace(client, name, owner=owner)
+        answer = client.ask("PATCH", f"/workspaces/{shown['id']}", {"pinned": is_pinned})
+        if json:
+            speech.result(answer)
+        else:
+            speech.show(f"{answer['name']} is {'pinned' if is_pinned else 'no longer pinned'}.")
+
+
 @ws.command("list")
 def list_workspaces(
     query: str | None = typer.Option(
@@ -173,18 +195,17 @@ def list_workspaces(
     deleted: bool = typer.Option(False, "--deleted", help="Those whose deletion can be undone, instead."),
     json: bool = JSON,
 ) -> None:
-    """List workspaces, newest first."""
+    """List workspaces, pinned ones first, then the newest."""
     with client_for(json) as (client, speech):
         wanted = None if phase is None else phase.upper()
         items = list(client.pages("/workspaces", q=query, phase=wanted, owner=owner, deleted=deleted))
         if json:
             speech.result(items)
         elif items:
-            show_table(
-                *list_rows(items, client.now, owned=owner != "me", deleted=deleted),
-                gives_way=("ID", "IDE", "SLEEPS"),
-                in_need=("LAST USED",),
-            )
+            headings, rows = list_rows(items, client.now, owned=owner != "me", deleted=deleted)
+            gives_way = [heading for heading in ("ID", "IDE", "SLEEPS") if heading in headings]
+            in_need = [heading for heading in ("PINNED", "LAST USED") if heading in headings]
+            show_table(headings, rows, gives_way=gives_way, in_need=in_need)
         elif deleted:
             speech.say("The trash is empty.")
         elif query or phase or owner != "me":

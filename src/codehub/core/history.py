@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 
 from codehub.core.operations import Phase
-from codehub.core.workspace import RecoverChoice, Spec, Status, holdup
+from codehub.core.workspace import SETTINGS, RecoverChoice, Spec, Status, holdup
 
 
 class EventKind(StrEnum):
@@ -19,6 +20,8 @@ class EventKind(StrEnum):
 
 _CHOSEN: Mapping[RecoverChoice, str] = {RecoverChoice.NEWEST: "take_newest", RecoverChoice.ADOPT: "adopt"}
 _CARRIED_OUT = ("desired_state", "deleted_at", "purge_at", "forgotten_at", "recover_at", "asked_again_at")
+# A change of these is a line of the history too, from a wish to the same wish.
+_settings = attrgetter(*SETTINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +105,6 @@ def _deletion(spec: Spec) -> str | None:
     if spec.deleted_at is None:
         return None
     return "purge" if spec.purge_at is None or spec.purge_at <= spec.deleted_at else "trash"
-
-
-def _settings(spec: Spec) -> tuple[object, ...]:
-    """What people may set beside a wish: a change of it is a line of the history too, from a wish to the same wish."""
-    return (
-        spec.name,
-        spec.description,
-        spec.memo,
-        spec.image_ref,
-        spec.ide,
-        spec.resources,
-        spec.standby_ttl_seconds,
-        spec.archive_ttl_seconds,
-        spec.awake_until,
-        spec.asked_again_at,
-    )
 
 
 def _error(status: Status) -> str | None:

@@ -116,7 +116,7 @@ def rule_change(
         if isinstance(ruling, Refused):
             return ruling
         wished = ruling.spec if isinstance(ruling, Accepted) else spec
-    changed = replace(wished, **changes)
+    changed = replace(wished, **_with_times(changes, spec, now))
     if changed == spec:
         return Unchanged()
     if changed == replace(spec, asked_again_at=changed.asked_again_at):
@@ -124,6 +124,14 @@ def rule_change(
     if changed.standby_ttl_seconds != spec.standby_ttl_seconds:
         changed = replace(changed, awake_until=max(now, spec.awake_until or now))
     return Accepted(replace(changed, revision=spec.revision + 1))
+
+
+def _with_times(changes: Mapping[str, Any], spec: Spec, now: datetime) -> Mapping[str, Any]:
+    """Return the fields to set: `pinned` is asked for with yes or no, and kept as the time since when it is so."""
+    if "pinned" not in changes:
+        return changes
+    pinned_at = (spec.pinned_at or now) if changes["pinned"] else None
+    return {name: value for name, value in changes.items() if name != "pinned"} | {"pinned_at": pinned_at}
 
 
 def recorded_wish(storage: StorageBackend, wanted: DesiredState) -> DesiredState:

@@ -78,37 +78,46 @@ class HomeCtx:
     """Until when a person gave up the archives that are newer than the row's. What was chosen instead is then committed as the newest."""
 
 
+# What people may set beside a wish: a change of it is a line of the history.
+_SETTING: Mapping[str, bool] = {"is_setting": True}
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What people set. The API's columns."""
+    """What people set. The API's columns: each field is one, and the store reads from its type how it is kept."""
 
     owner_user_id: UUID
-    name: str
-    image_ref: str
-    ide: str
+    name: str = field(metadata=_SETTING)
+    image_ref: str = field(metadata=_SETTING)
+    ide: str = field(metadata=_SETTING)
     instance_backend: InstanceBackend
     storage_backend: StorageBackend
     home_store_key: str
-    description: str | None = None
-    memo: str | None = None
-    resources: Resources = Resources()
+    standby_ttl_seconds: int | None = field(metadata=_SETTING)
+    archive_ttl_seconds: int | None = field(metadata=_SETTING)
+    description: str | None = field(default=None, metadata=_SETTING)
+    memo: str | None = field(default=None, metadata=_SETTING)
+    pinned_at: datetime | None = field(default=None, metadata=_SETTING)
+    """Since when it is at the top of lists."""
+    resources: Resources = field(default=Resources(), metadata=_SETTING)
     desired_state: DesiredState = DesiredState.RUNNING
     deleted_at: datetime | None = None
     purge_at: datetime | None = None
     recover_at: datetime | None = None
     recover_accepts_loss: bool = False
     recover_choice: RecoverChoice | None = None
-    asked_again_at: datetime | None = None
+    asked_again_at: datetime | None = field(default=None, metadata=_SETTING)
     """When a person last wished again for what is held up: a try at once."""
     forgotten_at: datetime | None = None
     """When an admin gave up on its deletion, which a dead backend held up."""
-    standby_ttl_seconds: int | None = 300
-    archive_ttl_seconds: int | None = 86400
     last_access_at: datetime | None = None
-    awake_until: datetime | None = None
+    awake_until: datetime | None = field(default=None, metadata=_SETTING)
     revision: int = 1
     request_id: str | None = None
     """Of the last request that changed any of this: what the controller does about it carries it on."""
+
+
+SETTINGS = tuple(each.name for each in fields(Spec) if each.metadata.get("is_setting"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +133,7 @@ class HeldUp:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What was seen and what is being done. The controller's columns."""
+    """What was seen and what is being done. The controller's columns, one each."""
 
     conditions: Conditions = INITIAL
     observed_at: datetime | None = None

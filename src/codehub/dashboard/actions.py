@@ -74,10 +74,20 @@ async def _forget(service: WorkspaceService, workspace_id: UUID, by: By) -> Rule
     return await service.forget(workspace_id, by)
 
 
+async def _pin(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
+    return await service.change(workspace_id, lambda _spec: {"pinned": True}, None, by)
+
+
+async def _unpin(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
+    return await service.change(workspace_id, lambda _spec: {"pinned": False}, None, by)
+
+
 start = wish("start", DesiredState.RUNNING)
 stop = wish("stop", DesiredState.STANDBY)
 archive = wish("archive", DesiredState.ARCHIVED)
 keep_awake = _button("keep_awake", f"Asked to keep it awake for {KEPT_AWAKE_S} s.", _keep_awake)
+pin = _button("pin", "Asked to pin it.", _pin)
+unpin = _button("unpin", "Asked to unpin it.", _unpin)
 delete = _button("delete", "Asked to delete it.", _delete)
 purge = _button("purge", "Asked to purge it.", _purge, even_deleted=True, sure="trash.sure")
 undelete = _button("undelete", "Asked to undelete it.", _undelete, even_deleted=True)

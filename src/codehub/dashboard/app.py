@@ -31,6 +31,8 @@ TABLE: tuple[tuple[str, str, Audience, Handler], ...] = (
     ("POST", f"{_ONE}/stop", Audience.PERSON, actions.stop),
     ("POST", f"{_ONE}/archive", Audience.PERSON, actions.archive),
     ("POST", f"{_ONE}/keep_awake", Audience.PERSON, actions.keep_awake),
+    ("POST", f"{_ONE}/pin", Audience.PERSON, actions.pin),
+    ("POST", f"{_ONE}/unpin", Audience.PERSON, actions.unpin),
     ("POST", f"{_ONE}/recover", Audience.PERSON, actions.recover),
     ("POST", f"{_ONE}/delete", Audience.PERSON, actions.delete),
     ("POST", f"{_ONE}/undelete", Audience.PERSON, actions.undelete),

@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from codehub.core.ceilings import UNITS
 from codehub.core.requests import Refusal, Refused
-from codehub.core.workspace import InstanceBackend, Resources, Spec, Workspace
+from codehub.core.workspace import InstanceBackend, Spec, Workspace
 from codehub.dashboard.actions import above_ceiling, refusal_words
 from codehub.dashboard.caller import Caller
-from codehub.dashboard.forms import WrongFields, checked, posted, workspace_fields
+from codehub.dashboard.forms import FIELDS, NEVER, WrongFields, checked, posted, workspace_fields
 from codehub.dashboard.home import usage
 from codehub.dashboard.redirects import see_other
 from codehub.dashboard.rendering import Pages
@@ -42,13 +42,15 @@ async def create(pages: Pages, caller: Caller) -> Response:
     except NotHere as missing:
         return await _form(pages, caller, _defaults(pages) | given, wrong={missing.field}, status=422)
     except NameTaken:
-        said = caller.say("no.NAME_TAKEN")
-        return await _form(pages, caller, _defaults(pages) | given, problem=said, wrong={"name"}, status=409)
+        problem = caller.say("no.NAME_TAKEN")
+        return await _form(
+            pages, caller, _defaults(pages) | given, problem=problem, wrong={"name"}, status=409
+        )
     if isinstance(made, Refused):
         above, status = _above(made)
-        said = refusal_words(made, None, caller)
+        problem = refusal_words(made, None, caller)
         return await _form(
-            pages, caller, _defaults(pages) | given, problem=said, wrong=above, status=status or 429
+            pages, caller, _defaults(pages) | given, problem=problem, wrong=above, status=status or 429
         )
     return see_other(f"/workspaces/{made.id}")
 
@@ -88,10 +90,12 @@ async def change(pages: Pages, caller: Caller) -> Response:
         return await _again(pages, caller, edit, problem=caller.say("no.NAME_TAKEN"), wrong={"name"})
     if isinstance(ruled.ruling, Refused):
         is_stale = ruled.ruling.code is Refusal.PRECONDITION_FAILED
-        said = caller.say("edit.stale") if is_stale else refusal_words(ruled.ruling, ruled.workspace, caller)
+        problem = (
+            caller.say("edit.stale") if is_stale else refusal_words(ruled.ruling, ruled.workspace, caller)
+        )
         above, status = _above(ruled.ruling)
         edit = _edit(ruled.workspace, given)
-        return await _again(pages, caller, edit, problem=said, wrong=above, status=status or 409)
+        return await _again(pages, caller, edit, problem=problem, wrong=above, status=status or 409)
     return see_other(f"/workspaces/{row.id}?done=saved")
 
 
@@ -113,34 +117,29 @@ class _Edit:
 
 
 def _edit(row: Workspace, given: Mapping[str, str]) -> _Edit:
-    stored = _values(row.spec)
-    drawn = {name: _plain(given.get(f"was.{name}", "")) for name in stored}
-    mine = {name: given[name] for name in stored if name in given and _plain(given[name]) != drawn[name]}
-    others = {
-        name: stored[name]
-        for name, text in mine.items()
-        if _plain(stored[name]) not in (drawn[name], _plain(text))
-    }
+    mine, others = {}, {}
+    for field in FIELDS:
+        name, stored = field.name, field.drawn(row.spec)
+        drawn, typed = field.plain(given.get(f"was.{name}", "")), field.plain(given.get(name, ""))
+        if name in given and typed != drawn:
+            mine[name] = given[name]
+            if field.plain(stored) not in (drawn, typed):
+                others[name] = stored
     return _Edit(row, mine, others)
 
 
-def _plain(text: str) -> str:
-    """Return what a browser makes of a text in a field of one line, so that one that nobody touched is not taken for changed."""
-    return text.replace("\r", "").replace("\n", "").strip()
-
-
 def _asked(given: Mapping[str, str], mine: Container[str]) -> dict[str, Any]:
-    """Return the form's words as the API would have got them, but for those that nobody changed."""
+    """Return the form's texts as the API would have got them, but for those that nobody changed."""
     asked = workspace_fields(given)
     resources = {name: value for name, value in asked.pop("resources", {}).items() if name in mine}
     changed = {name: value for name, value in asked.items() if name in mine}
     return changed | ({"resources": resources} if resources else {})
 
 
-async def _again(pages: Pages, caller: Caller, edit: _Edit, *, status: int = 409, **said: Any) -> Response:
+async def _again(pages: Pages, caller: Caller, edit: _Edit, *, status: int = 409, **notes: Any) -> Response:
     """Draw the form with what they typed over what is stored by now: whoever saves it again has seen that."""
     values = {**_values(edit.row.spec), **edit.mine}
-    return await _form(pages, caller, values, row=edit.row, others=edit.others, status=status, **said)
+    return await _form(pages, caller, values, row=edit.row, others=edit.others, status=status, **notes)
 
 
 async def _form(
@@ -167,7 +166,7 @@ async def _form(
         drawn={} if row is None else _values(row.spec),
         wrong=wrong,
         problem=problem,
-        others={name: _told(name, text, caller) for name, text in (others or {}).items()},
+        others={name: _readable(name, text, caller) for name, text in (others or {}).items()},
         ides=ides,
         has_images=has_images,
         bounds={name: f"{getattr(pages.parts.ceilings.resources, name):g}" for name in UNITS},
@@ -178,47 +177,23 @@ async def _form(
 
 
 def _defaults(pages: Pages) -> dict[str, str]:
-    defaults = pages.parts.defaults
-    return {
-        "name": "",
-        "description": "",
-        "ide": defaults.ide,
-        "image_ref": defaults.image_ref,
-        **_numbers(defaults.resources, defaults.standby_ttl_seconds, defaults.archive_ttl_seconds),
-    }
+    return {field.name: field.drawn(pages.parts.defaults) for field in FIELDS}
 
 
 def _values(spec: Spec) -> dict[str, str]:
-    return {
-        "name": spec.name,
-        "description": spec.description or "",
-        "ide": spec.ide,
-        "image_ref": spec.image_ref,
-        **_numbers(spec.resources, spec.standby_ttl_seconds, spec.archive_ttl_seconds),
-    }
-
-
-def _numbers(resources: Resources, standby_s: int | None, archive_s: int | None) -> dict[str, str]:
-    return {
-        "memory_mb": str(resources.memory_mb),
-        "cpus": f"{resources.cpus:g}",
-        "pids": str(resources.pids),
-        "disk_mb": str(resources.disk_mb),
-        "standby_ttl_seconds": "never" if standby_s is None else str(standby_s),
-        "archive_ttl_seconds": "never" if archive_s is None else str(archive_s),
-    }
+    return {field.name: field.drawn(spec) for field in FIELDS}
 
 
 def _choices(usual: tuple[int, ...], chosen: str, caller: Caller) -> list[tuple[str, str]]:
     """Return times to choose from; the one that is set is always among them."""
     seconds = sorted({*usual, *([int(chosen)] if chosen.isdecimal() else [])})
-    return [(text, _told("_seconds", text, caller)) for text in (*map(str, seconds), "never")]
+    return [(text, _readable("_seconds", text, caller)) for text in (*map(str, seconds), NEVER)]
 
 
-def _told(name: str, text: str, caller: Caller) -> str:
+def _readable(name: str, text: str, caller: Caller) -> str:
     """Return a field's value as people read it."""
     if not name.endswith("_seconds"):
         return text or caller.say("edit.nothing")
-    if text == "never":
+    if text == NEVER:
         return caller.say("ttl.never")
     return caller.say("ttl.at_once") if text == "0" else span(int(text), caller.language)

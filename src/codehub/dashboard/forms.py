@@ -1,6 +1,8 @@
 """Forms: what a browser posted goes in; a checked request, or which fields are wrong, comes out. The checks are the API's own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -8,11 +10,78 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 _FIELDS_MAX = 100
-_NUMBERS = frozenset(
-    {"memory_mb", "pids", "disk_mb", "standby_ttl_seconds", "archive_ttl_seconds", "expires_in_seconds"}
-)
-_RESOURCES = ("memory_mb", "cpus", "pids", "disk_mb")
+NEVER = "never"
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class Kind(Enum):
+    """What a field of a form holds."""
+
+    WORD = auto()
+    """One line that must not be empty."""
+    LINE = auto()
+    """One line; empty means none."""
+    TEXT = auto()
+    """Lines; empty means none."""
+    COUNT = auto()
+    NUMBER = auto()
+    SECONDS = auto()
+    """A time to live, or `never`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A setting of a workspace as the form has it: from here it is drawn, read and compared."""
+
+    name: str
+    kind: Kind
+    is_resource: bool = False
+
+    def drawn(self, settings: object) -> str:
+        """Return the value as it stands in the form. `settings`: a spec, or what this installation has for new ones."""
+        value = getattr(getattr(settings, "resources") if self.is_resource else settings, self.name, None)  # noqa: B009  # neither type is known here
+        if value is None:
+            return NEVER if self.kind is Kind.SECONDS else ""
+        return f"{value:g}" if self.kind is Kind.NUMBER else str(value)
+
+    def plain(self, text: str) -> str:
+        """Return what a browser makes of a text, so that one that nobody touched is not taken for changed."""
+        text = text.replace("\r", "").strip()
+        return text if self.kind is Kind.TEXT else text.replace("\n", "")
+
+    def read(self, text: str) -> Any:
+        """Return it as the API would have got it; the API's check says what is wrong with it."""
+        text = self.plain(text)
+        if self.kind in (Kind.LINE, Kind.TEXT):
+            return text or None
+        if self.kind is Kind.SECONDS and text == NEVER:
+            return None
+        try:
+            return _READ[self.kind](text)
+        except ValueError:
+            return text
+
+
+_READ: Mapping[Kind, Callable[[str], Any]] = {
+    Kind.WORD: str,
+    Kind.COUNT: int,
+    Kind.NUMBER: float,
+    Kind.SECONDS: int,
+}
+FIELDS = (
+    FormField("name", Kind.WORD),
+    FormField("description", Kind.LINE),
+    FormField("memo", Kind.TEXT),
+    FormField("ide", Kind.WORD),
+    FormField("image_ref", Kind.WORD),
+    FormField("memory_mb", Kind.COUNT, is_resource=True),
+    FormField("cpus", Kind.NUMBER, is_resource=True),
+    FormField("pids", Kind.COUNT, is_resource=True),
+    FormField("disk_mb", Kind.COUNT, is_resource=True),
+    FormField("standby_ttl_seconds", Kind.SECONDS),
+    FormField("archive_ttl_seconds", Kind.SECONDS),
+)
+_EXPIRES = FormField("expires_in_seconds", Kind.SECONDS)
 
 
 class WrongFields(Exception):
@@ -45,34 +114,19 @@ def checked(model: type[Model], fields: Mapping[str, Any]) -> Model:
 
 
 def workspace_fields(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return a form's words as the API would have got them: numbers as numbers, an empty field left out, `never` as nothing."""
-    fields: dict[str, Any] = {}
-    for name in ("name", "ide", "image_ref", "standby_ttl_seconds", "archive_ttl_seconds"):
-        if given.get(name, "").strip():
-            fields[name] = _value(name, given[name].strip())
-    fields.setdefault("name", "")
-    fields["description"] = given.get("description", "").strip() or None
-    resources = {name: _value(name, given[name]) for name in _RESOURCES if given.get(name, "").strip()}
-    if resources:
-        fields["resources"] = resources
-    return fields
-
-
-def _value(name: str, text: str) -> Any:
-    if name.endswith("_seconds") and text == "never":
-        return None
-    try:
-        if name == "cpus":
-            return float(text)
-        return int(text) if name in _NUMBERS else text
-    except ValueError:
-        return text  # the check says what is wrong with it
+    """Return a form's texts as the API would have got them: what must not be empty and is left out, but for the name."""
+    fields: dict[str, Any] = {"name": ""}
+    resources: dict[str, Any] = {}
+    for field in FIELDS:
+        text = given.get(field.name, "")
+        if text.strip() or field.kind in (Kind.LINE, Kind.TEXT):
+            (resources if field.is_resource else fields)[field.name] = field.read(text)
+    return fields | ({"resources": resources} if resources else {})
 
 
 def token_fields(given: Mapping[str, str]) -> dict[str, Any]:
-    expires = given.get("expires_in_seconds", "never")
     return {
         "name": given.get("name", "").strip(),
         "scope": given.get("scope", ""),
-        "expires_in_seconds": None if expires == "never" else _value("expires_in_seconds", expires),
+        _EXPIRES.name: _EXPIRES.read(given.get(_EXPIRES.name, NEVER)),
     }

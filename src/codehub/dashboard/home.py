@@ -9,6 +9,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from codehub.core.access import may_manage
+from codehub.core.listing import BEFORE_ALL, ListPosition, list_cursor, read_cursor
 from codehub.core.operations import Operation, Phase
 from codehub.core.requests import in_trash
 from codehub.core.workspace import Workspace, is_deleted
@@ -44,7 +45,7 @@ async def _list(pages: Pages, caller: Caller, *, is_all: bool) -> Response:
         "words": query.words or "",
         "phase": query.phase,
         "phases": FILTERS,
-        "more": _address(caller, cursor=str(rows[PAGE - 1].id)) if is_more else None,
+        "more": _address(caller, cursor=list_cursor(rows[PAGE - 1])) if is_more else None,
         "is_filtered": bool(query.words or query.phase),
     }
     if caller.is_partial and caller.target == "more":
@@ -136,7 +137,7 @@ def _query(caller: Caller, *, is_all: bool) -> PageQuery:
     return PageQuery(
         limit=PAGE + 1,
         owner_user_id=None if is_all else caller.person.id,
-        before_id=_uuid(asked.get("cursor", "")),
+        after=_after(asked.get("cursor", "")),
         words=words or None,
         phase=Phase(phase) if phase in FILTERS else None,
     )
@@ -160,6 +161,13 @@ def _address(caller: Caller, **more: str) -> str:
 def _asked_ids(caller: Caller) -> set[UUID]:
     asked = caller.request.query_params.getlist("id")[:_ROWS_MAX]
     return {one for text in asked if (one := _uuid(text)) is not None}
+
+
+def _after(cursor: str) -> ListPosition:
+    try:
+        return read_cursor(cursor)
+    except ValueError:
+        return BEFORE_ALL
 
 
 def _uuid(text: str) -> UUID | None:

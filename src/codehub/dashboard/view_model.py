@@ -9,6 +9,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, Explanation, explain
 from codehub.core.history import Event, EventKind
 from codehub.core.idle import archives_at, sleeps_at, sleeps_soon
+from codehub.core.listing import sort_key
 from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase, destination
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
@@ -84,6 +85,11 @@ class WorkspaceView:
     @property
     def percent(self) -> int | None:
         return None if self.progress is None else percent(self.progress)
+
+    @property
+    def order(self) -> str:
+        """Lists begin with the greatest of these."""
+        return sort_key(self.row)
 
     @property
     def key(self) -> str:

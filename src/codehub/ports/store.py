@@ -8,6 +8,7 @@ from uuid import UUID
 
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event
+from codehub.core.listing import BEFORE_ALL, ListPosition
 from codehub.core.membership import Member, Members
 from codehub.core.operations import Phase
 from codehub.core.progress import Progress
@@ -101,11 +102,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """Which workspaces to list, newest first. None: all of them. `deleted`: those that can be undeleted, instead of the others."""
+    """Which workspaces to list, pinned ones first (core/listing.py). None: all of them. `deleted`: those that can be undeleted,
+    instead of the others."""
 
     limit: int
     owner_user_id: UUID | None = None
-    before_id: UUID | None = None
+    after: ListPosition = BEFORE_ALL
     words: str | None = None
     phase: Phase | None = None
     deleted: bool = False
@@ -278,7 +280,7 @@ class ApiStore(Protocol):
         """Return how far these workspaces' operations are, those of them that move bytes."""
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
-        """Return workspaces, newest first. One that has not changed is the same object as before."""
+        """Return workspaces in the order of lists. One that has not changed is the same object as before."""
 
     async def several(self, workspace_ids: Collection[UUID]) -> Mapping[UUID, Workspace]:
         """Return these workspaces, those of them that exist. One that has not changed is the same object as before."""

@@ -1,12 +1,15 @@
 """A new workspace: what somebody asked for and what this installation has go in, its spec comes out."""
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from codehub.core.operations import DesiredState
-from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBackend, home_key
+from codehub.core.workspace import SETTINGS, InstanceBackend, Resources, Spec, StorageBackend, home_key
 from codehub.web.dependencies import Defaults, Dependencies
 from codehub.web.schemas import ResourcesBody, WorkspaceBody
+
+_NEEDED = frozenset({"image_ref", "ide"})  # null means the installation's; elsewhere it means none
 
 
 class NotHere(Exception):
@@ -20,30 +23,27 @@ class NotHere(Exception):
 
 def draft(body: WorkspaceBody, owner_id: UUID, workspace_id: UUID, parts: Dependencies) -> Spec:
     """Raises NotHere."""
-    defaults, given = parts.defaults, body.model_fields_set
+    defaults = parts.defaults
     if body.ide is not None:
         refuse_missing_ide(body.ide, parts)
     instance = body.instance_backend or defaults.instance_backend
     storage = _homes(body, instance, parts, defaults)
     return Spec(
         owner_user_id=owner_id,
-        name=body.name,
-        image_ref=body.image_ref or defaults.image_ref,
-        ide=(body.ide or defaults.ide),
         instance_backend=instance,
         storage_backend=storage,
         home_store_key=home_key(instance, storage, owner_id, workspace_id),
-        description=body.description,
-        memo=body.memo,
-        resources=changed_resources(body.resources, defaults.resources),
         desired_state=body.desired_state or DesiredState.RUNNING,
-        standby_ttl_seconds=(
-            body.standby_ttl_seconds if "standby_ttl_seconds" in given else defaults.standby_ttl_seconds
-        ),
-        archive_ttl_seconds=(
-            body.archive_ttl_seconds if "archive_ttl_seconds" in given else defaults.archive_ttl_seconds
-        ),
+        **_settings(body, defaults),
     )
+
+
+def _settings(body: WorkspaceBody, defaults: Defaults) -> dict[str, Any]:
+    """Return what people may set: what was given, else what this installation has for it, else nothing."""
+    given = {name: getattr(body, name) for name in body.model_fields_set if name in SETTINGS}
+    of_installation = {name: getattr(defaults, name) for name in SETTINGS if hasattr(defaults, name)}
+    chosen = {name: value for name, value in given.items() if value is not None or name not in _NEEDED}
+    return of_installation | chosen | {"resources": changed_resources(body.resources, defaults.resources)}
 
 
 def refuse_missing_ide(ide: str, parts: Dependencies) -> None:
@@ -70,5 +70,5 @@ def _homes(
 def changed_resources(given: ResourcesBody | None, base: Resources) -> Resources:
     if given is None:
         return base
-    said = {name: value for name, value in given.model_dump().items() if value is not None}
-    return replace(base, **said)
+    chosen = {name: value for name, value in given.model_dump().items() if value is not None}
+    return replace(base, **chosen)

@@ -157,6 +157,7 @@ class WorkspacePatch(Body):
     name: Name = Field(default_factory=str)
     description: About | None = Field(default_factory=_nothing)
     memo: Text | None = Field(default_factory=_nothing)
+    pinned: Annotated[bool, Field(strict=True)] = Field(default_factory=bool)
     image_ref: ImageRef = Field(default_factory=str)
     ide: Ide = Field(default_factory=lambda: Ide("http"))
     resources: ResourcesBody = Field(default_factory=ResourcesBody)

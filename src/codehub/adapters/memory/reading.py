@@ -10,6 +10,7 @@ from codehub.adapters.memory.faults import Faults
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import EventKind
 from codehub.core.idle import sleeps_at
+from codehub.core.listing import list_position
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import in_trash
@@ -33,7 +34,7 @@ class MemoryReading:
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
         await self._faults("load")
-        rows = sorted(self._workspaces.values(), key=lambda row: row.id, reverse=True)
+        rows = sorted(self._workspaces.values(), key=list_position, reverse=True)
         return [row for row in rows if self._is_wanted(row, query)][: query.limit]
 
     async def several(self, workspace_ids: Collection[UUID]) -> Mapping[UUID, Workspace]:
@@ -120,7 +121,7 @@ class MemoryReading:
         texts = (spec.name.lower(), (spec.description or "").lower())
         return (
             query.owner_user_id in (None, spec.owner_user_id)
-            and (query.before_id is None or row.id < query.before_id)
+            and list_position(row) < query.after
             and query.phase in (None, phase)
             and (query.words is None or any(query.words.lower() in text for text in texts))
             and (in_trash(row, self._now()) if query.deleted else not is_deleted(row))

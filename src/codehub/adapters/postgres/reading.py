@@ -27,8 +27,6 @@ from codehub.ports.store import (
 if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Pool
 
-_AFTER_ALL_IDS = UUID(int=(1 << 128) - 1)
-
 
 class PostgresReading:
     def __init__(self, pool: "Pool") -> None:
@@ -39,7 +37,8 @@ class PostgresReading:
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
         words = None if query.words is None else f"%{_literal(query.words)}%"
         parameters = {
-            "before_id": query.before_id or _AFTER_ALL_IDS,
+            "pinned_at": query.after.pinned_at,
+            "id": query.after.workspace_id,
             "phase": query.phase,
             "words": words,
             "deleted": query.deleted,

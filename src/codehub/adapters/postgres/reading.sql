@@ -2,21 +2,22 @@
 
 -- name: page_of_owner
 -- Which rows, and the transaction that wrote each last: a reader that has a row of that transaction needs no more.
+-- Lists begin with what is pinned (core/listing.py).
 SELECT id, changed_xid FROM workspaces
-WHERE owner_user_id = :owner_user_id AND id < :before_id
+WHERE owner_user_id = :owner_user_id AND (list_time(pinned_at), id) < (:pinned_at, :id)
     AND (:phase::text IS NULL OR phase = :phase)
     AND (:words::text IS NULL OR name ILIKE :words OR description ILIKE :words)
     AND CASE WHEN :deleted THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
-ORDER BY id DESC
+ORDER BY list_time(pinned_at) DESC, id DESC
 LIMIT :limit;
 
 -- name: page_of_all
 SELECT id, changed_xid FROM workspaces
-WHERE id < :before_id
+WHERE (list_time(pinned_at), id) < (:pinned_at, :id)
     AND (:phase::text IS NULL OR phase = :phase)
     AND (:words::text IS NULL OR name ILIKE :words OR description ILIKE :words)
     AND CASE WHEN :deleted THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
-ORDER BY id DESC
+ORDER BY list_time(pinned_at) DESC, id DESC
 LIMIT :limit;
 
 -- name: stamps

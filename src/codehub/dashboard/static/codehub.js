@@ -73,7 +73,7 @@
         if (focus) [...fresh.querySelectorAll("a, button, summary, input")].find((one) => key(one) === focus)?.focus({ preventScroll: !scrolls });
       } else if (fresh.matches("li.row")) {
         const rows = [...document.querySelectorAll(".rows > .row")];
-        const after = rows.find((row) => row.dataset.id < fresh.dataset.id); // ids are ordered by time, the newest comes first
+        const after = rows.find((row) => row.dataset.order < fresh.dataset.order); // what is pinned, then the newest comes first
         const end = document.getElementById("more");
         if (after) after.before(fresh);
         else if (!end) document.querySelector(".rows")?.append(fresh);
@@ -82,7 +82,21 @@
       htmx.process(fresh);
       tick(fresh);
     }
+    arrange();
     return came;
+  };
+
+  // What was pinned or unpinned moves to its place; the focus stays where it is. The last may belong to a page that is not loaded yet.
+  const arrange = () => {
+    for (const list of document.querySelectorAll("ul.rows")) {
+      const rows = [...list.querySelectorAll(":scope > .row[data-order]")], more = list.querySelector(":scope > #more");
+      const sorted = [...rows].sort((one, other) => (one.dataset.order < other.dataset.order ? 1 : -1));
+      if (sorted.every((row, at) => row === rows[at])) continue;
+      const held = document.activeElement, last = sorted.at(-1);
+      for (const row of sorted) list.insertBefore(row, more);
+      if (more && last !== rows.at(-1)) last.remove();
+      if (held && held !== document.activeElement) held.focus({ preventScroll: true });
+    }
   };
 
   // A list without rows says so.
@@ -280,7 +294,7 @@
       keep = () => { const fresh = target.querySelector("pre.log"); if (fresh) fresh.scrollTop = isRead ? top : fresh.scrollHeight; };
     }
   });
-  document.addEventListener("htmx:afterSwap", () => { keep(); keep = () => {}; tick(); count(); });
+  document.addEventListener("htmx:afterSwap", () => { keep(); keep = () => {}; arrange(); tick(); count(); });
   document.addEventListener("htmx:afterRequest", (event) => {
     if (event.detail.successful) event.target.closest?.(".toast")?.remove();
     ask();
