@@ -36,11 +36,13 @@ from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
+from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.embedded import find_running
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
+from codehub.core.access import Role as UserRole
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBackend
@@ -72,7 +74,6 @@ async def main_async(asked: argparse.Namespace) -> None:
 async def measure_starts(engine: TestEngine, s3: S3Server, count: int) -> None:
     async with running_codehub(await s3.new_bucket()) as (service, api, pid):
         workspace_id = SystemIdentity().new_id()
-        await api.create_user(OWNER_ID, username="bench", password_hash=PASSWORD_HASH, role="member")
         await service.create(workspace_id, spec(workspace_id, DesiredState.STANDBY), BY)
         await arrives(api, workspace_id, Phase.STANDBY)
         bare, ours, spent = [], [], []
@@ -158,6 +159,9 @@ async def running_codehub(bucket: str) -> AsyncIterator[tuple[WorkspaceService, 
             assert running is not None
             with running:
                 pool = await open_pool(running.connect_args, Role.API)
+                await PostgresAccess(pool).add_user(
+                    OWNER_ID, username="bench", password_hash=PASSWORD_HASH, role=UserRole.MEMBER
+                )
                 clock = SystemClock()
                 api = PostgresApiStore(pool, PostgresHints(pool, running.connect_args, Role.API, clock=clock))
                 yield WorkspaceService(api, limits=Limits(), trash_s=1000), api, process.pid

@@ -21,11 +21,13 @@ from benchmarks.fill import fill
 
 from codehub.adapters.memory.instances import Box, MemoryInstances
 from codehub.adapters.memory.storage import Disk, MemoryStorage
+from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import ConnectArgs, Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
+from codehub.core.access import Role as UserRole
 from codehub.core.operations import Phase
 from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBackend
 from codehub.engine.controller import WorkspaceController
@@ -68,6 +70,9 @@ class Plane:
             {InstanceBackend.LOCAL_DOCKER: self.instances}, {StorageBackend.DOCKER_VOLUME: self.storage}
         )
 
+    async def add_owner(self) -> None:
+        await self.access.add_user(OWNER, username="bench", password_hash="$argon2id$", role=UserRole.MEMBER)
+
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[PostgresApiStore, WorkspaceController]]:
         api_pool = await open_pool(self.connect_args, Role.API)
@@ -76,6 +81,7 @@ class Plane:
         api = PostgresApiStore(
             api_pool, PostgresHints(api_pool, self.connect_args, Role.API, clock=self.clock)
         )
+        self.access = PostgresAccess(api_pool)
         system = System(self.clock, SystemRandomness(), SystemIdentity(), self.tasks)
         controller = WorkspaceController(
             "bench", PostgresControllerStore(pool, hints), self.platforms, hints, system
@@ -94,7 +100,7 @@ async def measure_starts() -> None:
         plane = Plane(connect_args, boot_s=BOOT_S, actuator_s=0.0)
         async with plane.opened() as (api, controller):
             plane.tasks.spawn(controller.run(), name="controller")
-            await api.create_user(OWNER, username="bench", password_hash="$argon2id$", role="member")
+            await plane.add_owner()
             lags = [await readiness_lag(plane, api, number) for number in range(STARTS)]
         print(
             f"readiness lag (server answers to phase RUNNING): median of {STARTS}: "

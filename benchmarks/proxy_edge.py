@@ -14,11 +14,13 @@ from uuid import UUID
 import uvloop
 from benchmarks.proxy_peers import SESSION, WORKSPACE
 
+from codehub.adapters.memory.access import MemoryAccess, Users
 from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
 from codehub.app.edge import StoredWorkspaces
+from codehub.core.access import Role
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
@@ -75,6 +77,10 @@ class ThreeServers:
         return (self._at_socket if head.target.endswith(b"-unix") else self._at_port).admit(head)
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 async def serve(port: int, *upstreams: Upstream) -> None:
     clock, tasks = SystemClock(), SystemTasks()
     directories = []
@@ -82,8 +88,11 @@ async def serve(port: int, *upstreams: Upstream) -> None:
     connections = set[ClientConnection]()
     for upstream in upstreams:
         hints = MemoryHints()
-        store = MemoryStore(now=lambda: datetime.now(UTC), hints=hints)
-        await store.create_user(OWNER.user_id, username="bench", password_hash="$argon2id$", role="member")
+        users: Users = {}
+        store = MemoryStore(now=_now, hints=hints, users=users)
+        await MemoryAccess(users, now=_now).add_user(
+            OWNER.user_id, username="bench", password_hash="$argon2id$", role=Role.MEMBER
+        )
         row = await store.create_workspace(UUID(WORKSPACE), SPEC, [])
         await store.persist([Change(row.id, replace(row.status, phase=Phase.RUNNING))])
         credentials = MemoryCredentials()

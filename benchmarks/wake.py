@@ -54,7 +54,7 @@ async def measure() -> None:
         plane = Plane(connect_args, boot_s=BOOT_S, actuator_s=0.0)
         async with plane.opened() as (api, controller):
             plane.tasks.spawn(controller.run(), name="controller")
-            await api.create_user(OWNER, username="bench", password_hash="$argon2id$", role="member")
+            await plane.add_owner()
             pool = await open_pool(connect_args, Role.CONTROLLER)
             hints = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=plane.clock)
             places = Listening(api, plane.platforms.instances)

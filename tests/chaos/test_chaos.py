@@ -30,10 +30,12 @@ from tests.support.workspaces import OWNER_ID, in_backends
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
+from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
+from codehub.core.access import Role as UserRole
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.requests import Refused
@@ -254,6 +256,9 @@ async def opened(directory: Path) -> AsyncIterator[World]:
         stack.enter_context(told(s3.environment()))
         pool = await open_pool(database, Role.API)
         stack.callback(pool.terminate)
+        await PostgresAccess(pool).add_user(
+            OWNER_ID, username="chaos", password_hash=PASSWORD_HASH, role=UserRole.MEMBER
+        )
         api = PostgresApiStore(pool, PostgresHints(pool, database, Role.API, clock=SystemClock()))
         installation = str(await pool.fetchval("SELECT id FROM installation"))
         stack.callback(remove_groups, installation)
@@ -272,7 +277,6 @@ async def opened(directory: Path) -> AsyncIterator[World]:
 async def test_nothing_is_lost_doubled_or_orphaned(tmp_path: Path) -> None:
     print(f"seed {SEED}, {ROUNDS} rounds")  # noqa: T201  # pytest shows it when it matters
     async with opened(tmp_path) as world:
-        await world.api.create_user(OWNER_ID, username="chaos", password_hash=PASSWORD_HASH, role="member")
         for number in range(WORKSPACES):
             await create(world, number)
         harms: list[Callable[[], Awaitable[None]]] = [

@@ -73,15 +73,6 @@ async def test_only_those_that_exist_are_loaded(world: World) -> None:
     assert (await world.controller.load([])).workspaces == []
 
 
-async def test_usernames_differ_by_more_than_case(world: World) -> None:
-    other = replace(world, user_id=uuid4())
-    await other.add_user()
-    with pytest.raises(Contradiction):
-        await world.api.create_user(
-            uuid4(), username=f"USER-{other.user_id}".upper(), password_hash="$argon2id$x", role="member"
-        )
-
-
 # Names
 
 

@@ -4,8 +4,6 @@ import asyncio
 from dataclasses import replace
 
 from tests.support.engine import EVERYONE, Plane, breathe
-from tests.support.stores import PASSWORD_HASH
-from tests.support.workspaces import OWNER_ID
 
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES
@@ -18,7 +16,7 @@ STEP_S = 8  # less than what counts as a gap between two looks
 async def test_what_waits_for_its_turn_to_be_archived_does_not_run_out_of_time() -> None:
     plane = Plane()
     controller = plane.controller()
-    await plane.store.create_user(OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member")
+    await plane.add_owner()
     rows = [await plane.make(f"ws-{number}") for number in range(ARCHIVES)]
     await plane.apply_plan(controller)
 

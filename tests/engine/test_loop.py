@@ -9,8 +9,7 @@ from uuid import UUID
 import pytest
 from tests.support.engine import BY, EVERYONE, Dice, Plane, breathe
 from tests.support.patience import PATIENCE_S
-from tests.support.stores import PASSWORD_HASH
-from tests.support.workspaces import OWNER_ID, SPEC
+from tests.support.workspaces import SPEC
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.core.errors import ErrorReason
@@ -215,7 +214,7 @@ async def test_two_controllers_side_by_side_start_one_instance() -> None:
 
 async def test_fifty_at_once_all_arrive() -> None:
     plane = real_plane(boot_s=0.02)
-    await plane.store.create_user(OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member")
+    await plane.add_owner()
     async with running(plane, PATIENT):
         await asyncio.sleep(0)
         rows = [await plane.make(f"ws-{number}") for number in range(50)]

@@ -18,6 +18,7 @@ from tests.support.workspaces import OWNER_ID, in_backends
 from codehub.adapters.filesystems import free_mb
 from codehub.adapters.local.disk import FileReserve, LocalDisk, measured_mb
 from codehub.adapters.system.machine import SystemIdentity
+from codehub.core.access import Role
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.ports.store import StoreUnavailable
@@ -60,7 +61,9 @@ async def test_one_who_fills_the_disk_is_put_to_sleep_and_nobody_loses_anything(
     limits = {"disk_floor_mb": FLOOR_MB, "database_reserve_mb": RESERVE_MB}
     async with installed(data, ide="jupyterlab", **limits) as installation:
         api = installation.stored.api
-        await api.create_user(OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member")
+        await installation.stored.access.add_user(
+            OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role=Role.MEMBER
+        )
         greedy, home = await make(installation, "greedy")
         await installation.arrives(greedy, Phase.RUNNING)
 

@@ -10,6 +10,7 @@ from tests.support.workspaces import OWNER_ID, in_backends
 
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.app.control import garbage_collector
+from codehub.core.access import Role
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 
@@ -24,8 +25,8 @@ async def test_a_workspace_goes_round_the_whole_circle_with_a_real_ide(data_dir:
     spec = in_backends(InstanceBackend.LOCAL_PROCESS, StorageBackend.LOCAL_DIR, workspace_id)
     home = data_dir / spec.home_store_key
     async with installed(data_dir, ide="jupyterlab") as installation:
-        await installation.stored.api.create_user(
-            OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
+        await installation.stored.access.add_user(
+            OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role=Role.MEMBER
         )
         made = await installation.service.create(workspace_id, replace(spec, ide="jupyterlab"), BY)
         assert isinstance(made, Workspace)

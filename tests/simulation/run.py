@@ -14,7 +14,6 @@ from tests.simulation.numbers import EPOCH, GRACE
 from tests.simulation.people import Person
 from tests.simulation.truth import Broken
 from tests.simulation.world import World
-from tests.support.stores import PASSWORD_HASH
 
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused, is_purge_asked, is_purge_due
@@ -79,7 +78,7 @@ def _storm(world: World, passes: int) -> None:
         user_id = world.new_id()
         name = f"user{number}"
         world.spawn(
-            world.store.create_user(user_id, username=name, password_hash=PASSWORD_HASH, role="member"),
+            world.add_user(user_id, name),
             name="user",
         )
         person = Person(

@@ -15,7 +15,6 @@ from tests.simulation.numbers import CADENCE
 from tests.simulation.run import run
 from tests.simulation.story import shrink, tell
 from tests.simulation.world import World
-from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import SPEC
 
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -87,8 +86,7 @@ class Quiet(World):
             self.loop.call_soon(self.start_controller, name)
         self.loop.call_soon(self.start_api, "api")
         user_id = self.new_id()
-        made = self.store.create_user(user_id, username="ann", password_hash=PASSWORD_HASH, role="member")
-        self.spawn(made, name="user")
+        self.spawn(self.add_user(user_id, "ann"), name="user")
         for number in range(12):
             spec = replace(
                 SPEC, owner_user_id=user_id, name=f"ws-{number}", desired_state=DesiredState.ARCHIVED

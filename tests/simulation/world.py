@@ -18,10 +18,13 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.machine import Crashed, LossyHints, Machine
 from tests.simulation.numbers import CADENCE, EPOCH, GRACE, LIMITS, RULES, TRASH_S
 from tests.simulation.truth import Broken
+from tests.support.stores import PASSWORD_HASH
 
+from codehub.adapters.memory.access import MemoryAccess, Users
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
+from codehub.core.access import Role
 from codehub.core.visit import Visit, Visitor
 from codehub.core.workspace import Workspace
 from codehub.engine.controller import WorkspaceController
@@ -64,7 +67,9 @@ class World:
         self.broken: Broken | None = None
         self.judges = Judges(self)
         self.hints = LossyHints(self)
-        self.store = self.judges.watch_store(MemoryStore(now=self.now, hints=self.hints))
+        users: Users = {}
+        self.store = self.judges.watch_store(MemoryStore(now=self.now, hints=self.hints, users=users))
+        self._access = MemoryAccess(users, now=self.now)
         self.storage = MemoryStorage(now=lambda: self.now() + self.skew, identity=self, faults=self._inside)
         self.instances = MemoryInstances(
             self.storage, clock=self, boot_s=self.dice.uniform(0, 8), faults=self._inside
@@ -144,6 +149,9 @@ class World:
 
     def _may_start(self, machine: Machine | None) -> bool:
         return not self._is_restoring and (machine is None or machine.is_dead)
+
+    async def add_user(self, user_id: UUID, name: str) -> None:
+        await self._access.add_user(user_id, username=name, password_hash=PASSWORD_HASH, role=Role.MEMBER)
 
     def start_controller(self, name: str) -> None:
         if not self._may_start(self.controllers.get(name)):

@@ -9,12 +9,14 @@ from uuid import UUID
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, SPEC
 
+from codehub.adapters.memory.access import MemoryAccess, Users
 from codehub.adapters.memory.faults import Faults
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.instances import MemoryInstances
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemIdentity, SystemTasks
+from codehub.core.access import Role
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
@@ -75,7 +77,9 @@ class Plane:
     def __post_init__(self) -> None:
         identity = SystemIdentity()
         self.hints = MemoryHints(faults=self.fault)
-        self.store = MemoryStore(now=self.clock.now, hints=self.hints, faults=self.fault)
+        users: Users = {}
+        self.store = MemoryStore(now=self.clock.now, hints=self.hints, faults=self.fault, users=users)
+        self._access = MemoryAccess(users, now=self.clock.now)
         self.storage = MemoryStorage(now=self.clock.now, identity=identity, faults=self.fault)
         self.instances = MemoryInstances(
             self.storage, clock=self.clock, boot_s=self.boot_s, faults=self.fault
@@ -104,8 +108,11 @@ class Plane:
         for _controller, tasks in self.controllers:
             await tasks.apply_plan()
 
+    async def add_owner(self) -> None:
+        await self._access.add_user(OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role=Role.MEMBER)
+
     async def create(self, wish: DesiredState = DesiredState.RUNNING) -> UUID:
-        await self.store.create_user(OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member")
+        await self.add_owner()
         return (await self.make("demo", wish)).id
 
     async def make(self, name: str, wish: DesiredState = DesiredState.RUNNING) -> Workspace:

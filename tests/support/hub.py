@@ -13,6 +13,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, SPEC
 
+from codehub.adapters.memory.access import MemoryAccess, Users
 from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.memory.disk import MemoryDisk
 from codehub.adapters.memory.hints import MemoryHints
@@ -21,6 +22,7 @@ from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.edge import StoredWorkspaces
+from codehub.core.access import Role
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.visit import Visitor
@@ -128,7 +130,9 @@ async def hub(
 
     clock, tasks = SystemClock(), SystemTasks()
     hints, people_hints = MemoryHints(), MemoryHints()
-    store = MemoryStore(now=now, hints=hints)
+    users: Users = {}
+    store = MemoryStore(now=now, hints=hints, users=users)
+    access = MemoryAccess(users, now=now)
     storage = MemoryStorage(now=now, identity=SystemIdentity())
     instances = ServedInstances(storage, clock=clock, boot_s=boot_s)
     disk = MemoryDisk(free_mb=5000, floor_mb=1000)
@@ -143,8 +147,8 @@ async def hub(
         credentials.let_in(credential, person)
     credentials.let_in(READS, replace(ANN, may_write=False))
     for person in (ANN, BOB):
-        await store.create_user(
-            person.user_id, username=person.username, password_hash=PASSWORD_HASH, role="admin"
+        await access.add_user(
+            person.user_id, username=person.username, password_hash=PASSWORD_HASH, role=Role.ADMIN
         )
     connections = set[ClientConnection]()
     places = StoredWorkspaces(store, platforms.instances)

@@ -21,6 +21,7 @@ from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
+from codehub.core.access import Role as UserRole
 from codehub.core.history import Event, EventKind
 from codehub.core.operations import Operation
 from codehub.core.workspace import Spec, Status, Workspace
@@ -60,7 +61,9 @@ class World:
 
     async def add_user(self) -> None:
         name = f"user-{self.user_id}"
-        await self.api.create_user(self.user_id, username=name, password_hash=PASSWORD_HASH, role="member")
+        await self.access.add_user(
+            self.user_id, username=name, password_hash=PASSWORD_HASH, role=UserRole.MEMBER
+        )
 
     def spec(self, **fields: Any) -> Spec:
         """Return a spec of this world's user, with a name nobody has."""

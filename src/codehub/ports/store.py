@@ -237,9 +237,6 @@ class RoomStore(Protocol):
 class ApiStore(Protocol):
     """What the service layer may read and write."""
 
-    async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
-        """Store a new user."""
-
     async def create_workspace(
         self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None
     ) -> Workspace:

@@ -21,6 +21,7 @@ from tests.support.workspaces import OWNER_ID, in_backends
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.app.control import garbage_collector
+from codehub.core.access import Role
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
 
@@ -65,8 +66,8 @@ def spec(workspace_id: UUID, *, ide: str, image: str, storage: StorageBackend) -
 
 
 async def begin(installation: Installation, workspace_id: UUID, wanted: Spec) -> None:
-    await installation.stored.api.create_user(
-        OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
+    await installation.stored.access.add_user(
+        OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role=Role.MEMBER
     )
     made = await installation.service.create(workspace_id, wanted, BY)
     assert isinstance(made, Workspace)
@@ -152,8 +153,8 @@ async def test_an_image_that_can_not_be_had_is_an_error_that_people_see(started:
     workspace_id = SystemIdentity().new_id()
     wanted = spec(workspace_id, ide="http", image="Not A Name", storage=StorageBackend.DOCKER_VOLUME)
     async with started() as installation:
-        await installation.stored.api.create_user(
-            OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
+        await installation.stored.access.add_user(
+            OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role=Role.MEMBER
         )
         await installation.service.create(workspace_id, wanted, BY)
         row = await installation.fails(workspace_id)

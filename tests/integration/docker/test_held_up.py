@@ -16,6 +16,7 @@ from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, in_backends
 
 from codehub.adapters.system.machine import SystemIdentity
+from codehub.core.access import Role
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace, holdup
@@ -33,8 +34,8 @@ async def engine(docker: Docker) -> TestEngine:
 async def installation(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Installation]:
     with told({"DOCKER_HOST": engine.url}):
         async with installed(tmp_path, instance_backend="local-docker", helper_image=BASE) as made:
-            await made.stored.api.create_user(
-                OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role="member"
+            await made.stored.access.add_user(
+                OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role=Role.MEMBER
             )
             yield made
     engine.remove_labelled(made.stored.installation)

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-# Called with a point's name: "load", "<call>.before_commit", "<call>.after_commit" (call: persist, amend, create_workspace,
-# create_user) or "hints.send". What it raises before a commit leaves nothing behind; after one, the caller can't know.
+# Called with a point's name: "load", "<call>.before_commit", "<call>.after_commit" (call: persist, amend,
+# create_workspace) or "hints.send". What it raises before a commit leaves nothing behind; after one, the caller can't know.
 Faults = Callable[[str], Awaitable[None]]
 
 

@@ -11,14 +11,12 @@ from codehub.adapters.memory.access import Users
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.reading import MemoryReading
 from codehub.adapters.memory.rules import contradictions, is_idle
-from codehub.core.access import Role, User
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event, EventKind
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, Refused
 from codehub.core.workspace import Spec, Status, Workspace, counts_as_running
-from codehub.ports.access import Credentials
 from codehub.ports.hints import Hints
 from codehub.ports.store import (
     Admit,
@@ -138,17 +136,6 @@ class MemoryStore(MemoryReading):
     async def leave(self, member_id: UUID) -> None:
         await self._faults("beat.before_commit")
         self._members.pop(member_id, None)
-
-    async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
-        if not password_hash.startswith("$argon2id$") or role not in ("admin", "member"):
-            raise Contradiction("a user has an argon2id hash, and is admin or member")
-        await self._faults("create_user.before_commit")
-        users = self._users
-        if user_id in users or username.lower() in (known.user.username.lower() for known in users.values()):
-            raise Contradiction(f"there is a user {username}")
-        user = User(user_id, username, Role(role), disabled=False, created_at=self._now())
-        users[user_id] = Credentials(user, password_hash)
-        await self._faults("create_user.after_commit")
 
     async def create_workspace(
         self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None

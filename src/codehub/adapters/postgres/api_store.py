@@ -43,14 +43,6 @@ class PostgresApiStore(PostgresReading):
         self._hints = hints
         self._turns = asyncio.Semaphore(_COUNTING_MAX)
 
-    async def create_user(self, user_id: UUID, *, username: str, password_hash: str, role: str) -> None:
-        async with translated():
-            await self._pool.execute(
-                *self._sql["create_user"](
-                    id=user_id, username=username, password_hash=password_hash, role=role
-                )
-            )
-
     async def create_workspace(
         self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None
     ) -> Workspace:

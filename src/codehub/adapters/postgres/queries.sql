@@ -75,9 +75,6 @@ FROM unnest(
 JOIN workspaces w ON w.id = e.workspace_id
 ORDER BY e.place;
 
--- name: create_user
-INSERT INTO users (id, username, password_hash, role) VALUES (:id, :username, :password_hash, :role);
-
 -- name: create_workspace
 -- The API's columns; the controller's begin with their defaults.
 INSERT INTO workspaces (id, {spec_columns}) VALUES (:id, {spec_parameters}) RETURNING *;
