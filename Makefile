@@ -25,47 +25,41 @@ test: test-core test-store test-sim test-local test-docker test-s3 test-circle t
 	@echo "all suites passed"
 
 PYTEST := $(BIN)/pytest -q -p no:cacheprovider
+# A suite is a marker of the same name (tests/support/markers.py).
 # Suites on real engines run what failed once more, alone, where CI=true (tests/support/suite.py).
 SUITE := $(BIN)/python -m tests.support.suite
 ENGINES_SUITE := $(SUITE) --again
 test-core: $(DEV) ## the pure core: every table, every state, 100 % of its branches
-	@$(SUITE) test-core 60 bash -c '$(PYTEST) tests/core tests/architecture --ignore tests/core/test_state_space.py --cov \
-		&& $(PYTEST) -n 2 tests/core/test_state_space.py'
+	@$(SUITE) test-core 60 bash -c '$(PYTEST) -m core --ignore tests/core/test_state_space.py --cov \
+		&& $(PYTEST) -m core -n 2 tests/core/test_state_space.py'
 
-STORE := tests/contracts tests/integration/embedded_postgres tests/integration/test_schema.py tests/integration/test_ownership.py \
-	tests/integration/test_migrations.py tests/integration/test_store_postgres.py tests/integration/test_statements.py tests/integration/test_redis.py \
-	--ignore tests/contracts/test_storage.py --ignore tests/contracts/test_instances.py
-LOCAL := tests/contracts/test_storage.py tests/contracts/test_instances.py tests/integration/archives \
-	tests/integration/local_instances tests/integration/test_local_circle.py tests/integration/test_pairs.py tests/integration/test_full_disk.py
-DOCKER := tests/integration/docker
-CIRCLE := tests/integration/docker/test_up.py tests/integration/docker/test_circle.py
 test-store: $(DEV) engines ## PostgreSQL: embedded server, schema, privileges, store contract
-	@$(SUITE) test-store 90 $(PYTEST) -n 2 --dist loadfile $(STORE)
+	@$(SUITE) test-store 90 $(PYTEST) -m store -n 2 --dist loadfile
 
 test-local: $(DEV) built ## this machine as a platform: sandboxed processes, homes, archives, the whole circle with a real IDE
-	@$(ENGINES_SUITE) test-local 150 $(PYTEST) -n 2 --dist loadfile -m "not docker" $(LOCAL)
+	@$(ENGINES_SUITE) test-local 150 $(PYTEST) -m local -n 2 --dist loadfile
 
 test-docker: $(DEV) built ## Docker: containers, volumes, isolation, images, on a dockerd of its own
-	@$(ENGINES_SUITE) test-docker 180 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 -m docker $(LOCAL) $(DOCKER) $(CIRCLE:%=--ignore %)
+	@$(ENGINES_SUITE) test-docker 180 $(BIN)/python -m tests.support.docker $(PYTEST) -m docker -n 2
 
 test-s3: $(DEV) ## archives in a real S3 server: parts, cancelled uploads, throttling, outages, clear refusals
-	@$(SUITE) test-s3 90 $(PYTEST) tests/integration/s3
+	@$(SUITE) test-s3 90 $(PYTEST) -m s3
 
 test-minio: $(DEV) ## the same against MinIO, built as a Go module (not in `make test`: building it takes minutes, and a Go toolchain)
 	@scripts/minio > /dev/null
-	@$(SUITE) test-minio 120 $(BIN)/python -m tests.support.minio $(PYTEST) tests/integration/s3
+	@$(SUITE) test-minio 120 $(BIN)/python -m tests.support.minio $(PYTEST) -m s3
 
 test-circle: $(DEV) built ## the whole circle with real code-server: Docker, S3, Redis, PostgreSQL; with curl, and in a browser until it sleeps
-	@$(ENGINES_SUITE) test-circle 200 $(BIN)/python -m tests.support.docker $(PYTEST) -n 2 --dist worksteal $(CIRCLE)
+	@$(ENGINES_SUITE) test-circle 200 $(BIN)/python -m tests.support.docker $(PYTEST) -m circle -n 2 --dist worksteal
 
 test-chaos: $(DEV) built ## five rounds of chaos
-	@$(ENGINES_SUITE) test-chaos 120 $(PYTEST) tests/chaos
+	@$(ENGINES_SUITE) test-chaos 120 $(PYTEST) -m chaos
 
 chaos: $(DEV) built ## kill and restart everything while workspaces go up and down: 30 rounds of dice that are thrown anew (SEED=7 throws those again)
-	CODEHUB_TEST_CHAOS_SEED=$${SEED:-$$RANDOM} CODEHUB_TEST_CHAOS_ROUNDS=$${ROUNDS:-30} CODEHUB_TEST_CHAOS_STOPPED_S=60 $(PYTEST) -s tests/chaos
+	CODEHUB_TEST_CHAOS_SEED=$${SEED:-$$RANDOM} CODEHUB_TEST_CHAOS_ROUNDS=$${ROUNDS:-30} CODEHUB_TEST_CHAOS_STOPPED_S=60 $(PYTEST) -m chaos -s
 
 test-sim: $(DEV) ## the engine on the memory platform: the whole circle, a crash at every boundary, 200 seeds of faults, every mutant
-	@$(SUITE) test-sim 200 $(PYTEST) -n 2 tests/engine tests/simulation
+	@$(SUITE) test-sim 200 $(PYTEST) -m sim -n 2
 
 SEEDS ?= 200
 simulate: $(DEV) ## faults everywhere, in virtual time: SEEDS=5000 runs many (from FIRST=0 on), SEED=7 tells one's story (ONLY=… with these faults alone)
@@ -74,39 +68,36 @@ simulate: $(DEV) ## faults everywhere, in virtual time: SEEDS=5000 runs many (fr
 mutants: $(DEV) ## search seeds that find each deliberate bug, and record them (takes a while)
 	$(BIN)/python -m tests.simulation --mutants
 
-UP := tests/api/test_up.py tests/api/test_command.py tests/api/test_users_command.py tests/api/test_curl_circle.py \
-	tests/api/test_settings.py tests/api/test_fresh_machine.py tests/api/test_logs.py tests/cli/test_roles_apart.py
-EDGE := tests/api/test_edge.py tests/api/test_workers.py
 test-up: $(DEV) engines ## the program from outside: settings, commands, `codehub up`, roles as processes of their own, and the whole circle with curl alone
-	@$(ENGINES_SUITE) test-up 240 $(PYTEST) -n 2 --dist loadfile $(UP)
+	@$(ENGINES_SUITE) test-up 240 $(PYTEST) -m up -n 2 --dist loadfile
 
 test-api: $(DEV) engines ## the API from outside, on PostgreSQL: people, workspaces, events, hostile requests, the whole document
-	@$(ENGINES_SUITE) test-api 150 $(PYTEST) -n 2 tests/api $(UP:%=--ignore %) $(EDGE:%=--ignore %)
+	@$(ENGINES_SUITE) test-api 150 $(PYTEST) -m api -n 2
 
 FUZZ_EXAMPLES ?= 1000
 fuzz: $(DEV) ## the API's document for long: FUZZ_EXAMPLES per operation and mode, then chains of calls; and 20 times as many talks through the proxy
 	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) -n 2 tests/api/test_document.py
-	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) tests/fuzz
+	CODEHUB_TEST_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) -m fuzz
 	CODEHUB_TEST_EXAMPLES=$$((20 * $(FUZZ_EXAMPLES))) $(PYTEST) -n 2 tests/proxy/test_generated_requests.py tests/proxy/test_generated_responses.py
 
 test-proxy: $(DEV) built ## the edge over real sockets: data path, safety beside nginx, access, waking, activity, IDEs in a browser
-	@$(ENGINES_SUITE) test-proxy 150 $(PYTEST) -n 2 --dist worksteal tests/proxy $(EDGE)
+	@$(ENGINES_SUITE) test-proxy 150 $(PYTEST) -m proxy -n 2 --dist worksteal
 
 test-browser: $(DEV) engines ## the dashboard: what pages say, and the whole story in Chromium against a running system
-	@$(ENGINES_SUITE) test-browser 150 $(PYTEST) -n 2 --dist worksteal tests/browser/test_first_day.py tests/browser tests/dashboard
+	@$(ENGINES_SUITE) test-browser 150 $(PYTEST) -m browser -n 2 --dist worksteal tests/browser/test_first_day.py tests
 
 screens: $(DEV) engines ## take the pictures in docs/screens
 	$(BIN)/python -m tests.browser.screens docs/screens
 
 test-cli: $(DEV) engines ## the command line against a running codehub, and in a real terminal
-	@$(ENGINES_SUITE) test-cli 60 $(PYTEST) -n 2 tests/cli --ignore tests/cli/test_roles_apart.py
+	@$(ENGINES_SUITE) test-cli 60 $(PYTEST) -m cli -n 2
 
 test-package: $(DEV) ## the wheel from a fresh environment; the systemd unit, the compose file and the Dockerfile
-	@$(SUITE) test-package 90 $(PYTEST) tests/packaging --ignore tests/packaging/test_compose.py
+	@$(SUITE) test-package 90 $(PYTEST) -m package
 
 test-compose: $(DEV) ## compose.yaml, run with images of the same names that are made from Debian's packages (not in `make test`: it builds for minutes)
 	@scripts/engines docker-compose:docker-compose
-	@$(SUITE) test-compose 300 $(PYTEST) tests/packaging/test_compose.py
+	@$(SUITE) test-compose 300 $(PYTEST) -m compose
 
 built: $(DEV) engines ## make once, in the cache, what takes the suites minutes: code-server and the Docker images
 	@$(BIN)/python -m tests.support.built

@@ -10,7 +10,7 @@ from tests.support.docker import Docker, TestEngine, lent_engine
 from tests.support.postgres import DEBIAN_15, NO_DEBIAN_15, TestServer, running_server
 from tests.support.stores import PostgresWorld
 
-pytest_plugins = ["tests.support.second_try"]
+pytest_plugins = ["tests.support.markers", "tests.support.second_try"]
 
 # What is generated is the same in every run: a change is judged by what it changed. `make fuzz` throws other dice.
 settings.register_profile("suites", derandomize="CODEHUB_TEST_EXAMPLES" not in os.environ)

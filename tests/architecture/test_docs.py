@@ -110,16 +110,6 @@ def test_what_is_asked_for_with_an_extra_is_locked_with_it(name: str) -> None:
         assert one.extras <= locked[canonicalize_name(one.name)].extras, str(one)
 
 
-def test_every_test_belongs_to_a_suite_of_make_test() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    named = set(re.findall(r"tests/[\w/.]+", makefile))
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        relative = path.relative_to(ROOT)
-        assert any(str(place) in named for place in (relative, *relative.parents)), (
-            f"{relative} is in no suite"
-        )
-
-
 def commands() -> dict[str, Any]:
     """Every command of `codehub`, by what is typed."""
 

@@ -43,7 +43,7 @@ from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.ports.store import StoreUnavailable
 from codehub.service.workspaces import By, WorkspaceService
 
-pytestmark = [*DOCKER, S3, REDIS]
+pytestmark = [DOCKER, S3, REDIS]
 
 ROUNDS = int(os.environ.get("CODEHUB_TEST_CHAOS_ROUNDS", "5"))
 SEED = int(os.environ.get("CODEHUB_TEST_CHAOS_SEED", "1"))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from tests.support.docker import DOCKER, Docker
+from tests.support.docker import DOCKER_SUITE, Docker
 from tests.support.docker_world import docker_world
 from tests.support.instances import (
     InstanceWorld,
@@ -33,7 +33,9 @@ def patient_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_status, "__defaults__", (PATIENCE_S,))
 
 
-@pytest.fixture(params=["memory", "local", "local-without-sandbox", pytest.param("docker", marks=DOCKER)])
+@pytest.fixture(
+    params=["memory", "local", "local-without-sandbox", pytest.param("docker", marks=DOCKER_SUITE)]
+)
 async def platform(request: pytest.FixtureRequest, docker: Docker) -> AsyncIterator[InstanceWorld]:
     if request.param == "memory":
         yield MemoryWorld()

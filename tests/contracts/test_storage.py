@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.support.docker import DOCKER, Docker
+from tests.support.docker import DOCKER_SUITE, Docker
 from tests.support.storages import (
     COMMITTED_AT,
     Files,
@@ -27,7 +27,7 @@ FILES: Files = {"notes.txt": b"hello\n", "src/deep/main.py": b"print()\n" * 1000
 
 
 @pytest.fixture(
-    params=["memory", "local-dir and file://", pytest.param("docker-volume and file://", marks=DOCKER)]
+    params=["memory", "local-dir and file://", pytest.param("docker-volume and file://", marks=DOCKER_SUITE)]
 )
 async def storage(request: pytest.FixtureRequest, tmp_path: Path, docker: Docker) -> AsyncIterator[Storage]:
     async with opened_storage(request.param, tmp_path, docker) as opened:

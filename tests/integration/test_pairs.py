@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.docker import DOCKER, Docker, TestEngine
+from tests.support.docker import DOCKER_SUITE, Docker, TestEngine
 from tests.support.hands import PASSWORD, arrives, running_on, signed_in
 from tests.support.program import Running, running
 
@@ -13,7 +13,7 @@ from codehub.adapters.docker.volumes import home_name
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.settings import fitting_homes
 
-MARKS = {InstanceBackend.LOCAL_PROCESS: [], InstanceBackend.LOCAL_DOCKER: DOCKER}
+MARKS = {InstanceBackend.LOCAL_PROCESS: (), InstanceBackend.LOCAL_DOCKER: DOCKER_SUITE}
 PAIRS = [
     pytest.param(instance, storage, marks=marks)
     for instance, marks in MARKS.items()

@@ -18,7 +18,7 @@ from tests.support.standins import ROOT, make_codehub, make_standins
 
 COMPOSE = shutil.which("docker-compose")
 pytestmark = [
-    *DOCKER,
+    DOCKER,
     pytest.mark.skipif(COMPOSE is None, reason="no docker-compose (apt-get install docker-compose)"),
 ]
 PASSWORD = "correcthorse"

@@ -62,7 +62,9 @@ def why_no_docker() -> str | None:
 
 
 NO_DOCKER = why_no_docker()
-DOCKER = [pytest.mark.docker, pytest.mark.skipif(NO_DOCKER is not None, reason=str(NO_DOCKER))]
+DOCKER = pytest.mark.skipif(NO_DOCKER is not None, reason=str(NO_DOCKER))
+DOCKER_SUITE = (pytest.mark.docker, DOCKER)
+"""For a parameter: its tests run with those on Docker."""
 
 
 class TestEngine:

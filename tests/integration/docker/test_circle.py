@@ -25,7 +25,7 @@ from codehub.core.access import Role
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Workspace
 
-pytestmark = [*DOCKER, S3, REDIS]
+pytestmark = [DOCKER, S3, REDIS]
 
 
 Start = Callable[..., AbstractAsyncContextManager[Installation]]

@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 
 from codehub.adapters.docker.credentials import auth_header, config_file, registry_of
 
-pytestmark = pytest.mark.docker
 SECRET = base64.b64encode(b"ann:a:b").decode()
 
 

@@ -22,7 +22,7 @@ from codehub.core.requests import Refused
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace, holdup
 from codehub.ports.store import Ruled
 
-pytestmark = [*DOCKER]
+pytestmark = DOCKER
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from codehub.core.errors import ErrorReason
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount
 
-pytestmark = [*DOCKER, REGISTRY]
+pytestmark = [DOCKER, REGISTRY]
 
 BALLAST_BYTES = 3_000_000
 

@@ -24,7 +24,7 @@ from codehub.adapters.postgres.connect import Role, connect
 from codehub.adapters.postgres.embedded import find_running
 
 pytestmark = [
-    *DOCKER,
+    DOCKER,
     S3,
     REDIS,
     NO_CODE_SERVER,

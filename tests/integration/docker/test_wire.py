@@ -11,7 +11,6 @@ from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.http import Answer, DockerHttp
 from codehub.ports.backends import BackendUnreachable
 
-pytestmark = pytest.mark.docker  # needs no engine, and runs with one
 WELL = b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}'
 IN_CHUNKS = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n5\r\n": 1}\r\n0\r\n\r\n'
 LAST = b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 8\r\n\r\n{"a": 1}'
