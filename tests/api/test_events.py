@@ -316,14 +316,15 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_nothing_is_kept_for_it
     loop = asyncio.get_running_loop()
     lazy.setblocking(False)
     assert b"200 OK" in await loop.sock_recv(lazy, 1000)
-    (stream,) = site.web.feed._streams
+    (stream,) = site.web.feed.held
+    assert isinstance(stream, feed_module.Stream)
     row = await site.world.api.get(UUID(made["id"]))
     told = Event(EventKind.WISH, "PENDING", "PENDING", "ann", "asked for")
     large = [RulingRecord(Accepted(replace(row.spec, memo=word * 200_000)), (told,)) for word in "xy"]
     turns = itertools.cycle(large)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while site.web.feed._streams:
+            while site.web.feed.held:
                 await site.world.api.amend(row.id, lambda _row, _now: next(turns))
                 assert stream.waiting.qsize() <= 8
         async with reading(ann) as reader:

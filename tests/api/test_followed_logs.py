@@ -115,6 +115,6 @@ async def test_neither_a_stream_nor_a_log_outlives_its_token(
         reading(program),
         following(site, program, monkeypatch),
     ):
-        times = [held.seconds for held in site.web.feed._held]
+        times = [held.seconds for held in site.web.feed.held]
     assert len(times) == 2
     assert 0 < max(times) <= 100

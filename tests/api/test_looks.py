@@ -118,7 +118,7 @@ async def test_however_many_are_shown_it_is_asked_once_a_second_when_they_were_l
     await plane.make("other", DesiredState.STANDBY)
     await controller.members.beat()
     await plane.apply_plan(controller)
-    rows, members = list(plane.store._workspaces.values()), plane.store.members
+    rows, members = list(plane.store.dump().values()), plane.store.members
 
     async def counted(**within: float) -> Sequence[Heard]:
         nonlocal asked

@@ -81,7 +81,7 @@ async def break_one(site: Site) -> dict[str, Any]:
     await site.arrives(api, made["id"], "RUNNING")
     await api.post(f"{API}/workspaces/{made['id']}:stop")
     await site.arrives(api, made["id"], "STANDBY")
-    site.storage._disks.pop(UUID(made["id"]))
+    site.storage.lose_volume(UUID(made["id"]))
     return await site.arrives(api, made["id"], "ERROR")
 
 

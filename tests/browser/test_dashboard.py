@@ -204,7 +204,7 @@ async def test_an_error_is_explained_and_recovered_from(site: Site, pages: Pages
     await site.arrives(api, made["id"], "STANDBY")
     page = await pages()
     await sign_in(page, site, "ann")
-    site.storage._disks.pop(UUID(made["id"]))
+    site.storage.lose_volume(UUID(made["id"]))
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Problem")
     await page.locator(row(made)).get_by_role("link", name="What happened?").click()
     await expect(page.get_by_role("heading", name="Files are missing")).to_be_visible()

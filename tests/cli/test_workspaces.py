@@ -207,9 +207,9 @@ async def test_waiting_goes_on_when_the_stream_of_events_is_cut(living_site: Sit
     with starts_held(living_site.instances) as let_go:
         process = await command.started("ws", "start", "demo", "--wait", "--json")
         async with asyncio.timeout(ENDS_S_MAX):
-            while not living_site.web.feed._streams:  # noqa: ASYNC110  # nobody tells
+            while not living_site.web.feed.held:  # noqa: ASYNC110  # nobody tells
                 await asyncio.sleep(0.02)
-            for stream in list(living_site.web.feed._streams):
+            for stream in living_site.web.feed.held:
                 stream.is_ended.set()
             let_go()
             out, err = await process.communicate()

@@ -20,8 +20,7 @@ async def fall_silent(world: World, by: timedelta) -> None:
         await world.admin.execute("UPDATE controllers SET heartbeat_at = heartbeat_at - $1::interval", by)
         return
     assert isinstance(world.controller, MemoryStore)
-    members = world.controller._members
-    members.update({one: replace(heard, at=heard.at - by) for one, heard in members.items()})
+    world.controller.silence_members(by)
 
 
 async def test_who_beats_is_seen_by_everybody_who_beats(world: World) -> None:

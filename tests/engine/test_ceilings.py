@@ -81,4 +81,4 @@ async def runs_image(plane: Plane, workspace_id: UUID, image: str) -> None:
     """Let it be a container of this image, as a row of earlier days is."""
     row = await plane.get(workspace_id)
     spec = replace(row.spec, instance_backend=InstanceBackend.LOCAL_DOCKER, image_ref=image)
-    plane.store._workspaces[workspace_id] = replace(row, spec=spec)
+    plane.store.roll_back({workspace_id: replace(row, spec=spec)})

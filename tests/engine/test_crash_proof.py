@@ -46,11 +46,8 @@ async def adopt(plane: Plane, workspace_id: UUID) -> None:
 async def choose_the_older_archive(plane: Plane, workspace_id: UUID) -> None:
     """A newer archive is there than the row names, and a person gave it up."""
     row = await plane.get(workspace_id)
-    key, now = row.status.archive_key, plane.clock.now()
-    assert key is not None
-    plane.storage._objects[archive_key(workspace_id, uuid4())] = replace(
-        plane.storage._objects[key], files={"of": b"the newer"}, committed_at=now
-    )
+    now = plane.clock.now()
+    plane.storage.put_archive(archive_key(workspace_id, uuid4()), {"of": b"the newer"}, now)
     chosen = replace(row.status, home_ctx=replace(row.status.home_ctx, given_up_at=now))
     plane.store.roll_back({workspace_id: replace(row, status=chosen)})
     await plane.service.set_wish(workspace_id, DesiredState.STANDBY, BY)
@@ -174,10 +171,9 @@ async def second_controller(plane: Plane, _workspace_id: UUID, _point: str) -> N
 
 async def lost_swap(plane: Plane, workspace_id: UUID, _point: str) -> None:
     """Somebody else has written the row in between."""
-    row = plane.store._workspaces[workspace_id]
-    plane.store._commit(
-        {workspace_id: replace(row, status=replace(row.status, version=row.status.version + 1))}, []
-    )
+    row = plane.store.dump()[workspace_id]
+    status = replace(row.status, version=row.status.version + 1)
+    plane.store.roll_back({workspace_id: replace(row, status=status)})
 
 
 async def failure(_plane: Plane, _workspace_id: UUID, point: str) -> None:

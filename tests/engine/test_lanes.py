@@ -1,9 +1,8 @@
 """Lanes: much long work at once takes long, and nothing of it fails for having waited."""
 
 import asyncio
-from dataclasses import replace
 
-from tests.support.engine import EVERYONE, Plane, breathe
+from tests.support.engine import BY, EVERYONE, Plane, breathe
 
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES
@@ -28,14 +27,13 @@ async def test_what_waits_for_its_turn_to_be_archived_does_not_run_out_of_time()
 
     plane.hook = take_long
     for row in rows:
-        spec = replace(plane.store._workspaces[row.id].spec, desired_state=DesiredState.ARCHIVED)
-        plane.store._commit({row.id: replace(plane.store._workspaces[row.id], spec=spec)}, [])
+        await plane.service.set_wish(row.id, DesiredState.ARCHIVED, BY)
     began = plane.clock.seconds
-    while any(row.status.phase is not Phase.ARCHIVED for row in plane.store._workspaces.values()):
+    while any(row.status.phase is not Phase.ARCHIVED for row in plane.store.dump().values()):
         await controller.run_pass(EVERYONE)
         await breathe()
         plane.clock.seconds += STEP_S
-        for row in plane.store._workspaces.values():
+        for row in plane.store.dump().values():
             assert row.status.phase is not Phase.ERROR, row.status.error_info
     assert plane.clock.seconds - began > 2 * DEFAULT_RULES.time_limits[Operation.ARCHIVING].total_seconds()
     await plane.close()

@@ -34,13 +34,6 @@ class RealTime(SystemClock):
         return datetime.now(UTC)
 
 
-class _Deaf(dict[asyncio.Queue[UUID], None]):
-    """Nobody is told."""
-
-    def __setitem__(self, _queue: asyncio.Queue[UUID], _nothing: None) -> None:
-        return
-
-
 def real_plane(boot_s: float = 0.0) -> Plane:
     return Plane(clock=RealTime(), boot_s=boot_s)  # type: ignore[arg-type]  # time that nobody moves
 
@@ -86,7 +79,7 @@ async def test_hints_events_and_finished_steps_carry_it_all_the_way_without_a_ti
 
 async def test_a_start_is_two_writes_and_one_look_at_everybody() -> None:
     plane = real_plane(boot_s=0.05)
-    plane.instances._listeners = _Deaf()  # as with Docker, who tells nobody of a start
+    plane.instances.tells_events = False
     async with running(plane, PATIENT):
         workspace_id = await plane.create(DesiredState.STANDBY)
         await arrives(plane, workspace_id, Phase.STANDBY)
@@ -145,7 +138,7 @@ async def test_with_every_hint_and_event_lost_the_clock_alone_gets_there() -> No
             raise ConnectionError("lost")
 
     plane.hook = lose
-    plane.instances._listeners = _Deaf()
+    plane.instances.tells_events = False
     async with running(plane, QUICK):
         workspace_id = await plane.create()
         await arrives(plane, workspace_id, Phase.RUNNING)
@@ -288,7 +281,7 @@ async def test_what_ends_again_and_again_while_it_starts_is_not_started_for_ever
     while row.status.phase is not Phase.ERROR:
         await controller.run_pass(EVERYONE)
         await breathe()
-        if workspace_id in plane.instances._boxes:
+        if plane.instances.is_there(workspace_id):
             plane.instances.kill(workspace_id)
         await breathe()
         row = await plane.get(workspace_id)
@@ -307,7 +300,7 @@ def test_what_a_program_said_commands_no_terminal() -> None:
 
 
 async def is_there(plane: Plane, workspace_id: UUID) -> bool:
-    return workspace_id in plane.instances._boxes
+    return plane.instances.is_there(workspace_id)
 
 
 async def has_failed(plane: Plane, workspace_id: UUID) -> bool:

@@ -22,13 +22,14 @@ async def test_only_the_latest_of_many_reports_is_written() -> None:
     await board.flush()
     await board.flush()
     assert plane.points == ["progress.before_commit"]
-    written = plane.store._progress[row.id][1]
+    written = plane.store.written_progress(row.id)
+    assert written is not None
     assert (written.done_bytes, written.total_bytes) == (99, 200)
     assert written.bytes_per_second is not None
     assert 90 < written.bytes_per_second < 110
     board.end(row.id)
     await board.flush()
-    assert row.id not in plane.store._progress
+    assert plane.store.written_progress(row.id) is None
 
 
 async def test_a_new_stage_begins_its_own_measure() -> None:
@@ -41,7 +42,8 @@ async def test_a_new_stage_begins_its_own_measure() -> None:
     plane.clock.seconds += 1
     board.report(workspace_id, op_id, Amount("verify", 50, 100))
     await board.flush()
-    written = plane.store._progress[workspace_id][1]
+    written = plane.store.written_progress(workspace_id)
+    assert written is not None
     assert (written.stage, written.bytes_per_second, written.eta_seconds) == ("verify", 50.0, 1.0)
 
 
@@ -59,7 +61,9 @@ async def test_what_is_reported_while_others_are_written_is_written_next() -> No
     board.report(workspace_id, op_id, Amount("archive", 50, 100))
     await board.flush()
     await board.flush()
-    assert plane.store._progress[workspace_id][1].done_bytes == 100
+    written = plane.store.written_progress(workspace_id)
+    assert written is not None
+    assert written.done_bytes == 100
 
 
 async def test_progress_that_can_t_be_written_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:

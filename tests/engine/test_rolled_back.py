@@ -159,7 +159,7 @@ async def let_go_after_its_commit(
     plane: Plane, workspace_id: UUID, controller: WorkspaceController, step: str, instead: DesiredState
 ) -> str:
     """Let the step commit its archive and then not answer; somebody wishes for something else meanwhile. Returns the archive's key."""
-    before = set(plane.storage._objects)
+    before = plane.storage.archive_keys()
 
     async def silent(point: str) -> None:
         if point == f"storage.{step}.after_effect":
@@ -174,7 +174,7 @@ async def let_go_after_its_commit(
     plane.hook = None
     assert isinstance((await plane.service.set_wish(workspace_id, instead, BY)).ruling, Accepted)
     await plane.apply_plan(controller)
-    (made,) = plane.storage._objects.keys() - before
+    (made,) = plane.storage.archive_keys() - before
     assert plane.storage.archived_files(made) is not None
     return made
 
@@ -304,7 +304,7 @@ async def dumped_in_the_trash(
 
 
 def kept(plane: Plane, workspace_id: UUID) -> bool:
-    archived = [plane.storage.archived_files(key) for key in plane.storage._objects]
+    archived = [plane.storage.archived_files(key) for key in plane.storage.archive_keys()]
     return NEW in (plane.storage.files(workspace_id), *archived)
 
 

@@ -237,7 +237,7 @@ def test_what_a_database_remembers_is_the_file_itself() -> None:
 def test_an_old_server_is_refused() -> None:
     old: Any = SimpleNamespace(get_server_version=lambda: SimpleNamespace(major=14, minor=9))
     with pytest.raises(MigrationRefused, match=r"PostgreSQL 14\.9; codehub needs 15 or later"):
-        module._check_server(old)
+        module.check_server(old)
 
 
 # Roles

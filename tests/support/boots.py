@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from codehub.adapters.memory.instances import MemoryInstances
 
@@ -12,14 +11,13 @@ _LONG_S = 3600.0
 @contextmanager
 def starts_held(instances: MemoryInstances) -> Iterator[Callable[[], None]]:
     """Let whatever is started within the block boot until what is yielded is called, or the block ends."""
-    before = instances._boot_s
+    before = instances.boot_s
 
     def let_go() -> None:
-        instances._boot_s = before
-        for workspace_id, box in instances._boxes.items():
-            instances._boxes[workspace_id] = replace(box, ready_at=0.0)
+        instances.boot_s = before
+        instances.finish_boots()
 
-    instances._boot_s = _LONG_S
+    instances.boot_s = _LONG_S
     try:
         yield let_go
     finally:

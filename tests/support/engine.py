@@ -128,7 +128,7 @@ class Plane:
             await breathe()
             if controller.name in self.dead:
                 raise Crashed
-            rests = all(row.status.operation is Operation.NONE for row in self.store._workspaces.values())
+            rests = all(row.status.operation is Operation.NONE for row in self.store.dump().values())
             if rests and not written and not controller.is_busy:
                 return count
             self.clock.seconds += 2

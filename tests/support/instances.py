@@ -169,7 +169,7 @@ class LocalWorld:
 
     async def identity(self, workspace_id: UUID) -> object:
         # Of what is written before anything is started: whoever asks at once is told as well.
-        record = self.instances._run.of(workspace_id).record.stat()
+        record = self.instances.run_directory.of(workspace_id).record.stat()
         return record.st_ino, record.st_mtime_ns
 
     async def fall_ill(self, workspace_id: UUID) -> None:

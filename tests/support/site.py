@@ -243,5 +243,5 @@ async def login(
 async def nobody_listens(site: Site) -> None:
     """Wait until the server has noticed that whoever listened is gone."""
     async with asyncio.timeout(PATIENCE_S):
-        while site.web.feed._held:  # noqa: ASYNC110  # it tells nobody
+        while site.web.feed.held:  # noqa: ASYNC110  # it tells nobody
             await asyncio.sleep(0.01)

@@ -20,7 +20,7 @@ from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.docker.volumes import home_name, seal_name
 from codehub.adapters.local.storage import LocalStorage
-from codehub.adapters.memory.storage import Disk, MemoryStorage
+from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemIdentity
@@ -111,7 +111,7 @@ class InMemory(Storage):
         return self.memory.files(home.workspace_id)
 
     def leave_half_a_volume(self, home: Home) -> None:
-        self.memory._disks[home.workspace_id] = Disk(None, {"half": b"half"})
+        self.memory.leave_half_a_volume(home.workspace_id, {"half": b"half"})
 
     def lose_identity(self, home: Home) -> None:
         self.memory.lose_identity(home.workspace_id)
@@ -120,8 +120,7 @@ class InMemory(Storage):
         self.memory.lose_volume(home.workspace_id)
 
     def uncommit(self, key: str) -> None:
-        found = self.memory._objects[key]
-        self.memory._objects[key] = type(found)(found.files, found.modified_at)
+        self.memory.uncommit_archive(key)
 
     def damage(self, key: str) -> None:
         self.memory.damage_archive(key)
@@ -137,11 +136,16 @@ class OnThisMachine(Storage):
     MOMENT_S = 0.05  # the kernel's own clock for files
 
     def __init__(
-        self, directory: Path, *, owner: tuple[int, int] | None = None, store: Path | None = None
+        self,
+        directory: Path,
+        *,
+        owner: tuple[int, int] | None = None,
+        store: Path | None = None,
+        objects: Objects | None = None,
     ) -> None:
         self.root = directory / "data"
         self.store = store or directory / "archives"
-        self.objects = Objects(f"file://{self.store}", installation=INSTALLATION)
+        self.objects = objects or Objects(f"file://{self.store}", installation=INSTALLATION)
         self.archives = ObjectArchives(self.objects)
         self.in_use: set[UUID] = set()
         self.local = LocalStorage(

@@ -92,6 +92,11 @@ class LiveFeed:
 
     # Streams
 
+    @property
+    def held(self) -> frozenset[Held]:
+        """The answers that go on now: streams, and logs that are followed."""
+        return frozenset(self._held)
+
     async def hold(self, person: Person) -> Held:
         """Begin an answer that ends with this person's key, and is nobody's stream."""
         held = Held(reader=person, seconds=await self._seconds(person))

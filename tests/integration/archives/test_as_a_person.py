@@ -177,7 +177,7 @@ async def test_a_closed_home_whose_restore_died_on_the_way_to_its_place_does_not
     machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch, at: str, death: Callable[..., object]
 ) -> None:
     home, volume_id = await prepared(machine, lambda path: path.chmod(0o555))
-    homes = machine.local._homes
+    homes = machine.local.homes
     with as_person():
         key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
         await machine.provider.delete_volume(home, volume_id)
@@ -206,10 +206,10 @@ async def test_a_closed_home_has_its_mode_back_on_the_disk_before_it_counts(
         fsync(handle)
 
     with as_person():
-        staging = machine.local._homes.stage(home, None)
+        staging = machine.local.homes.stage(home, None)
         (staging / "home").chmod(0o555)
         monkeypatch.setattr(os, "fsync", heard)
-        machine.local._homes.put_in_place(home, staging, None)
+        machine.local.homes.put_in_place(home, staging, None)
         assert (machine.path(home).stat().st_ino, 0o555, False) in flushed
 
 
@@ -241,7 +241,7 @@ async def test_a_root_that_goes_while_a_home_is_made_is_an_outage(
         (machine.root / "users" / MARK).unlink()
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(machine.local._homes, "make_empty", unmounted)
+    monkeypatch.setattr(machine.local.homes, "make_empty", unmounted)
     with as_person(), pytest.raises(BackendUnreachable):
         await machine.provider.provision(new_home())
 

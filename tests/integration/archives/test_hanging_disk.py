@@ -28,7 +28,7 @@ async def test_a_look_at_a_disk_that_hangs_can_be_given_up_and_the_next_is_refus
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = await OnThisMachine.prepared(tmp_path)
-    homes = machine.local._homes
+    homes = machine.local.homes
     answers, asked = threading.Event(), 0
 
     def hang() -> Mapping[UUID, Volume]:

@@ -101,7 +101,7 @@ async def test_a_restore_that_stood_still_touches_nothing_of_the_home_that_took_
     home = new_home()
     key = await an_archive(storage, home)
     async with another_controller(storage) as stopped:
-        volumes: Any = stopped._volumes
+        volumes: Any = stopped.volumes
         if moment == "before it is sealed":
             volumes.seal, stands, goes_on = held_up(volumes.seal, before=True)
         else:

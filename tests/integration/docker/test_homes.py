@@ -61,8 +61,7 @@ async def test_any_home_comes_back_as_it_was(tree: list[tuple[bytes, Node, int]]
 
 
 async def test_a_home_moves_from_a_directory_to_a_volume_and_back(storage: OnDocker, tmp_path: Path) -> None:
-    machine = OnThisMachine(tmp_path / "local", owner=(1000, 1000))
-    machine.archives, machine.local._archives = storage.archives, storage.archives
+    machine = OnThisMachine(tmp_path / "local", owner=(1000, 1000), objects=storage.objects)
     await machine.local.prepare()
     home = new_home()
     volume_id = await machine.provider.provision(home)

@@ -115,7 +115,7 @@ async def test_a_registry_that_is_away_is_an_outage(world: DockerWorld) -> None:
 
 
 async def test_a_helper_image_that_can_not_be_had_is_told_as_such(world: DockerWorld, registry: str) -> None:
-    world.storage._image = f"{registry}/team/helper:1"
+    world.storage.helper_image = f"{registry}/team/helper:1"
     with pytest.raises(ActionFailed, match="team/helper:1 can't be had") as failed:
         await world.make_volume(new_spec())
     assert failed.value.reason is ErrorReason.IMAGE_PULL_FAILED

@@ -9,12 +9,15 @@ from tests.support.groups import groups_of
 from tests.support.instances import become_healthy, eventually, new_spec
 from tests.support.patience import PATIENCE_S
 
+from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.groups import ParentGroup
+from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.network import ensure_network
 from codehub.adapters.groups import ROOT, Totals, is_unified
+from codehub.adapters.system.machine import SystemClock
 from codehub.core.workspace import Resources
 from codehub.ports.backends import ActionFailed
-from codehub.ports.instances import TcpUpstream
+from codehub.ports.instances import InstanceSpec, TcpUpstream
 
 pytestmark = DOCKER
 
@@ -152,18 +155,17 @@ async def test_what_is_not_ours_is_neither_seen_nor_touched(
 async def test_a_start_whose_home_goes_meanwhile_leaves_no_volume(world: DockerWorld) -> None:
     spec = new_spec()
     volume_id = await world.make_volume(spec)
-    instances = world.controller()
-    locate, looked = instances._home_of, 0
+    looked = 0
 
-    async def loses_it(asked: object) -> object:
+    async def loses_it(asked: InstanceSpec) -> tuple[Mount, str | None]:
         nonlocal looked
         looked += 1
-        found = await locate(asked)  # type: ignore[arg-type]
+        found = await world.home_of(asked)
         if looked == 1:
             world.engine.ask("DELETE", f"volumes/ws-{spec.workspace_id}-home")
         return found
 
-    instances._home_of = loses_it  # type: ignore[assignment]
+    instances = DockerInstances(world.connection, loses_it, clock=SystemClock())
     with pytest.raises(ActionFailed, match="no volume"):
         await instances.start(spec, volume_id)
     assert await instances.list_all() == {}

@@ -58,7 +58,7 @@ async def test_an_engine_that_does_not_see_the_directory_carries_the_output_itse
         assert (await said(running)).startswith(b"pipe:[")
     volume_id = await storage.provider.provision(home)
     storage.write(home, {"kept": b"x" * 3_000_000})
-    storage.docker._pipes = elsewhere
+    storage.docker.pipes = elsewhere
     before, after = await there_and_back(storage, home, volume_id)
     assert after == before
 

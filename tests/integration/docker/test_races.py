@@ -72,7 +72,7 @@ async def test_a_provision_that_looked_before_a_home_was_made_does_not_replace_w
 ) -> None:
     """As that of a controller which stood still: meanwhile another made the home, started it, and somebody worked there."""
     spec, late = new_spec(), DockerWorld(world.engine, world.install_id)
-    has_looked, may_go_on, look = asyncio.Event(), asyncio.Event(), late.storage._volumes.look
+    has_looked, may_go_on, look = asyncio.Event(), asyncio.Event(), late.storage.volumes.look
 
     async def look_once(workspace_id: UUID) -> Found:
         found = await look(workspace_id)
@@ -80,7 +80,7 @@ async def test_a_provision_that_looked_before_a_home_was_made_does_not_replace_w
         await may_go_on.wait()
         return found
 
-    monkeypatch.setattr(late.storage._volumes, "look", look_once)
+    monkeypatch.setattr(late.storage.volumes, "look", look_once)
     provision = asyncio.create_task(late.storage.provision(Home(spec.workspace_id, "")))
     async with asyncio.timeout(PATIENCE_S):
         await has_looked.wait()

@@ -157,7 +157,7 @@ async def test_a_controller_that_ends_cleanly_leaves_them_too(world: LocalWorld)
 
 async def test_a_killed_launcher_does_not_end_the_ide_nor_hide_it(sandboxed: LocalWorld) -> None:
     one = await sandboxed.run()
-    paths = sandboxed.instances._run.of(one)
+    paths = sandboxed.instances.run_directory.of(one)
     record = paths.read()
     assert record is not None
     launcher = paths.starter(record)
@@ -174,7 +174,7 @@ async def test_a_killed_launcher_does_not_end_the_ide_nor_hide_it(sandboxed: Loc
 
 async def test_a_pid_that_changed_hands_is_neither_believed_nor_signalled(world: LocalWorld) -> None:
     one = await world.run()
-    paths = world.instances._run.of(one)
+    paths = world.instances.run_directory.of(one)
     await world.die(one)
 
     async def is_dead() -> bool:
@@ -204,7 +204,7 @@ async def test_a_record_cut_short_is_an_instance_to_replace(
 ) -> None:
     await sandboxed.run(spec)
     before = servers(sandboxed, spec.workspace_id)
-    sandboxed.instances._run.of(spec.workspace_id).record.write_text('{"finger')
+    sandboxed.instances.run_directory.of(spec.workspace_id).record.write_text('{"finger')
     assert (await sandboxed.instances.list_all())[spec.workspace_id].running
     await sandboxed.instances.start(spec, f"volume of {spec.workspace_id}")
     await become_healthy(sandboxed.instances, spec.workspace_id)

@@ -109,7 +109,7 @@ async def test_an_ide_is_asked_before_it_is_killed(world: LocalWorld) -> None:
     await world.post(one, "/say-goodbye")
     await world.instances.delete(one)
     assert (world.home(one) / "last-words").read_text() == "goodbye"
-    assert not world.instances._run.of(one).directory.exists()
+    assert not world.instances.run_directory.of(one).directory.exists()
 
 
 async def test_all_are_stopped_together_within_ten_seconds_even_if_they_will_not_listen(

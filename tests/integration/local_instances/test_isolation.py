@@ -148,7 +148,7 @@ async def test_python_and_the_ide_may_lie_where_only_root_can_go(tmp_path: Path)
 
 async def test_a_link_in_place_of_the_socket_is_not_followed(sandboxed: LocalWorld) -> None:
     one, other = await sandboxed.run(), await sandboxed.run()
-    victim = sandboxed.instances._run.of(other).runtime / "ide.sock"
+    victim = sandboxed.instances.run_directory.of(other).runtime / "ide.sock"
     said = await sandboxed.inside(
         one, f"cd /run/codehub && rm ide.sock && ln -s {victim} ide.sock; readlink *"
     )

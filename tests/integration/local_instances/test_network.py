@@ -221,7 +221,7 @@ def test_pasta_is_preferred_and_maps_no_address_to_this_machine() -> None:
 
 
 def gateway_of(world: LocalWorld, workspace_id: object) -> Process:
-    said = world.instances._run.of(workspace_id).gateway.read_text()  # type: ignore[arg-type]
+    said = world.instances.run_directory.of(workspace_id).gateway.read_text()  # type: ignore[arg-type]
     process = Process.from_stat(said)
     assert process is not None
     return process

@@ -91,7 +91,7 @@ async def test_the_log_is_followed_until_its_instance_is_deleted(sandboxed: Loca
 
 async def test_the_log_does_not_grow_without_end(sandboxed: LocalWorld) -> None:
     one = await sandboxed.run()
-    path = sandboxed.instances._run.of(one).log
+    path = sandboxed.instances.run_directory.of(one).log
 
     async def is_too_long() -> bool:
         return path.stat().st_size > output.SIZE_MAX
@@ -134,7 +134,7 @@ def test_a_line_that_a_crash_cut_short_is_written_over(
 
 
 def test_in_a_container_with_few_uids_the_upper_half_is_used() -> None:
-    assert accounts._first_uid("x", 65_535) == 32_767
+    assert accounts.first_uid("x", 65_535) == 32_767
 
 
 def test_code_server_is_preferred_where_it_is_installed(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ async def test_the_home_of_another_is_closed_to_it(plain: LocalWorld) -> None:
         one, f"ls {plain.home(other)}; ls {plain.data_dir}; ls {plain.data_dir}/run/instances"
     )
     assert said.count("Permission denied") == 3
-    paths = plain.instances._run.of(other)
+    paths = plain.instances.run_directory.of(other)
     assert "denied" in await plain.inside(one, f"cat {paths.log}; : > {paths.runtime}/ide.sock")
 
 

@@ -18,7 +18,6 @@ from tests.support.s3 import S3, S3Server, running_s3, told
 from tests.support.storages import OnThisMachine, denied, granted, new_home, unheard
 from tests.support.trees import picture
 
-from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects, WrongStore, _part_bytes
 from codehub.adapters.objectstore.uploads import Uploads
 from codehub.core.observation import Archive
@@ -52,9 +51,8 @@ def at(server: S3Server, bucket: str, tmp_path: Path) -> At:
     @asynccontextmanager
     async def opened(*, prepared: bool = True, **environment: str) -> AsyncIterator[OnThisMachine]:
         with told(server.environment(**environment)):
-            machine = OnThisMachine(tmp_path)
-            machine.objects = Objects(f"s3://{bucket}/some/prefix", installation="i")
-            machine.archives = machine.local._archives = ObjectArchives(machine.objects)
+            objects = Objects(f"s3://{bucket}/some/prefix", installation="i")
+            machine = OnThisMachine(tmp_path, objects=objects)
             if prepared:
                 await machine.objects.prepare()
                 await machine.local.prepare()
@@ -155,7 +153,7 @@ async def test_throttling_and_errors_of_the_server_are_tried_again(
 async def test_an_outage_is_an_outage_and_over_when_it_is_over(
     at: At, server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codehub.adapters.objectstore.store._RETRIES", {"max_retries": 1})
+    monkeypatch.setattr("codehub.adapters.objectstore.store.RETRIES", {"max_retries": 1})
     is_away = False
 
     def moody(_head: bytes) -> int | None:
@@ -187,7 +185,7 @@ async def test_an_outage_is_an_outage_and_over_when_it_is_over(
 async def test_what_the_server_refuses_for_good_is_a_failure_in_its_words_and_the_rest_an_outage(
     at: At, server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, status: int, *, is_for_good: bool
 ) -> None:
-    monkeypatch.setattr("codehub.adapters.objectstore.store._RETRIES", {"max_retries": 0})
+    monkeypatch.setattr("codehub.adapters.objectstore.store.RETRIES", {"max_retries": 0})
 
     def refuses_parts(head: bytes) -> int | None:
         return status if b"partNumber=" in head.partition(b"\r\n")[0] else None
@@ -204,14 +202,14 @@ async def test_what_the_server_refuses_for_good_is_a_failure_in_its_words_and_th
 @pytest.mark.parametrize("code", ["RequestTimeout", "IncompleteBody", "ExpiredToken"])
 def test_a_400_that_only_says_later_or_who_are_you_is_an_outage(code: str) -> None:
     said = f"Server returned non-2xx status code: 400 Bad Request: <Error><Code>{code}</Code></Error>"
-    with pytest.raises(BackendUnreachable), Objects("s3://bucket", installation="i")._explaining():
+    with pytest.raises(BackendUnreachable), Objects("s3://bucket", installation="i").explaining():
         raise OSError(said)
 
 
 async def test_a_home_of_more_parts_than_the_server_takes_has_larger_ones(
     at: At, server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codehub.adapters.objectstore.store._PARTS_MAX", 4)
+    monkeypatch.setattr("codehub.adapters.objectstore.store.PARTS_MAX", 4)
     asked = set()
 
     def takes_four_parts(head: bytes) -> int | None:
@@ -227,7 +225,7 @@ async def test_a_home_of_more_parts_than_the_server_takes_has_larger_ones(
 async def test_a_home_that_is_much_larger_than_it_was_taken_for_is_written_again_in_larger_parts(
     at: At, server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codehub.adapters.objectstore.store._PARTS_MAX", 2)
+    monkeypatch.setattr("codehub.adapters.objectstore.store.PARTS_MAX", 2)
 
     def takes_two_parts(head: bytes) -> int | None:
         found = re.search(rb"partNumber=(\d+)", head)
@@ -258,7 +256,7 @@ def test_parts_grow_with_what_is_to_be_stored(size: int, part_bytes: int) -> Non
 def test_a_full_server_is_a_failure_that_somebody_has_to_hear_of(said: str) -> None:
     with (
         pytest.raises(ActionFailed, match="no space left"),
-        Objects("s3://bucket", installation="i")._explaining(),
+        Objects("s3://bucket", installation="i").explaining(),
     ):
         raise OSError(said)
 

@@ -81,43 +81,43 @@ class DockerStorage(ArchivingStorage):
         """`pipes`: a directory of ours that the engine sees too, if there is one. What is archived then does not pass through it."""
         super().__init__(archives)
         self._engine = engine
-        self._image = helper_image
-        self._pipes = pipes
-        self._volumes = Volumes(engine, identity)
+        self.helper_image = helper_image
+        self.pipes = pipes
+        self.volumes = Volumes(engine, identity)
         self._turns = WorkspaceLocks()
 
     async def prepare(self) -> None:
         """Mark the engine as this installation's. For the first start alone: afterwards a missing mark is an outage."""
-        await self._volumes.prepare()
+        await self.volumes.prepare()
 
     async def locate(self, workspace_id: UUID) -> tuple[Mount, str | None]:
         """Return where the home is, and which volume that is: None if there is none that is complete."""
-        found = await self._volumes.look(workspace_id)
+        found = await self.volumes.look(workspace_id)
         return Mount("volume", home_name(workspace_id)), found.volume_id
 
     async def provision(self, home: Home) -> str:
         async with self._turns.of(home.workspace_id):
-            found = await self._volumes.look(home.workspace_id)
+            found = await self.volumes.look(home.workspace_id)
             if found.volume_id is not None:
                 return found.volume_id
             volume_id = await self._make_anew(home, found)
-            check = partial(self._volumes.require_unsealed, home.workspace_id, volume_id)
-            await run_job(self._engine, self._image, home.workspace_id, _EMPTY, check=check)
-            await self._volumes.seal(home.workspace_id, volume_id)
+            check = partial(self.volumes.require_unsealed, home.workspace_id, volume_id)
+            await run_job(self._engine, self.helper_image, home.workspace_id, _EMPTY, check=check)
+            await self.volumes.seal(home.workspace_id, volume_id)
             return volume_id
 
     async def adopt(self, home: Home, lost: str) -> str:
         """Seal it again. A volume's label can't change: it is the one that it was, under its own id."""
         async with self._turns.of(home.workspace_id):
-            found = await self._volumes.look(home.workspace_id)
+            found = await self.volumes.look(home.workspace_id)
             if not found.exists:
                 raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
             if found.home != lost:
                 raise ActionFailed(f"the volume that is there was never {lost}: it is not adopted")
             if found.volume_id is None:
                 await self._clear(home.workspace_id)
-                await self._volumes.refuse_in_use(home.workspace_id)
-                await self._volumes.seal(home.workspace_id, lost)
+                await self.volumes.refuse_in_use(home.workspace_id)
+                await self.volumes.seal(home.workspace_id, lost)
             return lost
 
     async def restore(
@@ -130,12 +130,12 @@ class DockerStorage(ArchivingStorage):
             volume_id = await self._with_acls_if_kept(
                 lambda acls: self._replace(home, archive_key, report, replaces, acls=acls)
             )
-            await self._volumes.seal(home.workspace_id, volume_id)
+            await self.volumes.seal(home.workspace_id, volume_id)
             return Restored(volume_id, archive_key)
 
     async def _replaceable(self, home: Home, replaces: str | None) -> Found:
         """Return what is there, if a restore may take its place."""
-        found = await self._volumes.look(home.workspace_id)
+        found = await self.volumes.look(home.workspace_id)
         if found.volume_id not in (None, replaces):
             raise ActionFailed(f"the volume that is there is not {replaces}")
         return found
@@ -148,26 +148,26 @@ class DockerStorage(ArchivingStorage):
         async with aclosing(self._opened(archive_key, report, acls=acls)) as parts:
             first = await anext(parts, memoryview(b""))  # what is not there at all takes nothing's place
             volume_id = await self._make_anew(home, found)
-            check = partial(self._volumes.require_unsealed, home.workspace_id, volume_id)
+            check = partial(self.volumes.require_unsealed, home.workspace_id, volume_id)
             await self._unpack(home, _UNPACK_ACLS if acls else _UNPACK, first, parts, check=check)
         return volume_id
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         async with self._turns.of(home.workspace_id):
-            found = await self._volumes.look(home.workspace_id)
+            found = await self.volumes.look(home.workspace_id)
             if found.exists and found.volume_id != volume_id:
                 raise ActionFailed(f"the volume that is there is not {volume_id}")
             await self._clear(home.workspace_id)
-            await self._volumes.remove(home.workspace_id, found)
+            await self.volumes.remove(home.workspace_id, found)
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         async with self._turns.of(home.workspace_id):
-            found = await self._volumes.look(home.workspace_id)
+            found = await self.volumes.look(home.workspace_id)
             if found.volume_id != volume_id:
                 raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
-            check = partial(self._volumes.require, home.workspace_id, volume_id)
+            check = partial(self.volumes.require, home.workspace_id, volume_id)
             task = _changed_since(found.seals[volume_id][1], since)
-            async with job(self._engine, self._image, home.workspace_id, task, check=check) as looking:
+            async with job(self._engine, self.helper_image, home.workspace_id, task, check=check) as looking:
                 said, code = await looking.said(), await looking.exit_code()
         # Only a word tells that nothing was changed: silence may be that of an engine which went away.
         if said in (_AS_MADE, _CHANGED):
@@ -177,15 +177,15 @@ class DockerStorage(ArchivingStorage):
         return True
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
-        return _volumes(await self._volumes.list_all())
+        return _volumes(await self.volumes.list_all())
 
     async def list_unmarked(self) -> Mapping[UUID, Volume]:
         """Return what there is though the mark is missing: for whoever has to decide whether this is the right engine."""
-        return _volumes(await self._volumes.list_unmarked())
+        return _volumes(await self.volumes.list_unmarked())
 
     async def list_leftovers(self) -> Sequence[str]:
         """Return what work that died has left: helpers, seals of homes that are gone, trials, unfinished uploads."""
-        found = await self._volumes.list_all()
+        found = await self.volumes.list_all()
         return [
             *(f"helper {workspace_id}" for workspace_id, _ in await self._helpers()),
             *(f"container {one.name}, which Docker can't remove" for one in await list_aside(self._engine)),
@@ -201,20 +201,20 @@ class DockerStorage(ArchivingStorage):
                 removed += 1
         for one in await list_aside(self._engine):
             removed += await remove_aside(self._engine, one)
-        for workspace_id in await self._volumes.list_all():
+        for workspace_id in await self.volumes.list_all():
             async with self._turns.of(workspace_id):
-                found = await self._volumes.look(workspace_id)
+                found = await self.volumes.look(workspace_id)
                 for name, made_at in found.leftovers(workspace_id):
                     if made_at < older_than:
-                        await self._volumes.drop_leftover(name)
+                        await self.volumes.drop_leftover(name)
                         removed += 1
         return removed
 
     async def _make_anew(self, home: Home, found: Found) -> str:
         """Make a new volume in place of what was found there. Refuses if that is in use, or something else by now."""
         await self._clear(home.workspace_id)
-        await self._volumes.remove(home.workspace_id, found)
-        return await self._volumes.make(home.workspace_id)
+        await self.volumes.remove(home.workspace_id, found)
+        return await self.volumes.make(home.workspace_id)
 
     async def _clear(self, workspace_id: UUID) -> None:
         """Remove what would keep Docker from removing the volume: a helper, and what was set aside."""
@@ -224,10 +224,12 @@ class DockerStorage(ArchivingStorage):
                 await remove_aside(self._engine, one)
 
     async def _require(self, home: Home, volume_id: str) -> None:
-        await self._volumes.require(home.workspace_id, volume_id)
+        await self.volumes.require(home.workspace_id, volume_id)
 
     async def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
-        async with job(self._engine, self._image, home.workspace_id, _PACK, pipes=self._pipes) as packing:
+        async with job(
+            self._engine, self.helper_image, home.workspace_id, _PACK, pipes=self.pipes
+        ) as packing:
             async with aclosing(packing.parts()) as parts:
                 size, rest = _size(await anext(parts, b""))
                 done = 0
@@ -242,7 +244,7 @@ class DockerStorage(ArchivingStorage):
         task = replace(_UNPACK_ACLS if acls else _UNPACK, volume_name=trial_name)
         async with aclosing(self._opened(archive_key, tell_nobody, acls=acls)) as parts:
             first = await anext(parts, memoryview(b""))
-            await self._volumes.make_trial(home.workspace_id)
+            await self.volumes.make_trial(home.workspace_id)
             await self._unpack(home, task, first, parts)
 
     async def _unpack(
@@ -255,7 +257,7 @@ class DockerStorage(ArchivingStorage):
         check: Check | None = None,
     ) -> None:
         """Unpack the stream into a new volume. What the stream raises comes before what tar says."""
-        async with job(self._engine, self._image, home.workspace_id, task, check=check) as unpacking:
+        async with job(self._engine, self.helper_image, home.workspace_id, task, check=check) as unpacking:
             is_cut = False
             try:
                 await unpacking.write(first)

@@ -49,7 +49,7 @@ class Accounts:
         self._path = path
         self._used = used
         self._block = block
-        self._first = _first_uid(install_id, _uid_max())
+        self._first = first_uid(install_id, _uid_max())
         self._known: dict[UUID, int] = {}
 
     def uid_of(self, workspace_id: UUID) -> int | None:
@@ -135,11 +135,11 @@ def write_names(directory: Path, uid: int) -> tuple[Path, Path]:
 
 def uids_of(install_id: str) -> range:
     """Return the uids that workspaces of this installation have: none where codehub is not root."""
-    first = _first_uid(install_id, _uid_max())
+    first = first_uid(install_id, _uid_max())
     return range(first, first + _BLOCK) if os.geteuid() == 0 else range(0)
 
 
-def _first_uid(install_id: str, uid_max: int) -> int:
+def first_uid(install_id: str, uid_max: int) -> int:
     if uid_max < _FIRST + _BLOCK * _BLOCKS:
         return uid_max // 2  # in a container with few uids; two installations there share them
     return _FIRST + int.from_bytes(sha256(install_id.encode()).digest()[:4]) % _BLOCKS * _BLOCK

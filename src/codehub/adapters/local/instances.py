@@ -71,7 +71,7 @@ class LocalInstances:
         most: Totals | None = None,
     ) -> None:
         """`home_of` says where a home is and which volume that is; `hidden` is DATA_DIR. `sandbox` False is for tests."""
-        self._run = RunDirectory(run_dir, install_id)
+        self.run_directory = RunDirectory(run_dir, install_id)
         self._install_id = install_id
         self._home_of = home_of
         self.ides = ides
@@ -81,7 +81,7 @@ class LocalInstances:
         self._wants_sandbox = sandbox
         self._boot_s_max = boot_s_max
         self._most = most
-        self._accounts = Accounts(self._run.uids, install_id, used=lambda: used_in(self._hidden))
+        self._accounts = Accounts(self.run_directory.uids, install_id, used=lambda: used_in(self._hidden))
         self._launcher: Launcher | None = None
         self._watch = Watch()
         self._directory_fd: int | None = None
@@ -90,8 +90,8 @@ class LocalInstances:
 
     async def open(self) -> None:
         """Find out what this machine can do, and say loudly what it can't."""
-        self._run.open()
-        self._directory_fd = os.open(self._run.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.run_directory.open()
+        self._directory_fd = os.open(self.run_directory.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         bwrap = find_bubblewrap() if self._wants_sandbox else None
         uid = self._accounts.uid_of(TRIAL_ID)
         why_not = await asyncio.to_thread(why_unusable, bwrap, uid)
@@ -125,7 +125,7 @@ class LocalInstances:
 
     async def try_out(self) -> None:
         """Try each IDE as a workspace would run it, before there is one, and offer only what runs. Raises ActionFailed if none does."""
-        async with exclusive(self._run.locks, TRIAL_ID, self._clock):
+        async with exclusive(self.run_directory.locks, TRIAL_ID, self._clock):
             result = await tried(
                 self._opened(), self.ides, self._hidden / "trial", cache_directory(), self._clock
             )
@@ -146,8 +146,8 @@ class LocalInstances:
 
     async def stop_all(self, grace_s: float = _GRACE_S) -> None:
         """End every instance, all at once: for a clean stop of the machine's only codehub."""
-        self._run.check()
-        found = await asyncio.to_thread(list, self._run.all())
+        self.run_directory.check()
+        found = await asyncio.to_thread(list, self.run_directory.all())
         results = await asyncio.gather(
             *(self._delete(workspace_id, grace_s) for workspace_id, _, _ in found), return_exceptions=True
         )
@@ -157,9 +157,9 @@ class LocalInstances:
 
     async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
         del report  # nothing is fetched from elsewhere
-        self._run.check()
+        self.run_directory.check()
         ide = self._installed(spec.ide)
-        async with exclusive(self._run.locks, spec.workspace_id, self._clock):
+        async with exclusive(self.run_directory.locks, spec.workspace_id, self._clock):
             home, present = await self._home_of(spec)
             if present is None or present != volume_id:
                 raise ActionFailed(f"there is no volume {volume_id} to start on")
@@ -172,18 +172,18 @@ class LocalInstances:
             await self._launch(spec, volume_id, home, ide)
 
     async def delete(self, workspace_id: UUID) -> None:
-        self._run.check()
+        self.run_directory.check()
         await self._delete(workspace_id, _GRACE_S)
 
     async def status(self, workspace_id: UUID) -> Instance | None:
-        self._run.check()
+        self.run_directory.check()
         found = self._look(workspace_id)
         return None if found is None else await self._seen(found)
 
     async def list_all(self) -> Mapping[UUID, Instance]:
-        self._run.check()
+        self.run_directory.check()
         all_found = await asyncio.to_thread(self._look_at_all)
-        self._run.check()  # had it gone meanwhile, what was found would not be all
+        self.run_directory.check()  # had it gone meanwhile, what was found would not be all
         gate = asyncio.Semaphore(_PROBES_AT_ONCE)
 
         async def one(found: Found) -> Instance:
@@ -194,7 +194,7 @@ class LocalInstances:
         return {found.workspace_id: instance for found, instance in zip(all_found, observation, strict=True)}
 
     async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
-        self._run.check()
+        self.run_directory.check()
         found = self._look(workspace_id)
         if found is None or not found.running or not found.paths.publish():
             return None
@@ -203,8 +203,8 @@ class LocalInstances:
     async def logs(
         self, workspace_id: UUID, *, tail: int = 200, follow: bool = False
     ) -> AsyncIterator[bytes]:
-        self._run.check()
-        path = self._run.of(workspace_id).log
+        self.run_directory.check()
+        path = self.run_directory.of(workspace_id).log
         async for piece in lines(path, tail=tail, follow=follow, clock=self._clock):
             yield piece
 
@@ -213,7 +213,7 @@ class LocalInstances:
 
     @asynccontextmanager
     async def _events(self) -> AsyncIterator[AsyncIterator[UUID]]:
-        self._run.check()
+        self.run_directory.check()
         async with self._watch.listen() as told:
             for found in await asyncio.to_thread(self._look_at_all):
                 self._keep_watch(found)
@@ -232,7 +232,7 @@ class LocalInstances:
         return self._accounts.uid_of(workspace_id)
 
     async def _launch(self, spec: InstanceSpec, volume_id: str, home: Path, ide: InstalledIde) -> None:
-        paths = self._run.of(spec.workspace_id)
+        paths = self.run_directory.of(spec.workspace_id)
         try:
             process = await self._opened().launch(spec, volume_id, home, ide, paths)
         except OSError as error:
@@ -243,12 +243,12 @@ class LocalInstances:
         self._watch.tell(spec.workspace_id)
 
     async def _delete(self, workspace_id: UUID, grace_s: float) -> None:
-        async with exclusive(self._run.locks, workspace_id, self._clock):
+        async with exclusive(self.run_directory.locks, workspace_id, self._clock):
             found = self._look(workspace_id)
             if found is not None:
                 await self._end(found, grace_s)
             # Cancelled, it is waited for: it must not outlive the lock and meet the next start's record.
-            await in_thread(self._run.of(workspace_id).remove)
+            await in_thread(self.run_directory.of(workspace_id).remove)
             if found is not None:
                 log.info("instance_deleted", workspace_id=str(workspace_id))
                 self._watch.tell(workspace_id)
@@ -299,14 +299,17 @@ class LocalInstances:
         return is_healthy
 
     def _look(self, workspace_id: UUID) -> Found | None:
-        paths = self._run.of(workspace_id)
+        paths = self.run_directory.of(workspace_id)
         record = paths.read()
         if record is None:
             return None
         return Found(workspace_id, paths, record, paths.is_running(record))
 
     def _look_at_all(self) -> list[Found]:
-        return [Found(key, paths, record, paths.is_running(record)) for key, paths, record in self._run.all()]
+        return [
+            Found(key, paths, record, paths.is_running(record))
+            for key, paths, record in self.run_directory.all()
+        ]
 
     def _keep_watch(self, found: Found) -> None:
         """Watch an instance that somebody else started, too. If its launcher was killed, its IDE tells instead."""
@@ -321,7 +324,9 @@ class LocalInstances:
         """Return a name for it that fits into a socket's address."""
         if len(os.fsencode(socket)) <= _SOCKET_PATH_MAX:
             return socket
-        return Path(f"/proc/{os.getpid()}/fd/{self._directory_fd}") / socket.relative_to(self._run.path)
+        return Path(f"/proc/{os.getpid()}/fd/{self._directory_fd}") / socket.relative_to(
+            self.run_directory.path
+        )
 
     def _installed(self, name: str) -> InstalledIde:
         ide = self.ides.get(name)

@@ -40,31 +40,31 @@ class LocalStorage(ArchivingStorage):
         owner_of: OwnerOf = lambda _workspace_id: None,
     ) -> None:
         super().__init__(archives)
-        self._homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
+        self.homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
         self._is_in_use = is_in_use
         self._tar = Tar()
-        self._trash = Trash(after=lambda removed: self._homes.forget_empty(removed.parent))
+        self._trash = Trash(after=lambda removed: self.homes.forget_empty(removed.parent))
         self._looking = Looking(str(root))
 
     async def prepare(self) -> None:
         """Mark the root as this installation's. For the first start alone: afterwards a missing mark is an outage."""
-        await in_thread(self._homes.prepare)
+        await in_thread(self.homes.prepare)
 
     async def locate(self, home: Home) -> tuple[Path, str | None]:
         """Return where the home is, and which volume lies there: None if there is none that is complete."""
-        return await in_thread(self._homes.locate, home)
+        return await in_thread(self.homes.locate, home)
 
     async def provision(self, home: Home) -> str:
         _, there = await self.locate(home)
         if there is None:
             await self._refuse_in_use(home, "replaced")
-        volume_id = await in_thread(self._homes.provision, home)
+        volume_id = await in_thread(self.homes.provision, home)
         await self._tidy(home)
         return volume_id
 
     async def adopt(self, home: Home, lost: str) -> str:
         await self._refuse_in_use(home, "adopted")
-        return await in_thread(self._homes.adopt, home, lost)
+        return await in_thread(self.homes.adopt, home, lost)
 
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
@@ -82,13 +82,13 @@ class LocalStorage(ArchivingStorage):
         self, home: Home, archive_key: str, report: Report, replaces: str | None, *, acls: bool
     ) -> str:
         """Unpack the archive beside the home, and then put it in its place."""
-        staging = await in_thread(self._homes.stage, home, replaces)
+        staging = await in_thread(self.homes.stage, home, replaces)
         try:
             async with aclosing(self._opened(archive_key, report, acls=acls)) as parts:
                 await self._tar.unpack(_touching(staging, parts), staging / "home", acls=acls)
             await write_out(staging)
             await self._refuse_in_use(home, "replaced")
-            return await in_thread(self._homes.put_in_place, home, staging, replaces)
+            return await in_thread(self.homes.put_in_place, home, staging, replaces)
         except ActionFailed:
             # The next try may need the room that this one took.
             await self._tidy(home)
@@ -99,14 +99,14 @@ class LocalStorage(ArchivingStorage):
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         if not home.home_store_key:
-            found = await in_thread(self._homes.find, home.workspace_id)
+            found = await in_thread(self.homes.find, home.workspace_id)
             if found is None:
                 return
             home = found
         await self._refuse_in_use(home, "deleted")
-        await in_thread(self._homes.remove, home, volume_id)
+        await in_thread(self.homes.remove, home, volume_id)
         await self._tidy(home)
-        await in_thread(self._homes.forget_empty, self._homes.directory(home))
+        await in_thread(self.homes.forget_empty, self.homes.directory(home))
 
     async def emptied(self) -> None:
         """Return when what was put away is removed, as far as it can be."""
@@ -114,28 +114,28 @@ class LocalStorage(ArchivingStorage):
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         await self._require(home, volume_id)
-        return await is_changed_since(self._homes.path(home), self._homes.completion(home), since)
+        return await is_changed_since(self.homes.path(home), self.homes.completion(home), since)
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
-        return await self._looking.ask(self._homes.list_all)
+        return await self._looking.ask(self.homes.list_all)
 
     async def list_unmarked(self) -> Mapping[UUID, Volume]:
         """Return what there is though the mark is missing: for whoever has to decide whether this is the right place."""
-        return await self._looking.ask(self._homes.list_unmarked)
+        return await self._looking.ask(self.homes.list_unmarked)
 
     async def list_leftovers(self) -> Sequence[str]:
         """Return what work that died has left, homes' and archives'. It counts for nobody."""
-        homes = [path for path, _ in await in_thread(self._homes.leftovers)]
+        homes = [path for path, _ in await in_thread(self.homes.leftovers)]
         stuck = [str(path) for path in homes if path not in self._trash.known]
         return [*stuck, *await self._archives.list_leftovers()]
 
     async def remove_leftovers(self, older_than: datetime) -> int:
         """Remove such left-overs, and return how many there were. What still grows is younger than any grace time."""
         trash = []
-        for path, modified_at in await in_thread(self._homes.leftovers):
+        for path, modified_at in await in_thread(self.homes.leftovers):
             if modified_at < older_than:
                 try:
-                    trash.append(await in_thread(self._homes.discard_leftover, path))
+                    trash.append(await in_thread(self.homes.discard_leftover, path))
                 except OSError as error:
                     log.warning("leftover_not_removed", path=str(path), reason=str(error))
         put_away = [path for path in trash if path is not None]
@@ -145,10 +145,10 @@ class LocalStorage(ArchivingStorage):
         return removed + await self._archives.remove_leftovers(older_than)
 
     async def _require(self, home: Home, volume_id: str) -> None:
-        await in_thread(self._homes.require, home, volume_id)
+        await in_thread(self.homes.require, home, volume_id)
 
     def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
-        return self._tar.pack(self._homes.path(home), report)
+        return self._tar.pack(self.homes.path(home), report)
 
     def _ungiven(self) -> Collection[Attribute]:
         return () if os.geteuid() == 0 else (Attribute.CAPABILITY,)
@@ -160,7 +160,7 @@ class LocalStorage(ArchivingStorage):
     async def _tidy(self, home: Home) -> None:
         """Put away what an earlier call has left beside the home. It counts for nobody: nobody waits until it is removed."""
         try:
-            self._trash.put(await in_thread(self._homes.unfinished, home))
+            self._trash.put(await in_thread(self.homes.unfinished, home))
         except ActionFailed as error:
             log.warning("leftovers_not_removed", workspace_id=str(home.workspace_id), reason=str(error))
 

@@ -39,11 +39,13 @@ class MemoryInstances:
     ) -> None:
         self._storage = storage
         self._clock = clock
-        self._boot_s = boot_s
+        self.boot_s = boot_s
         self._faults = faults
         self._boxes: dict[UUID, Box] = {}
         storage.is_in_use = self._boxes.__contains__
         self._listeners: dict[asyncio.Queue[UUID], None] = {}
+        self.tells_events = True
+        """Cleared, it is as Docker, which tells nobody of a start."""
         self.started: list[UUID] = []
         self.deleted: list[UUID] = []
 
@@ -54,7 +56,7 @@ class MemoryInstances:
             raise ActionFailed(f"there is no volume {volume_id} to start on")
         box = self._boxes.get(spec.workspace_id)
         if box is None or not self._serves(box, spec, volume_id):
-            self._boxes[spec.workspace_id] = Box(spec, volume_id, self._clock.monotonic() + self._boot_s)
+            self._boxes[spec.workspace_id] = Box(spec, volume_id, self._clock.monotonic() + self.boot_s)
             self.started.append(spec.workspace_id)
             self._tell(spec.workspace_id)
         await self._faults("instances.start.after_effect")
@@ -108,6 +110,14 @@ class MemoryInstances:
         if box.running and self._storage.volume_id(workspace_id) == box.volume_id:
             self._storage.write(workspace_id, path, content)
 
+    def is_there(self, workspace_id: UUID) -> bool:
+        """Whether there is an instance, dead or alive, whatever faults there are."""
+        return workspace_id in self._boxes
+
+    def finish_boots(self) -> None:
+        """Let all that boot be ready now."""
+        self._boxes.update({key: replace(box, ready_at=0.0) for key, box in self._boxes.items()})
+
     def kill(self, workspace_id: UUID) -> None:
         """Let the instance die: it is there, but does not run."""
         self._boxes[workspace_id] = replace(self._boxes[workspace_id], running=False)
@@ -131,5 +141,5 @@ class MemoryInstances:
         return _HEALTHY if is_healthy else _NOT_HEALTHY
 
     def _tell(self, workspace_id: UUID) -> None:
-        for queue in self._listeners:
+        for queue in self._listeners if self.tells_events else ():
             queue.put_nowait(workspace_id)

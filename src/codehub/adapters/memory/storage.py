@@ -240,6 +240,24 @@ class MemoryStorage:
         found = self._objects.get(archive_key)
         return found.files if found is not None and found.committed else None
 
+    def archive_keys(self) -> frozenset[str]:
+        """The keys of all archives, committed or not."""
+        return frozenset(self._objects)
+
+    def put_archive(self, archive_key: str, files: Files, committed_at: datetime) -> None:
+        """Let there be one more committed archive, as of somebody who recorded it nowhere."""
+        self._objects[archive_key] = Object(files, committed_at, True, committed_at)
+
+    def uncommit_archive(self, archive_key: str) -> None:
+        """Take its `.meta` away."""
+        self._objects[archive_key] = replace(
+            self._objects[archive_key], has_meta=False, committed_at=None, is_damaged=False
+        )
+
+    def leave_half_a_volume(self, workspace_id: UUID, files: Files) -> None:
+        """Let there be a volume that somebody began to fill, and never completed."""
+        self._disks[workspace_id] = Disk(None, dict(files))
+
     def lose_volume(self, workspace_id: UUID) -> None:
         self._disks.pop(workspace_id, None)
 

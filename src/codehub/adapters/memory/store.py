@@ -67,6 +67,10 @@ class MemoryStore(MemoryReading):
             self._written.pop(workspace_id, None)
             self._written[workspace_id] = self._writes
 
+    def silence_members(self, by: timedelta) -> None:
+        """Let every controller have been heard of so much earlier."""
+        self._members.update({one: replace(heard, at=heard.at - by) for one, heard in self._members.items()})
+
     async def load_idle(self, *, limit: int = 10_000) -> Loaded:
         await self._faults("load")
         now = self._now()
@@ -110,6 +114,11 @@ class MemoryStore(MemoryReading):
         self._progress.update(progress)
         for workspace_id in ended:
             self._progress.pop(workspace_id, None)
+
+    def written_progress(self, workspace_id: UUID) -> Progress | None:
+        """What was written last, whatever the row carries by now."""
+        written = self._progress.get(workspace_id)
+        return None if written is None else written[1]
 
     async def write_usage(self, usages: Mapping[UUID, Usage]) -> None:
         await self._faults("usage.before_commit")

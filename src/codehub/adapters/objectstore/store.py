@@ -31,7 +31,7 @@ MARK = "codehub-installation"
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 4
 # S3 takes no more. An archive that may be longer than 64 GB has larger parts, two at once, and costs 375 MB of memory per TB.
-_PARTS_MAX = 10_000
+PARTS_MAX = 10_000
 _LARGE_PARTS_AT_ONCE = 2
 # By how much a home may turn out larger than it was taken for.
 _MARGIN = 1.25
@@ -44,7 +44,7 @@ _FETCHING = ThreadPoolExecutor(max_workers=64, thread_name_prefix="codehub-fetch
 # again.
 _FILE_READ_BYTES = 2 << 20
 # Throttling, 5xx and lost connections are tried again, with growing pauses; what lasts longer is an outage.
-_RETRIES: "RetryConfig" = {
+RETRIES: "RetryConfig" = {
     "max_retries": 8,
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
@@ -91,7 +91,7 @@ class Objects:
 
     async def prepare(self) -> None:
         """Mark the store as this installation's. For the first start alone: afterwards a missing mark is an outage."""
-        with self._explaining():
+        with self.explaining():
             if self.directory is not None:
                 await in_thread(self.directory.mkdir, mode=0o700, parents=True, exist_ok=True)
             found = await self.get(MARK)
@@ -102,7 +102,7 @@ class Objects:
     async def close_to_others(self) -> None:
         """Take from others what an earlier codehub let them read. The store's own directory is the operator's: it keeps its mode."""
         if self.directory is not None:
-            with self._explaining():
+            with self.explaining():
                 await in_thread(_close_all, self.directory)
 
     async def check(self) -> None:
@@ -114,7 +114,7 @@ class Objects:
             raise BackendUnreachable(f"{self.url} belongs to another installation: {found[:100]!r}")
 
     async def head(self, path: str) -> "ObjectMeta | None":
-        with self._explaining():
+        with self.explaining():
             try:
                 return await obstore.head_async(self._store(), path)
             except FileNotFoundError:
@@ -122,7 +122,7 @@ class Objects:
 
     async def get(self, path: str) -> bytes | None:
         """Return a small object."""
-        with self._explaining():
+        with self.explaining():
             try:
                 answer = await obstore.get_async(self._store(), path)
                 return bytes(await answer.bytes_async())
@@ -136,7 +136,7 @@ class Objects:
 
     def download(self, path: str) -> Iterator[bytes] | None:
         """Return a large object, part by part. Blocks: for a thread."""
-        with self._explaining():
+        with self.explaining():
             try:
                 size = obstore.head(self._store(), path)["size"]
             except FileNotFoundError:
@@ -145,7 +145,7 @@ class Objects:
 
     async def put(self, path: str, content: bytes) -> None:
         """Store a small object so that it outlives a power cut."""
-        with self._explaining():
+        with self.explaining():
             await self._make_directories_of(path)
             await obstore.put_async(self._store(), path, content, use_multipart=False)
         await self.make_durable(path)
@@ -180,15 +180,15 @@ class Objects:
     async def make_durable(self, path: str) -> None:
         """A file that has its name after a power cut must have its content too. Other stores see to that themselves."""
         if self.directory is not None:
-            with self._explaining():
+            with self.explaining():
                 await in_thread(_flush, self.directory, self.directory / path)
 
     async def delete(self, path: str) -> None:
-        with self._explaining(), suppress(FileNotFoundError):
+        with self.explaining(), suppress(FileNotFoundError):
             await obstore.delete_async(self._store(), path)
 
     async def list_under(self, prefix: str | None = None) -> "Sequence[ObjectMeta]":
-        with self._explaining():
+        with self.explaining():
             return await obstore.list(self._store(), prefix).collect_async()
 
     async def _send(
@@ -198,9 +198,9 @@ class Objects:
         part_bytes = _PART_BYTES
         if self.directory is None:
             part_bytes = _part_bytes(size())
-            source.bytes_max = part_bytes * _PARTS_MAX
+            source.bytes_max = part_bytes * PARTS_MAX
         at_once = _PARTS_AT_ONCE if part_bytes == _PART_BYTES else _LARGE_PARTS_AT_ONCE
-        with self._explaining():
+        with self.explaining():
             await self._make_directories_of(path)
             async with aclosing(_after(first, parts)) as all_parts:
                 await obstore.put_async(
@@ -233,20 +233,20 @@ class Objects:
             yield coming.popleft().result()
 
     def _range(self, path: str, start: int, end: int) -> bytes:
-        with self._explaining():
+        with self.explaining():
             part = obstore.get_range(self._store(), path, start=start, end=end)
         return cast("bytes", part)  # a buffer, which whoever hashes and decompresses takes as it is
 
     def _store(self) -> "ObjectStore":
         if self._opened is None:
             if self.directory is None:
-                self._opened = from_url(self.url, client_options=_client_options(), retry_config=_RETRIES)
+                self._opened = from_url(self.url, client_options=_client_options(), retry_config=RETRIES)
             else:
                 self._opened = LocalStore(self.directory, automatic_cleanup=True)
         return self._opened
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def explaining(self) -> Iterator[None]:
         try:
             yield
         except (BaseError, OSError) as error:
@@ -305,7 +305,7 @@ async def _after(first: bytes, parts: AsyncIterator[bytes]) -> AsyncGenerator[by
 
 def _part_bytes(size: int) -> int:
     """Return how large parts must be, so that an object of about this size has no more of them than S3 takes."""
-    return max(_PART_BYTES, math.ceil(size * _MARGIN / _PARTS_MAX))
+    return max(_PART_BYTES, math.ceil(size * _MARGIN / PARTS_MAX))
 
 
 def _is_for_good(told: str) -> bool:

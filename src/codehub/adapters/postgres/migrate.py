@@ -76,7 +76,7 @@ async def migrate(
     async with reaching():
         connection = await asyncpg.connect(**connect_args)
     try:
-        _check_server(connection)
+        check_server(connection)
         async with reaching():
             await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
             await prepare_roles(connection)
@@ -88,7 +88,7 @@ async def migrate(
         await connection.close()  # which gives the lock back
 
 
-def _check_server(connection: "Connection") -> None:
+def check_server(connection: "Connection") -> None:
     version = connection.get_server_version()
     if version.major < SERVER_VERSION_MIN:
         raise MigrationRefused(
