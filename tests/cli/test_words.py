@@ -12,6 +12,7 @@ import typer
 from codehub.cli.failures import Failed
 from codehub.cli.fields import in_options
 from codehub.cli.find import spelled
+from codehub.cli.language import chosen_language
 from codehub.cli.output import Output, speaking
 from codehub.cli.tables import fit, pairs, plain
 from codehub.cli.wait import Goal, carry_out, has_arrived
@@ -243,3 +244,30 @@ def test_a_name_is_spelled_as_a_shell_takes_it() -> None:
 @pytest.mark.parametrize("details", [None, {}, [], ["x"], [{"field": "x"}], "x"])
 def test_details_of_no_fields_are_left_to_the_message(details: object) -> None:
     assert in_options(details) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({}, "en"),
+        ({"LANG": "ko_KR.UTF-8"}, "ko"),
+        ({"LANG": "C.UTF-8"}, "en"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "ko_KR.UTF-8", "LC_ALL": "C"}, "en"),
+        ({"LANG": "ko_KR.UTF-8", "LC_MESSAGES": "en_GB.UTF-8"}, "en"),
+        ({"LANG": "ko_KR.UTF-8", "CODEHUB_LANG": "en"}, "en"),
+        ({"LANG": "en_GB.UTF-8", "CODEHUB_LANG": "ko-KR"}, "ko"),
+        ({"LANG": "ko", "CODEHUB_LANG": ""}, "ko"),
+    ],
+)
+def test_commands_speak_the_language_of_the_environment(environment: dict[str, str], language: str) -> None:
+    assert chosen_language(environment) == language
+
+
+def test_a_state_is_told_in_the_language_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    starting = {**SHOWN, "operation": "STARTING"}
+    monkeypatch.setenv("CODEHUB_LANG", "ko")
+    assert state(starting) == "STANDBY, 시작하는 중"
+    monkeypatch.setenv("CODEHUB_LANG", "en")
+    assert state(starting) == "STANDBY, starting"
+    assert state({**SHOWN, "operation": "WHAT_A_NEWER_SERVER_DOES"}) == "STANDBY"

@@ -16,7 +16,7 @@ from tests.support.site import API, PASSWORD, Site, create
 from codehub.core.errors import ErrorReason
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.dashboard import detail
-from codehub.web.domain_text import remedy_words
+from codehub.web.domain_text import remedy_text
 
 PARTIAL = {"HX-Request": "true"}
 
@@ -311,7 +311,7 @@ async def test_the_output_of_what_sleeps_is_not_waited_for_and_a_remedy_leads_to
     assert "#logs-title" not in (await ann.get(place)).text
     for reason in (ErrorReason.CRASH_LOOP, ErrorReason.TIMEOUT):
         monkeypatch.setattr(
-            detail, "remedy_words", lambda _, language, _said, why=reason: remedy_words(why, language)
+            detail, "remedy_text", lambda _, language, _said, why=reason: remedy_text(why, language)
         )
         for language, words in (("en", "IDE&#39;s output"), ("ko", "IDE 출력")):
             page = (await ann.get(place, headers={"Accept-Language": language})).text

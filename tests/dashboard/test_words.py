@@ -3,17 +3,14 @@
 import re
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
-from string import Formatter
 from uuid import UUID
 
 import pytest
 
 from codehub.core import observation
-from codehub.core.conditions import NAMES, NOTHING_YET, Condition, Reason
+from codehub.core.conditions import Condition
 from codehub.core.errors import (
     ARCHIVED_SINCE,
-    KEPT_REMEDY,
-    NEWER_REMEDY,
     NOT_DELETED,
     NOT_REPLACED,
     REMEDY,
@@ -24,80 +21,31 @@ from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.history import Event, EventKind
 from codehub.core.idle import UNUSED
 from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, VOLUME_LOST, WITHOUT_VOLUME
-from codehub.core.language import LANGUAGES
-from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import TOOK_LONGER, Why
 from codehub.core.progress import Progress
-from codehub.core.requests import Refusal
 from codehub.core.transitions import FAILED_AGAIN
 from codehub.dashboard.detail import told_once
 from codehub.dashboard.view_model import EVENT_TONES, TONES, event_tone
-from codehub.dashboard.words import WORDS, speaker
 from codehub.ports.store import Recorded
-from codehub.proxy.words import WORDS as PROXY_WORDS
+from codehub.text import LANGUAGES, section, texts
 from codehub.web import domain_text, measures
 
 NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
 NEWER_THAN_KNOWN = (NOT_REPLACED, NOT_DELETED, WORKED_ON_SINCE, ARCHIVED_SINCE.format(at="noon"))
-SOURCES = [
-    entry.read_text("utf-8")
-    for folder in ("templates", ".")
-    for entry in files("codehub.dashboard").joinpath(folder).iterdir()
-    if entry.name.endswith((".html", ".py"))
-]
-USED = {key for text in SOURCES for key in re.findall(r'\bsay\("([a-z_0-9A-Z.]*[a-z_0-9A-Z])"', text)}
-
-
-def holes(text: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(text) if name}
-
-
-@pytest.mark.parametrize(
-    "tables",
-    [WORDS, PROXY_WORDS, measures.WORDS, domain_text.TROUBLE, domain_text.UNDER_WAY, domain_text.CONDITIONS],
-)
-def test_each_language_has_the_same_words_with_the_same_holes(tables: dict[str, dict[str, str]]) -> None:
-    assert set(tables) == set(LANGUAGES)
-    assert set(tables["en"]) == set(tables["ko"])
-    for key, english in tables["en"].items():
-        assert holes(english) == holes(tables["ko"][key]), key
-        assert tables["ko"][key].strip(), key
-
-
-def test_every_sentence_of_the_core_is_translated() -> None:
-    assert set(domain_text.WHY_KO) == set(Why)
-    assert set(domain_text.REMEDY_KO) == set(ErrorReason) == set(domain_text.TROUBLE["en"])
-    assert set(domain_text.WAITS_KO) == set(WaitsFor)
-    assert set(domain_text.UNDER_WAY["en"]) == set(Operation)
-    for waits in WaitsFor:
-        assert holes(domain_text.WAITS_KO[waits]) <= holes(waits.value)
-
-
-def test_everything_that_is_seen_is_translated() -> None:
-    said = {each for each in vars(observation).values() if isinstance(each, Condition)} | {NOTHING_YET}
-    assert set(domain_text.SEEN_KO) == said
-    for condition in said:
-        assert domain_text.reason_words(condition.message, "ko") != condition.message
-    for lost in (WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, *NEWER_THAN_KNOWN):
-        assert domain_text.reason_words(lost, "ko") != lost
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_instances(language: str) -> None:
     parts = re.compile("volume|instance|container|purge|볼륨|인스턴스|컨테이너", re.IGNORECASE)
-    reasons = [why.value for why in Why] + [condition.message for condition in domain_text.SEEN_KO]
-    reasons += [WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, UNUSED, *NEWER_THAN_KNOWN]
-    reasons.append(DIED_AGAIN.format(restarts=5, minutes=10))
-    said = [domain_text.reason_words(reason, language) for reason in reasons]
-    said += [domain_text.why_words(why, language) for why in Why]
-    said += [domain_text.remedy_words(reason, language) for reason in ErrorReason]
-    said += [
-        domain_text.remedy_words(ErrorReason.DATA_LOST, language, choice)
-        for choice in (NEWER_REMEDY, KEPT_REMEDY)
-    ]
-    said += [*domain_text.TROUBLE[language].values(), *domain_text.UNDER_WAY[language].values()]
-    said += [words for key, words in WORDS[language].items() if not key.startswith("field.image_ref")]
-    assert [words for words in said if parts.search(words)] == []
+    pages = {key: text for key, text in texts(language).items() if not key.startswith("field.image_ref")}
+    assert [key for key, text in pages.items() if parts.search(text)] == []
+
+
+def test_every_sentence_of_the_core_has_its_text() -> None:
+    for sentence in (WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, UNUSED, *NEWER_THAN_KNOWN):
+        assert domain_text.reason_text(sentence, "ko") != sentence
+    for condition in (each for each in vars(observation).values() if isinstance(each, Condition)):
+        assert domain_text.reason_text(condition.message, "ko") != condition.message
 
 
 @pytest.mark.parametrize(
@@ -122,8 +70,8 @@ def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_inst
     ],
 )
 def test_what_went_wrong_is_told_with_the_facts_of_the_core(sentence: str, english: str, korean: str) -> None:
-    assert domain_text.reason_words(sentence, "en") == english
-    assert domain_text.reason_words(sentence, "ko") == korean
+    assert domain_text.reason_text(sentence, "en") == english
+    assert domain_text.reason_text(sentence, "ko") == korean
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -132,14 +80,7 @@ def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -
     others = re.compile(
         r"\b(?:bring|brought|bringing|take|taken)\b.*\bback\b|undelete|되살|살려", re.IGNORECASE
     )
-    said = [
-        *WORDS[language].values(),
-        *PROXY_WORDS[language].values(),
-        *domain_text.UNDER_WAY[language].values(),
-    ]
-    said += [domain_text.remedy_words(reason, language) for reason in ErrorReason]
-    said += REMEDY.values()
-    assert [words for words in said if others.search(words)] == []
+    assert [text for text in [*texts(language).values(), *REMEDY.values()] if others.search(text)] == []
     undo, restore, recover = {"en": ("undo", "restor", "recover"), "ko": ("되돌", "복원", "복구")}[language]
     for key, word in {
         "do.undo": undo,
@@ -149,50 +90,22 @@ def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -
         "doing.RESTORING": restore,
         "do.recover": recover,
         "event.recovery": recover,
+        "proxy.archived_why": restore,
+        "under_way.RESTORING": restore,
     }.items():
-        assert word in WORDS[language][key].lower(), key
-    assert restore in PROXY_WORDS[language]["archived_why"]
-    assert restore in domain_text.UNDER_WAY[language][Operation.RESTORING].lower()
-
-
-def test_every_word_that_a_page_says_is_there() -> None:
-    assert len(USED) > 100
-    assert set(WORDS["en"]) >= USED
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_whatever_the_core_may_say_has_a_word(language: str) -> None:
-    words = WORDS[language]
-    wanted = {f"phase.{phase}" for phase in Phase} | {"phase.DELETING"}
-    wanted |= {f"means.{phase}" for phase in Phase} | {f"op.{operation}" for operation in Operation}
-    wanted |= {f"event.{kind}" for kind in EventKind} | {f"no.{code}" for code in Refusal}
-    wanted |= {f"wish.{wish}" for wish in DesiredState}
-    wanted |= {f"cond.{name}" for name in NAMES} | {f"seen.{reason}" for reason in Reason}
-    assert set(words) >= wanted
-
-
-def test_no_word_is_left_over() -> None:
-    texts = "\n".join(SOURCES)
-    dynamic = tuple(re.findall(r'"([a-z_]+\.)(?:" ~|\{)', texts))
-    unused = [
-        key
-        for key in WORDS["en"]
-        if key not in USED and f'"{key}"' not in texts and not key.startswith(dynamic)
-    ]
-    assert unused == []
+        assert word in texts(language)[key].lower(), key
 
 
 def test_what_is_waited_for_is_said_in_each_language() -> None:
-    waiting = Waiting(WaitsFor.REMEDY, {"remedy": "Do it.", "reason": "CrashLoop"})
-    assert domain_text.waiting_words(waiting, "en") == "a person. Do it."
-    assert domain_text.REMEDY_KO[ErrorReason.CRASH_LOOP] in domain_text.waiting_words(waiting, "ko")
-    looks = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(domain_text.CONDITIONS["en"])})
-    assert domain_text.waiting_words(looks, "en").startswith("a look at its home, its archive, its IDE: ")
-    assert domain_text.waiting_words(looks, "ko").startswith("홈, 보관본, IDE 확인.")
-    assert set(domain_text.CONDITIONS["en"]) == set(NAMES.values()) - {NAMES["healthy"]}
-    assert domain_text.reason_words(Why.SEEN.value, "ko") == domain_text.WHY_KO[Why.SEEN]
-    assert domain_text.reason_words(UNUSED, "ko") != UNUSED
-    assert domain_text.reason_words("as somebody wrote it", "ko") == "as somebody wrote it"
+    waiting = Waiting(WaitsFor.REMEDY, {"remedy": "as the API says it", "reason": "CrashLoop"})
+    for language in LANGUAGES:
+        remedy = domain_text.remedy_text(ErrorReason.CRASH_LOOP, language)
+        assert remedy in domain_text.waiting_text(waiting, language)
+    looks = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(section("en", "look"))})
+    assert domain_text.waiting_text(looks, "en").startswith("a look at its home, its archive, its IDE: ")
+    assert domain_text.waiting_text(looks, "ko").startswith("홈, 보관본, IDE 확인.")
+    assert domain_text.reason_text(Why.SEEN.value, "ko") == texts("ko")["reason.Seen"]
+    assert domain_text.reason_text("as somebody wrote it", "ko") == "as somebody wrote it"
 
 
 @pytest.mark.parametrize(
@@ -280,8 +193,3 @@ def test_a_problem_that_is_over_looks_good_and_every_tone_has_its_dot() -> None:
     styles = files("codehub.dashboard").joinpath("static/codehub.css").read_text("utf-8")
     tones = {*TONES.values(), *EVENT_TONES.values()}
     assert [tone for tone in tones if f".{tone} > .dot" not in styles] == []
-
-
-def test_a_word_that_is_not_there_is_a_mistake() -> None:
-    with pytest.raises(KeyError):
-        speaker("en")("no such word")

@@ -70,6 +70,7 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "packaging/test_compose.py": ("compose",),
     "proxy": ("proxy",),
     "simulation": ("sim",),
+    "text": ("core",),
 }
 """The suites of a folder or a file below tests/; a file's own row wins. A test has the first, unless a marker names another."""
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from codehub.cli.words import OPERATIONS, STAGES, WorkspaceView, size, span
+from codehub.cli.language import doing_text, done_text, say, stage_text
+from codehub.cli.words import WorkspaceView, size, span
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task
     from rich.progress_bar import ProgressBar
     from rich.text import Text
-
-_WAITING = ("waiting for its turn", "")
 
 
 def watch(states: Iterable[WorkspaceView]) -> WorkspaceView:
@@ -30,8 +29,8 @@ def _watch_plain(states: Iterable[WorkspaceView]) -> WorkspaceView:
     for shown in states:
         if shown["operation"] != operation:
             operation = shown["operation"]
-            if operation in OPERATIONS:
-                typer.echo(f"{shown['name']}: {OPERATIONS[operation][0]}", err=True)
+            if doing := doing_text(operation):
+                typer.echo(f"{shown['name']}: {doing}", err=True)
     return shown
 
 
@@ -62,7 +61,7 @@ class _Live:
 
     def __init__(self, bars: "Progress") -> None:
         self._bars = bars
-        self._task = bars.add_task(_WAITING[0], total=None, moves_bytes=False, told="")
+        self._task = bars.add_task(say("waiting"), total=None, moves_bytes=False, told="")
         self._operation = "NONE"
         self._bytes = 0
 
@@ -78,15 +77,15 @@ class _Live:
     def _show(self, shown: WorkspaceView) -> None:
         progress = shown["progress"]
         if progress is None:
-            doing = OPERATIONS.get(self._operation, _WAITING)[0]
-            told = "" if shown["held_up"] is None else "held up"
+            doing = doing_text(self._operation) or say("waiting")
+            told = "" if shown["held_up"] is None else say("held_up")
             self._bars.update(self._task, description=doing, total=None, moves_bytes=False, told=told)
             return
         done, total = progress["done_bytes"], progress["total_bytes"]
         self._bytes = total or done  # what is done in the end is all of it
         self._bars.update(
             self._task,
-            description=STAGES[progress["stage"]],
+            description=stage_text(progress["stage"]),
             completed=done,
             total=total,
             moves_bytes=True,
@@ -95,9 +94,8 @@ class _Live:
 
     def _leave_standing(self) -> None:
         (task,) = self._bars.tasks
-        if self._operation in OPERATIONS:
+        if done := done_text(self._operation):
             moved = f", {size(self._bytes)}" if self._bytes else ""
-            done = OPERATIONS[self._operation][1]
             self._bars.console.print(f"[green]✓[/green] {done}{moved} [dim]({span(task.elapsed or 0)})[/dim]")
         self._bytes = 0
         self._bars.reset(self._task, total=None, completed=0, moves_bytes=False, told="")

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from codehub.cli.failures import Failed
+from codehub.cli.language import doing_text, say, stage_text
 
 _CONTROL = re.compile(rb"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")
 # Unicode's Bidi_Control: a name that holds one, from before codehub refused them, would be shown in another order.
@@ -24,22 +25,6 @@ _COLOURS = {
     "DELETING": "magenta",
     "DELETED": "magenta",
 }
-# While it is done, and when it was.
-OPERATIONS: Mapping[str, tuple[str, str]] = {
-    "PROVISIONING": ("making its home", "made its home"),
-    "CREATE_EMPTY_ARCHIVE": ("making an empty archive", "made an empty archive"),
-    "RESTORING": ("restoring its files", "restored its files"),
-    "STARTING": ("starting", "started"),
-    "STOPPING": ("stopping", "stopped"),
-    "ARCHIVING": ("archiving its files", "archived its files"),
-    "DELETING": ("deleting", "deleted"),
-}
-STAGES: Mapping[str, str] = {
-    "archive": "archiving its files",
-    "verify": "reading the archive back",
-    "restore": "restoring its files",
-    "pull": "fetching its image",
-}
 
 
 def colour_of(display: str) -> str:
@@ -48,12 +33,13 @@ def colour_of(display: str) -> str:
 
 def state(shown: WorkspaceView) -> str:
     """RUNNING, or what is done about it: STANDBY, starting."""
-    doing = OPERATIONS.get(shown["operation"], ("", ""))[0]
+    doing = doing_text(shown["operation"])
     progress = shown["progress"]
     if progress is not None and progress["total_bytes"]:
-        doing = f"{STAGES[progress['stage']]} {100 * progress['done_bytes'] // progress['total_bytes']} %"
+        percent = 100 * progress["done_bytes"] // progress["total_bytes"]
+        doing = f"{stage_text(progress['stage'])} {percent} %"
     if shown["held_up"] is not None:
-        doing += ", held up"
+        doing += f", {say('held_up')}"
     return f"{shown['display']}, {doing}" if doing else str(shown["display"])
 
 

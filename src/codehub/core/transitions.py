@@ -28,6 +28,7 @@ from codehub.core.workspace import HeldUp, HomeCtx, Spec, Status, holdup, says_t
 
 ENDED_EARLY = "The IDE ended while it started, with exit code {code}."
 ENDED_SAYING = "The IDE ended while it started, with exit code {code}. The last that it said:\n{lines}"
+NEW_ARCHIVE = Condition(Truth.UNKNOWN, Reason.NOT_LOOKED, "The new archive was not looked at yet.")
 FAILED_AGAIN = "{step} failed {count} times, the last time so: {message}"
 
 
@@ -207,9 +208,8 @@ def _note(status: Status, done: Done, now: datetime) -> Status:
         home = replace(home, volume_id=done.volume_id, restore_marker=done.restore_marker)
     if done.archive_key is None:
         return replace(status, home_ctx=home)
-    unseen = Condition(Truth.UNKNOWN, Reason.NOT_LOOKED, "The new archive was not looked at yet.")
     conditions = replace(
-        status.conditions, archive_ready=unseen.following(status.conditions.archive_ready, now)
+        status.conditions, archive_ready=NEW_ARCHIVE.following(status.conditions.archive_ready, now)
     )
     saved = replace(home, dirty=False, restore_marker=None, given_up_at=None)
     return replace(status, archive_key=done.archive_key, home_ctx=saved, conditions=conditions)

@@ -12,15 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codehub.core.access import SAFE_METHODS, is_foreign
-from codehub.core.language import preferred_language
 from codehub.dashboard.caller import Caller
 from codehub.dashboard.redirects import to_login
 from codehub.dashboard.rendering import Pages
-from codehub.dashboard.words import speaker
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.service.password_queue import PasswordQueueFull
 from codehub.service.workspaces import NotAllowed
+from codehub.text import speaker
+from codehub.text.language import preferred_language
 from codehub.web.cookies import SeveralSessions, sent_session
 
 log = structlog.get_logger()

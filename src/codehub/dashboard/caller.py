@@ -8,8 +8,8 @@ from starlette.requests import Request
 
 from codehub.core.access import Person
 from codehub.core.disk_space import DiskSpace
-from codehub.dashboard.words import Say
 from codehub.service.workspaces import By
+from codehub.text import Say
 from codehub.web.ids import to_workspace_id
 
 

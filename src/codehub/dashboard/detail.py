@@ -22,7 +22,7 @@ from codehub.dashboard.rendering import Pages
 from codehub.dashboard.view_model import OUR_OWN, event_tone, event_words, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
-from codehub.web.domain_text import TROUBLE, reason_words, remedy_words, waiting_words, why_words
+from codehub.web.domain_text import reason_text, remedy_text, trouble_text, waiting_text, why_text
 
 _HISTORY = 30
 _LINES = 200
@@ -65,23 +65,23 @@ async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str,
         waiting = None  # the problem's own box says it, and so does the bar
     return {
         "one": one,
-        "why": why_words(one.told.why, language),
-        "waiting": None if waiting is None else waiting_words(waiting, language),
+        "why": why_text(one.told.why, language),
+        "waiting": None if waiting is None else waiting_text(waiting, language),
         "track": track(row, one.told),
         "conditions": [(name, getattr(row.status.conditions, name)) for name in NAMES],
         "names": NAMES,
-        "trouble": None if error is None else TROUBLE[language][error.reason],
-        "message": None if error is None else reason_words(error.message, language),
+        "trouble": None if error is None else trouble_text(error.reason, language),
+        "message": None if error is None else reason_text(error.message, language),
         "remedy": None
         if error is None
-        else remedy_words(error.reason, language, remedy(row, error))
+        else remedy_text(error.reason, language, remedy(row, error))
         if one.told.error is not None
         else caller.say("trouble.changed"),
         "newest_at": None if error is None else _newest_at(error),
         "is_loss": error is not None
         and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),
         "usage": await usage(pages, caller),
-        "clamping": None if limited is None else reason_words(limited, language),
+        "clamping": None if limited is None else reason_text(limited, language),
         "used": _used(await pages.parts.store.usages([row.id]), row, caller),
         **await _history(pages, caller, row, None),
     }
@@ -148,7 +148,7 @@ def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
         # What a person asked for is said already; what of its settings they changed is not.
         "reason": None
         if is_asked and event.before != event.after
-        else _field_words(event.reason, caller) or reason_words(event.reason, caller.language),
+        else _field_words(event.reason, caller) or reason_text(event.reason, caller.language),
     }
 
 

@@ -13,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codehub.core.access import SAFE_METHODS
-from codehub.core.language import preferred_language
 from codehub.dashboard import assets
 from codehub.dashboard.caller import Caller
-from codehub.dashboard.words import speaker
+from codehub.text import section, speaker
+from codehub.text.language import preferred_language
 from codehub.web.dependencies import Dependencies
-from codehub.web.measures import WORDS as MEASURES
 from codehub.web.measures import left, relative, span
 
 _HEADERS: Mapping[str, str] = {
@@ -80,7 +79,7 @@ class Pages:
             relative=lambda at: relative(at, now, language),
             span=lambda seconds: span(seconds, language),
             left=lambda at: left(at, now, language),
-            units=json.dumps(MEASURES[language], ensure_ascii=False),
+            units=json.dumps(dict(section(language, "measure")), ensure_ascii=False),
             path=caller.request.url.path,
             shortage=caller.shortage,
             **values,

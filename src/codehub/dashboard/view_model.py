@@ -15,9 +15,9 @@ from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, rule_keep_awake
 from codehub.core.workspace import Workspace, display, holdup
-from codehub.dashboard.words import Say
+from codehub.text import Say
 from codehub.web.actions import ROUTES
-from codehub.web.domain_text import TROUBLE, UNDER_WAY, why_words
+from codehub.web.domain_text import trouble_text, under_way_text, why_text
 from codehub.web.measures import percent, progress_words
 
 # How long its button keeps a workspace awake; its time to sleep comes after that.
@@ -192,13 +192,13 @@ def _could_sleep_at(row: Workspace, now: datetime) -> datetime | None:
 
 def _note(row: Workspace, told: Explanation, language: str) -> str | None:
     if told.why in (Why.CANNOT_LOOK, Why.BACKING_OFF):
-        return why_words(told.why, language)
+        return why_text(told.why, language)
     if row.status.operation is not Operation.NONE:
-        return UNDER_WAY[language][row.status.operation]
+        return under_way_text(row.status.operation, language)
     if told.operation is not Operation.NONE:
-        return UNDER_WAY[language][Operation.NONE]
+        return under_way_text(Operation.NONE, language)
     if row.status.phase is Phase.ERROR and row.status.error_info is not None:
-        return TROUBLE[language][row.status.error_info.reason]
+        return trouble_text(row.status.error_info.reason, language)
     return None
 
 
@@ -260,7 +260,7 @@ def _noun(kind: EventKind, word: str | None, say: Say, language: str) -> str:
         case EventKind.PHASE:
             return say(f"phase.{word}")
         case EventKind.ERROR:
-            return TROUBLE[language][ErrorReason(word)]
+            return trouble_text(ErrorReason(word), language)
         case _:
             return word
 

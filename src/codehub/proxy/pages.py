@@ -11,14 +11,14 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from codehub.core.language import preferred_language
 from codehub.core.progress import Progress
 from codehub.core.requests import Refused
 from codehub.core.visit import Page
 from codehub.core.workspace import Workspace
 from codehub.proxy.targets import Answer
-from codehub.proxy.words import WORDS
-from codehub.web.domain_text import TROUBLE, UNDER_WAY, reason_words, remedy_words
+from codehub.text import section
+from codehub.text.language import preferred_language
+from codehub.web.domain_text import reason_text, remedy_text, trouble_text, under_way_text
 from codehub.web.measures import progress_words
 from codehub.web.theme import TOKENS
 
@@ -161,8 +161,8 @@ def resting_page(page: Page, workspace: Workspace, language: str, to: str) -> An
     if page is not Page.ERROR:
         why = f"<p>{escape(words[f'{page}_why'])}</p>"
     elif error is not None:
-        trouble, message = TROUBLE[language][error.reason], reason_words(error.message, language)
-        why = f"<p>{escape(trouble)}</p><p><code>{escape(message)}</code></p><p>{escape(remedy_words(error.reason, language))}</p>"
+        trouble, message = trouble_text(error.reason, language), reason_text(error.message, language)
+        why = f"<p>{escape(trouble)}</p><p><code>{escape(message)}</code></p><p>{escape(remedy_text(error.reason, language))}</p>"
     else:
         why = ""
     link = (f"/workspaces/{workspace.id}", words["details"]) if page is Page.ERROR else None
@@ -209,19 +209,21 @@ def language_of(accept_language: bytes) -> str:
 def _now(workspace: Workspace, language: str) -> str:
     """Say what is done, or that it is held up: that counts while it is tried again, too, for the words would flicker."""
     status = workspace.status
-    return UNDER_WAY[language][status.operation] if status.held_up is None else _words(language)["held_up"]
+    if status.held_up is not None:
+        return _words(language)["held_up"]
+    return under_way_text(status.operation, language)
 
 
 def _far(workspace: Workspace, progress: Progress | None, language: str) -> str:
     """Say how far it is, or what holds it up."""
     held_up = workspace.status.held_up
     if held_up is not None:
-        return reason_words(held_up.message, language)
+        return reason_text(held_up.message, language)
     return "" if progress is None else progress_words(progress, language)
 
 
 def _words(language: str) -> Mapping[str, str]:
-    return WORDS[language]
+    return section(language, "proxy")
 
 
 def _way_on(workspace: Workspace, to: str) -> Mapping[str, str]:

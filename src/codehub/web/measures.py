@@ -1,45 +1,12 @@
 """Lengths of time and amounts of bytes as people write them, in each language that codehub speaks."""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from codehub.core.progress import Progress
+from codehub.text import section
 
-# Also what a page's own clock goes on with: static/codehub.js of the dashboard has the same rules.
-WORDS: Mapping[str, Mapping[str, str]] = {
-    "en": {
-        "ago": "{t} ago",
-        "in": "in {t}",
-        "now": "just now",
-        "unit.s": "{n} s",
-        "unit.min": "{n} min",
-        "unit.h": "{n} h",
-        "unit.d": "{n} days",
-        "unit.d.1": "1 day",
-        "of": "{done} of {total}",
-        "left": "{t} left",
-        "stage.archive": "Archiving",
-        "stage.verify": "Checking the archive",
-        "stage.restore": "Restoring",
-        "stage.pull": "Fetching the image",
-    },
-    "ko": {
-        "ago": "{t} 전",
-        "in": "{t} 뒤",
-        "now": "방금",
-        "unit.s": "{n}초",
-        "unit.min": "{n}분",
-        "unit.h": "{n}시간",
-        "unit.d": "{n}일",
-        "unit.d.1": "1일",
-        "of": "{total} 중 {done}",
-        "left": "{t} 남음",
-        "stage.archive": "보관 중",
-        "stage.verify": "보관본 확인 중",
-        "stage.restore": "복원 중",
-        "stage.pull": "이미지 가져오는 중",
-    },
-}
+# A page's own clock goes on with the same texts: static/codehub.js of the dashboard has the same rules.
+_SECTION = "measure"
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
 _UNITS = (("d", _DAY_S), ("h", _HOUR_S), ("min", _MINUTE_S), ("s", 1))
 _SIZES = ("B", "KB", "MB", "GB", "TB")
@@ -51,7 +18,7 @@ def span(seconds: float, language: str) -> str:
     """Return a length of time by its largest unit."""
     unit, length = next((one for one in _UNITS if abs(seconds) >= one[1]), _UNITS[-1])
     count = int(abs(seconds) // length)
-    words = WORDS[language]
+    words = section(language, _SECTION)
     return words["unit.d.1"] if (unit, count) == ("d", 1) else words[f"unit.{unit}"].format(n=count)
 
 
@@ -68,10 +35,10 @@ def relative(at: datetime, now: datetime, language: str) -> str:
     """Return how far a time lies from now."""
     distance = at - now
     if abs(distance) < _NOW:
-        return WORDS[language]["now"]
+        return section(language, _SECTION)["now"]
     if distance < timedelta():
-        return WORDS[language]["ago"].format(t=span(distance.total_seconds(), language))
-    return WORDS[language]["in"].format(t=span(_nearest(distance.total_seconds()), language))
+        return section(language, _SECTION)["ago"].format(t=span(distance.total_seconds(), language))
+    return section(language, _SECTION)["in"].format(t=span(_nearest(distance.total_seconds()), language))
 
 
 def _nearest(seconds: float) -> float:
@@ -101,7 +68,7 @@ def percent(progress: Progress) -> int | None:
 
 def progress_words(progress: Progress, language: str, *, saying: bool = True) -> str:
     """Return how far, how fast and how long still, as far as each is known. `saying`: what is done, too."""
-    words = WORDS[language]
+    words = section(language, _SECTION)
     parts = [words[f"stage.{progress.stage}"]] if saying else []
     if progress.total_bytes:
         done, total = size(progress.done_bytes), size(progress.total_bytes)

@@ -1,12 +1,13 @@
-"""Languages: what a browser prefers goes in, one that codehub speaks comes out."""
+"""Languages: what somebody prefers goes in, one that codehub speaks comes out."""
 
-LANGUAGES = ("en", "ko")
+from codehub.text import DEFAULT, LANGUAGES
+
 _READ_MAX = 32
 
 
 def preferred_language(accept_language: str) -> str:
-    """Return `ko` or `en`, whichever the browser names first with the higher weight, among the first it names."""
-    best, best_weight = LANGUAGES[0], 0.0
+    """Return the language that the browser names with the highest weight, the first of several, among the first it names."""
+    best, best_weight = DEFAULT, 0.0
     for entry in accept_language.split(",", _READ_MAX)[:_READ_MAX]:
         tag, _, parameter = entry.strip().partition(";")
         language = tag.strip().lower().partition("-")[0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codehub.core.language import preferred_language
+from codehub.text.language import preferred_language
 
 
 @pytest.mark.parametrize(

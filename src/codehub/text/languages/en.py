@@ -1,8 +1,8 @@
-"""The dashboard's words in English."""
+"""Every text in English."""
 
 from collections.abc import Mapping
 
-WORDS: Mapping[str, str] = {
+TEXTS: Mapping[str, str] = {
     # Everywhere
     "skip": "Skip to the content",
     "nav": "Main",
@@ -62,7 +62,10 @@ WORDS: Mapping[str, str] = {
     "list.more": "Show more",
     "list.loading": "Loading more…",
     "list.empty": "Create your first workspace",
-    "list.empty.why": "A workspace is a real IDE in your browser, with files that stay. It sleeps when you leave and wakes when you come back.",
+    "list.empty.why": (
+        "A workspace is a real IDE in your browser, with files that stay. It sleeps when you leave and "
+        "wakes when you come back."
+    ),
     "list.none": "No matches",
     "list.none.why": "Try other words or another state.",
     "list.none.clear": "Show all",
@@ -131,19 +134,32 @@ WORDS: Mapping[str, str] = {
     "above.image_ref": "This image is not allowed here. Allowed: {allowed}",
     "above.name": "You can have {max} workspaces here. Delete one first.",
     "above.tokens": "You can have {max} tokens here. Delete one first.",
-    "no.LIMIT_EXCEEDED": "You can run {max} at a time. Running now: {names}. Put one to sleep first; its files stay.",
+    "no.LIMIT_EXCEEDED": (
+        "You can run {max} at a time. Running now: {names}. Put one to sleep first; its files stay."
+    ),
     "no.LIMIT_MAX": "You can run {max} at a time.",
     "no.LIMIT_PROBLEM": "“{name}” takes a place and has a problem: recover or delete it.",
-    "no.LIMIT_TOTAL": "{max} can run here at a time, counting everybody's, and no place is free. Once one of them is asleep, try again.",
+    "no.LIMIT_TOTAL": (
+        "{max} can run here at a time, counting everybody's, and no place is free. Once one of them is "
+        "asleep, try again."
+    ),
     # Pages that say no
     "error.title": "This did not work",
-    "error.400.sessions": "Your browser sent several sessions, and another site of this domain may have set one of them. Delete the cookies of this site and of its domain, then sign in again.",
+    "error.400.sessions": (
+        "Your browser sent several sessions, and another site of this domain may have set one of them. "
+        "Delete the cookies of this site and of its domain, then sign in again."
+    ),
     "error.403": "This belongs to somebody else. Only its owner and admins can see it.",
     "error.403.admin": "Only an admin may see this. Ask one if you need it.",
     "error.403.foreign": "This request came from another site. Open codehub at {base}.",
     "error.404": "There is nothing at this address. It may be mistyped, or what was here is gone.",
-    "error.404.workspace": "There is no such workspace, or it was deleted. What was deleted lately is in the trash.",
-    "error.500": "Something went wrong here, and codehub's log has it under {request_id}. Tell whoever looks after codehub.",
+    "error.404.workspace": (
+        "There is no such workspace, or it was deleted. What was deleted lately is in the trash."
+    ),
+    "error.500": (
+        "Something went wrong here, and codehub's log has it under {request_id}. Tell whoever looks after "
+        "codehub."
+    ),
     "error.429": "You have sent more than {max} requests in a minute. Wait a moment, then try again.",
     "error.503": "codehub's database does not answer right now. Nothing is lost; try again in a moment.",
     "error.503.crowded": "Too many people are signing in right now. Wait a moment, go back and try again.",
@@ -165,7 +181,10 @@ WORDS: Mapping[str, str] = {
     "new.create": "Create and start",
     "edit.title": "Settings for {name}",
     "edit.lead": "Name, description and times apply at once; the rest from the next start.",
-    "edit.stale": "Somebody changed it meanwhile, so nothing was saved yet. Where they differ, the value stored now stands below yours; save again to keep yours.",
+    "edit.stale": (
+        "Somebody changed it meanwhile, so nothing was saved yet. Where they differ, the value stored now "
+        "stands below yours; save again to keep yours."
+    ),
     "edit.stored": "Stored now: {value}",
     "edit.nothing": "nothing",
     "field.name": "Name",
@@ -237,7 +256,10 @@ WORDS: Mapping[str, str] = {
     "ws.home": "Stored on",
     "ws.created": "Created",
     "ws.owner": "Owner",
-    "disk.short": "The disk is nearly full: {free} MB are free, and nothing starts below {floor} MB. Archive or delete what you don't need; what runs goes on unless it grows.",
+    "disk.short": (
+        "The disk is nearly full: {free} MB are free, and nothing starts below {floor} MB. Archive or "
+        "delete what you don't need; what runs goes on unless it grows."
+    ),
     "ws.uses": "It uses",
     "used.memory_mb": "{n} MB of memory",
     "used.cpu": "{n} CPU",
@@ -262,12 +284,21 @@ WORDS: Mapping[str, str] = {
     "trouble.when": "during: {operation}",
     "recover.why": "Recovering is always safe: codehub looks again at what is there, and goes on from that.",
     "adopt.title": "Its files are still there",
-    "adopt.why": "What is missing is only what says which home they are. If nobody put other files there, the workspace can go on with them; they are archived anew when it sleeps for long.",
+    "adopt.why": (
+        "What is missing is only what says which home they are. If nobody put other files there, the "
+        "workspace can go on with them; they are archived anew when it sleeps for long."
+    ),
     "loss.there": "Its files that are still there are deleted then.",
     "newest.title": "A newer archive is there",
-    "newest.why": "The database is older than the files, as after a backup of it was restored. Take the newest archive to go on with the latest work.",
+    "newest.why": (
+        "The database is older than the files, as after a backup of it was restored. Take the newest "
+        "archive to go on with the latest work."
+    ),
     "loss.title": "If the files can't be put back",
-    "loss.why": "You can continue without them. Whatever no archive holds is then gone for good: the workspace starts from the last good archive, or from an empty home if there is none.",
+    "loss.why": (
+        "You can continue without them. Whatever no archive holds is then gone for good: the workspace "
+        "starts from the last good archive, or from an empty home if there is none."
+    ),
     "loss.sure": "I understand that these files are then gone for good",
     "actor.ttl": "The idle timer",
     "actor.disk": "codehub (the disk is full)",
@@ -351,8 +382,14 @@ WORDS: Mapping[str, str] = {
     "users.enable": "Enable",
     "users.make_admin": "Make admin",
     "users.make_member": "Make member",
-    "users.disable.sure": "Disable {name}? They are signed out everywhere and their tokens end; their workspaces and files stay. An admin can undo this with “Enable”; tokens have to be made anew.",
-    "users.make_member.sure": "Make {name} a member? They no longer see other people's workspaces, People and Health; their own workspaces stay. An admin can undo this with “Make admin”.",
+    "users.disable.sure": (
+        "Disable {name}? They are signed out everywhere and their tokens end; their workspaces and files "
+        "stay. An admin can undo this with “Enable”; tokens have to be made anew."
+    ),
+    "users.make_member.sure": (
+        "Make {name} a member? They no longer see other people's workspaces, People and Health; their own "
+        "workspaces stay. An admin can undo this with “Make admin”."
+    ),
     "users.done.add": "{name} can sign in now. Tell them their password; they can change it under “Account”.",
     "users.done.set_password": "{name} has a new password; their sessions and tokens have ended. Tell them.",
     "users.done.disable": "{name} is disabled: signed out everywhere, tokens ended, files kept.",
@@ -374,19 +411,269 @@ WORDS: Mapping[str, str] = {
     "keys.since": "since",
     "keys.empty": "{name} is signed in nowhere and has no tokens.",
     "keys.end": "End them all",
-    "keys.end.sure": "End every session and token of {name}? They are signed out everywhere at once, and whatever uses a token of theirs is refused. They can sign in again with their password.",
+    "keys.end.sure": (
+        "End every session and token of {name}? They are signed out everywhere at once, and whatever uses "
+        "a token of theirs is refused. They can sign in again with their password."
+    ),
     "keys.back": "Back to people",
     # Health
     "health.title": "Health",
     "health.good": "Everything answers",
     "health.bad": "Something does not answer",
-    "health.bad.why": "What needs it waits until it answers again; nothing is lost. “codehub doctor” on the server says what to do.",
+    "health.bad.why": (
+        "What needs it waits until it answers again; nothing is lost. “codehub doctor” on the server says "
+        "what to do."
+    ),
     "health.checks": "codehub itself",
     "health.backends": "Backends",
     "health.controllers": "Controllers",
-    "health.controllers.none": "No controller was heard of in the last hour: nothing moves. Look whether “codehub up” still runs, and at its log.",
+    "health.controllers.none": (
+        "No controller was heard of in the last hour: nothing moves. Look whether “codehub up” still runs, "
+        "and at its log."
+    ),
     "health.heard": "last heard",
     "health.silent": "silent, last heard",
     "health.ok": "answers",
     "health.reaches": "reaches {backends}",
+    # Why something is done, or is not
+    "reason.Converged": "It is where it should be.",
+    "reason.InTrash": "It is deleted. Its last archive is kept until its time in the trash is over.",
+    "reason.Gone": "It is deleted, and nothing of it is kept.",
+    "reason.Forgotten": (
+        "An admin gave up on its deletion. What is left of it lies where it was until its time in the "
+        "trash is over."
+    ),
+    "reason.CannotLook": "A backend can't be reached. Nothing begins, and no clock runs, until it answers.",
+    "reason.NeedsAPerson": "It has a problem. A person has to recover or delete it.",
+    "reason.BackingOff": "The last try failed. It is tried again after a pause.",
+    "reason.Purge": "It is to be deleted for good, or its time in the trash is over: nothing is kept.",
+    "reason.Deletion": "Its deletion was asked for, and nothing that is not archived remains.",
+    "reason.DeletionStepsDown": (
+        "Its deletion was asked for. It steps down first, so that a last archive exists."
+    ),
+    "reason.NothingToSave": (
+        "Its deletion was asked for after its home was lost: there is nothing left to save."
+    ),
+    "reason.StrayContainer": "An IDE runs that should not. It is stopped first.",
+    "reason.Condemned": (
+        "Its home is archived, and clearing it away was begun: that is finished before the home is used "
+        "again."
+    ),
+    "reason.Adopted": "Somebody said that the home which is there is this workspace's: it is taken for that.",
+    "reason.MovesUp": "One step up, to where it should be.",
+    "reason.MovesDown": "One step down, to where it should be.",
+    "reason.NotSeenYet": "It is under way: what it is to bring about was not seen yet.",
+    "reason.Seen": "It is done: its effect was seen.",
+    "reason.TakenOver": "The operation was begun by a process that is gone: it is taken over under a new id.",
+    "reason.GivenUp": "It was held up, and something else was asked for: it is let go.",
+    "reason.TriedAgain": "It was held up. It is tried again.",
+    "reason.Impossible": "What is seen has made the operation impossible. It is judged anew.",
+    "reason.TimeIsUp": "The operation did not reach its end in time.",
+    # What was seen
+    "reason.NothingYet": "Nothing has been made yet.",
+    "reason.VolumeAbsent": "There is no home.",
+    "reason.VolumeIncomplete": "Its home was never completed.",
+    "reason.VolumeUnidentified": "Its home is there, but not what says which one it is.",
+    "reason.VolumeReady": "Its home is there.",
+    "reason.VolumeForeign": "The home that is there is not this workspace's.",
+    "reason.VolumeUnknown": "Homes could not be listed.",
+    "reason.NoArchive": "There is no archive.",
+    "reason.ArchiveGone": "Its archive is gone.",
+    "reason.ArchiveReady": "The archive is there.",
+    "reason.ArchiveIncomplete": "Its archive was never completed.",
+    "reason.ArchiveUnknown": "Its archive could not be looked for.",
+    "reason.InstanceAbsent": "Its IDE is not there.",
+    "reason.InstanceStopped": "Its IDE does not run.",
+    "reason.InstanceReady": "Its IDE runs and is healthy.",
+    "reason.InstanceUnhealthy": "Its IDE runs but is not healthy.",
+    "reason.InstanceUnknown": "IDEs could not be listed.",
+    "reason.MarkMissing": "{mark} is missing, by which codehub knows where homes are.",
+    "reason.ArchiveUnseen": "Its new archive was not looked at yet.",
+    "reason.Healthy": "No rule is broken.",
+    # What went wrong
+    "reason.WithoutVolume": "Its IDE runs without its home.",
+    "reason.IdentityLost": (
+        "Its home is there with its files, but not what says which home it is. To adopt it goes on with "
+        "them; to accept the loss deletes them."
+    ),
+    "reason.VolumeLost": "Its home is gone, and it may have held what no archive holds.",
+    "reason.ArchiveLost": "Its archive is gone, and there is no home.",
+    "reason.NotReplaced": (
+        "A home is there that the database does not know of, and somebody worked in it: it is not replaced "
+        "by the older archive, unless its loss is accepted."
+    ),
+    "reason.NotDeleted": (
+        "A home is there that the database does not know of, and somebody worked in it: only to delete it "
+        "for good deletes it, unless its loss is accepted."
+    ),
+    "reason.WorkedOnSince": (
+        "Its time in the trash is over, but somebody worked on it after its deletion: the database is "
+        "older than the home. Undo its deletion to go on with it, or delete it for good."
+    ),
+    "reason.Unused": "Nobody used it for longer than its time to live.",
+    "reason.Clamped": (
+        "It starts with {memory} MB, {cpus} CPU, {pids} processes and {disk} MB of disk: "
+        "its settings ask for more than is allowed here."
+    ),
+    "reason.DiedAgain": "Its IDE died again after {restarts} restarts in {minutes} minutes.",
+    "reason.NewerArchive": (
+        "There is an archive of this home (of {at}) that is newer than what the database names: the "
+        "database is older than the home. Take the newest archive, or accept its loss."
+    ),
+    "reason.ArchivedSince": (
+        "Its time in the trash is over, but somebody worked on it after its deletion, and archived it at "
+        "{at}: the database is older than the home. Undo its deletion to go on with it, or delete it for "
+        "good."
+    ),
+    "reason.TookLongerLastTry": "It took longer than {seconds} s. The last try said: {message}",
+    "reason.TookLonger": "It took longer than {seconds} s.",
+    "reason.EndedSaying": (
+        "The IDE ended while it started, with exit code {code}. The last that it said:\n{lines}"
+    ),
+    "reason.EndedEarly": "The IDE ended while it started, with exit code {code}.",
+    "reason.NoRoom": (
+        "Only {free} MB are free where homes lie, and nothing starts below {floor} MB. Archive or delete "
+        "what you don't need."
+    ),
+    "reason.Grew": "Its home grew by {grew} MB while the disk is nearly full. Nothing of it is deleted.",
+    "reason.FailedAgain": "It failed {count} times, the last time so: {message}",
+    # What can be done about it
+    "remedy.Timeout": (
+        "Look at its IDE's output, then recover it: the step is tried again from where it stands."
+    ),
+    "remedy.RetryExceeded": "Remove the cause that the message names, then recover it.",
+    "remedy.ActionFailed": "Nothing: it is tried again by itself.",
+    "remedy.DataLost": (
+        "Put its home or its archive back in place and recover it; or accept the loss, and go on without "
+        "what is gone."
+    ),
+    "remedy.Unreachable": "Nothing: it goes on when the backend answers again.",
+    "remedy.ImagePullFailed": "Correct the image's name or the registry's access, then recover it.",
+    "remedy.ContainerWithoutVolume": "Recover it: its IDE is stopped first. Then it is judged anew.",
+    "remedy.ArchiveCorrupted": (
+        "Put a good copy of its archive in place and recover it; or accept the loss, and begin with an "
+        "empty home."
+    ),
+    "remedy.CrashLoop": (
+        "Look at its IDE's output, mend what makes it die (the image, a start-up file, its memory), then "
+        "recover it."
+    ),
+    "remedy.NewerArchive": (
+        "Take the newest archive, which holds the latest work; or accept its loss, and go on with what the "
+        "database names."
+    ),
+    "remedy.KeptArchive": (
+        "Undo its deletion and recover it with the newest archive; or delete it for good, which keeps "
+        "nothing."
+    ),
+    # What is waited for
+    "waits.Look": "a look at {conditions}: the backend does not answer",
+    "waits.Mark": (
+        "an admin. {message} If it is the right place and its disk is mounted, `codehub adopt-engine` "
+        "makes the mark again"
+    ),
+    "waits.NextPass": "the controller's next pass",
+    "waits.NextTry": "the next try, in {seconds} s. The last one said: {message}",
+    "waits.ChangedTry": "the next try, in {seconds} s, with the image and the IDE as they are set by now",
+    "waits.EndSeen": "{operation} to be seen as done",
+    "waits.Person": "a person",
+    "waits.Recovery": "a person. Its image or its IDE was changed since it failed: recover it",
+    "waits.Remedy": "a person. {remedy}",
+    # What could not be looked at
+    "look.storage.volume_ready": "its home",
+    "look.storage.archive_ready": "its archive",
+    "look.infra.container_ready": "its IDE",
+    # What went wrong, as a headline
+    "trouble.Timeout": "It took too long",
+    "trouble.RetryExceeded": "It failed again and again",
+    "trouble.ActionFailed": "The last try failed",
+    "trouble.DataLost": "Files are missing",
+    "trouble.Unreachable": "A backend does not answer",
+    "trouble.ImagePullFailed": "Its image can't be fetched",
+    "trouble.ContainerWithoutVolume": "It runs without its home",
+    "trouble.ArchiveCorrupted": "Its archive is damaged",
+    "trouble.CrashLoop": "It keeps dying",
+    # What is under way
+    "under_way.NONE": "Waiting for its turn…",
+    "under_way.PROVISIONING": "Making its home…",
+    "under_way.CREATE_EMPTY_ARCHIVE": "Preparing its archive…",
+    "under_way.RESTORING": "Restoring its files…",
+    "under_way.STARTING": "Starting…",
+    "under_way.STOPPING": "Going to sleep…",
+    "under_way.ARCHIVING": "Putting its files into the archive…",
+    "under_way.DELETING": "Deleting…",
+    # Pages that stand before a workspace
+    "proxy.waking": "{name} is waking up",
+    "proxy.waking_why": "It opens here by itself as soon as it is ready.",
+    "proxy.held_up": "It is held up, and tried again by itself.",
+    "proxy.happening": "What is happening?",
+    "proxy.archived": "{name} is in the archive",
+    "proxy.archived_why": "Its files are kept there. They are restored as they were, then it starts.",
+    "proxy.pending": "{name} has not been started",
+    "proxy.pending_why": "Its home is made when it first starts.",
+    "proxy.error": "{name} has a problem",
+    "proxy.recover_why": (
+        "Recovering is always safe: codehub looks again at what is there, and goes on from that."
+    ),
+    "proxy.limit": "{name} can't start yet",
+    "proxy.limit_max": "You can run {max} at a time.",
+    "proxy.limit_why": "Running now: {names}. Put one to sleep, and this one starts; its files stay.",
+    "proxy.limit_problem": "{name} takes a place and has a problem: recover or delete it.",
+    "proxy.limit_total": (
+        "{max} can run here at a time, counting everybody's, and no place is free. Once one of them is "
+        "asleep, try again."
+    ),
+    "proxy.missing": "There is no such workspace",
+    "proxy.missing_why": "It does not exist, or it was deleted.",
+    "proxy.sessions": "Your browser sent several sessions",
+    "proxy.sessions_why": (
+        "Another site of this domain may have set one of them. Delete the cookies of this site and of its "
+        "domain, then sign in again."
+    ),
+    "proxy.foreign": "This workspace is somebody else's",
+    "proxy.foreign_why": "Only its owner may open it, an admin neither.",
+    "proxy.restore": "Restore and open",
+    "proxy.start": "Start and open",
+    "proxy.recover": "Recover",
+    "proxy.stop": "Put {name} to sleep",
+    "proxy.look": "What happened to {name}?",
+    "proxy.again": "Try again",
+    "proxy.details": "What happened?",
+    "proxy.dashboard": "Your workspaces",
+    # Times and amounts
+    "measure.ago": "{t} ago",
+    "measure.in": "in {t}",
+    "measure.now": "just now",
+    "measure.unit.s": "{n} s",
+    "measure.unit.min": "{n} min",
+    "measure.unit.h": "{n} h",
+    "measure.unit.d": "{n} days",
+    "measure.unit.d.1": "1 day",
+    "measure.of": "{done} of {total}",
+    "measure.left": "{t} left",
+    "measure.stage.archive": "Archiving",
+    "measure.stage.verify": "Checking the archive",
+    "measure.stage.restore": "Restoring",
+    "measure.stage.pull": "Fetching the image",
+    # The command line
+    "cli.doing.PROVISIONING": "making its home",
+    "cli.doing.CREATE_EMPTY_ARCHIVE": "making an empty archive",
+    "cli.doing.RESTORING": "restoring its files",
+    "cli.doing.STARTING": "starting",
+    "cli.doing.STOPPING": "stopping",
+    "cli.doing.ARCHIVING": "archiving its files",
+    "cli.doing.DELETING": "deleting",
+    "cli.waiting": "waiting for its turn",
+    "cli.held_up": "held up",
+    "cli.done.PROVISIONING": "made its home",
+    "cli.done.CREATE_EMPTY_ARCHIVE": "made an empty archive",
+    "cli.done.RESTORING": "restored its files",
+    "cli.done.STARTING": "started",
+    "cli.done.STOPPING": "stopped",
+    "cli.done.ARCHIVING": "archived its files",
+    "cli.done.DELETING": "deleted",
+    "cli.stage.archive": "archiving its files",
+    "cli.stage.verify": "reading the archive back",
+    "cli.stage.restore": "restoring its files",
+    "cli.stage.pull": "fetching its image",
 }
