@@ -144,3 +144,28 @@ async def test_notes_are_written_on_the_form_and_read_on_the_page(site: Site) ->
     assert (await ann.get(f"{API}/workspaces/{made['id']}")).json()["revision"] == 2
     await post(ann, site, place, **{**fields, "memo": " "})
     assert (await ann.get(f"{API}/workspaces/{made['id']}")).json()["memo"] is None
+
+
+async def test_a_language_is_chosen_for_the_browser_and_given_back_to_it(site: Site) -> None:
+    ann = await site.browser("ann")
+    in_english, in_korean = {"Accept-Language": "en"}, {"Accept-Language": "ko"}
+    page = (await ann.get("/account", headers=in_english)).text
+    assert '<option value="ko" lang="ko">한국어</option>' in page
+    chosen = await post(ann, site, "/account/language", language="ko")
+    assert (chosen.status_code, chosen.headers["location"]) == (303, "/account")
+    assert "HttpOnly" in chosen.headers["set-cookie"]
+    page = (await ann.get("/account", headers=in_english)).text
+    assert '<html lang="ko"' in page
+    assert '<option value="ko" lang="ko" selected>한국어</option>' in page
+    await post(ann, site, "/account/language", language="en")
+    assert '<html lang="en"' in (await ann.get("/", headers=in_korean)).text
+    await post(ann, site, "/account/language", language="")
+    assert '<html lang="ko"' in (await ann.get("/", headers=in_korean)).text
+
+
+async def test_a_language_that_codehub_does_not_speak_is_as_if_none_were_chosen(site: Site) -> None:
+    ann = await site.browser("ann")
+    ann.cookies.set("codehub_language", "xx")
+    assert '<html lang="ko"' in (await ann.get("/", headers={"Accept-Language": "ko"})).text
+    await post(ann, site, "/account/language", language="../../etc")
+    assert '<html lang="en"' in (await ann.get("/", headers={"Accept-Language": "en"})).text

@@ -16,8 +16,9 @@ from codehub.dashboard.redirects import Ended, local_path, see_other
 from codehub.dashboard.rendering import Pages
 from codehub.ports.access import KeyEnded, TooManyTokens, UnknownToken
 from codehub.service.access import SignedIn, Throttled
+from codehub.text import LANGUAGES, text
 from codehub.web.addresses import client_address
-from codehub.web.cookies import device_cookie, sent_device, session_cookie
+from codehub.web.cookies import device_cookie, language_cookie, sent_device, sent_language, session_cookie
 from codehub.web.schemas import LoginBody, PasswordBody, TokenBody
 
 _EXPIRY_DAYS = (7, 30, 90, 365)
@@ -94,6 +95,15 @@ async def reloaded(_pages: Pages, _caller: Caller) -> Response:
     return see_other("/account")
 
 
+async def choose_language(pages: Pages, caller: Caller) -> Response:
+    """Speak another language in this browser from now on; the browser's own, if none is chosen."""
+    language = (await posted(caller.request)).get("language")
+    answer = see_other("/account")
+    chosen = language if language in LANGUAGES else None
+    answer.headers["Set-Cookie"] = language_cookie(pages.parts.base_url, chosen)
+    return answer
+
+
 async def change_password(pages: Pages, caller: Caller) -> Response:
     given = await posted(caller.request)
     try:
@@ -168,6 +178,8 @@ async def _account(pages: Pages, caller: Caller, *, status: int = 200, **values:
         tokens=await pages.parts.access.tokens(caller.person),
         expiries=[(str(days * _DAY_S), days) for days in _EXPIRY_DAYS],
         length_min=PASSWORD_LENGTH_MIN,
+        languages=[(language, text(language, "language.name")) for language in LANGUAGES],
+        chosen_language=sent_language(caller.request, pages.parts.base_url),
         usage=await usage(pages, caller),
         address="/account",  # so that a reload sends no form again
         **shown,

@@ -20,8 +20,8 @@ from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.service.password_queue import PasswordQueueFull
 from codehub.service.workspaces import NotAllowed
 from codehub.text import speaker
-from codehub.text.language import preferred_language
 from codehub.web.cookies import SeveralSessions, sent_session
+from codehub.web.language import request_language
 
 log = structlog.get_logger()
 
@@ -49,7 +49,7 @@ def guarded(pages: Pages, handler: Handler, audience: Audience) -> Callable[[Req
     """Return what answers requests: the handler, for its audience. Whatever does not answer is said so on a page."""
 
     async def answer(request: Request) -> Response:
-        language = preferred_language(request.headers.get("accept-language", ""))
+        language = request_language(request, pages.parts.base_url)
         try:
             return await _answer(pages, handler, await _authenticate(pages, request, language, audience))
         except EarlyAnswer as early:

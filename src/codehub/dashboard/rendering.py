@@ -16,8 +16,8 @@ from codehub.core.access import SAFE_METHODS
 from codehub.dashboard import assets
 from codehub.dashboard.caller import Caller
 from codehub.text import section, speaker
-from codehub.text.language import preferred_language
 from codehub.web.dependencies import Dependencies
+from codehub.web.language import request_language
 from codehub.web.measures import left, relative, span
 
 _HEADERS: Mapping[str, str] = {
@@ -113,7 +113,7 @@ class Pages:
 
     def error(self, request: Request, status: int) -> Response:
         """Return a page for an address that does not exist, and for an unexpected failure."""
-        language = preferred_language(request.headers.get("accept-language", ""))
+        language = request_language(request, self.parts.base_url)
         return self.plain(request, language, f"error.{status}", status, request_id=request.state.request_id)
 
     def plain(self, request: Request, language: str, key: str, status: int, **facts: object) -> Response:

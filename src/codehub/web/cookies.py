@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 _SESSION = "codehub_session"
 _DEVICE = "codehub_device"
+_LANGUAGE = "codehub_language"
+_YEAR_S = 365 * 86_400
 _HOST_ONLY = "__Host-"
-OWN_NAMES = frozenset({_SESSION, _DEVICE, _HOST_ONLY + _SESSION, _HOST_ONLY + _DEVICE})
+_NAMES = (_SESSION, _DEVICE, _LANGUAGE)
+OWN_NAMES = frozenset({*_NAMES, *(_HOST_ONLY + name for name in _NAMES)})
 """No workspace is sent one of these, and none can set one, whichever of them counts."""
 
 
@@ -68,6 +71,22 @@ def device_cookie(base_url: str, word: str) -> str:
 def sent_device(request: "HTTPConnection", base_url: str) -> str | None:
     """Return the device's word that a request was sent with. Of several none counts, as if there were none."""
     name = _HOST_ONLY + _DEVICE if _is_secure(base_url) else _DEVICE
+    try:
+        return session_word("; ".join(request.headers.getlist("cookie")), name)
+    except SeveralSessions:
+        return None
+
+
+def language_cookie(base_url: str, language: str | None) -> str:
+    """Return the header by which a browser is spoken to in this language. None ends it: the browser's own counts again."""
+    secure = _is_secure(base_url)
+    name, lasts_s = _HOST_ONLY + _LANGUAGE if secure else _LANGUAGE, 0 if language is None else _YEAR_S
+    return f"{name}={language or ''}; Max-Age={lasts_s}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
+
+
+def sent_language(request: "HTTPConnection", base_url: str) -> str | None:
+    """Return the language that somebody chose in this browser. Of several none counts, as if there were none."""
+    name = _HOST_ONLY + _LANGUAGE if _is_secure(base_url) else _LANGUAGE
     try:
         return session_word("; ".join(request.headers.getlist("cookie")), name)
     except SeveralSessions:

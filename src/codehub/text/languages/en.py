@@ -346,6 +346,10 @@ TEXTS: Mapping[str, str] = {
     "trash.sure": "Delete “{name}” for good? Nothing is kept, not even its archive.",
     # One's own account
     "account.title": "Account",
+    "account.language": "Language",
+    "account.language.why": "For this browser alone. Commands follow CODEHUB_LANG, or the language of your terminal.",
+    "account.language.browser": "As the browser prefers",
+    "language.name": "English",
     "account.password": "Password",
     "account.old": "Current password",
     "account.new": "New password",

@@ -359,6 +359,10 @@ TEXTS: Mapping[str, str] = {
     "trash.sure": "{name} 워크스페이스를 영구 삭제할까요? 보관본까지 지워지며 되돌릴 수 없습니다.",
     # 계정
     "account.title": "계정",
+    "account.language": "언어",
+    "account.language.why": "이 브라우저에만 적용됩니다. 명령줄은 CODEHUB_LANG 또는 터미널의 언어를 따릅니다.",
+    "account.language.browser": "브라우저 설정대로",
+    "language.name": "한국어",
     "account.password": "비밀번호",
     "account.old": "현재 비밀번호",
     "account.new": "새 비밀번호",
