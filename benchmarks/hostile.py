@@ -17,10 +17,13 @@ from pathlib import Path
 import uvloop
 
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
+from codehub.core.route import Kind
 from codehub.ports.instances import TcpUpstream
-from codehub.proxy.edge import Edge
-from codehub.proxy.requests import RequestHead
-from codehub.proxy.targets import Answer, Target
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.server import Edge
+from codehub.proxy.engine.targets import Answer, Target
+from codehub.proxy.policy.answers import EngineAnswers
+from codehub.proxy.policy.header_rules import header_rules
 
 CONNECTIONS = 8
 SECONDS = 5.0
@@ -48,18 +51,25 @@ class Gate:
     """Lets everybody in."""
 
     def __init__(self, workspace: int, api: int) -> None:
-        self._workspace = Target(TcpUpstream("127.0.0.1", workspace), prefix=PREFIX, strips=True)
+        self._workspace = Target(TcpUpstream("127.0.0.1", workspace), mount=PREFIX, strips=True)
         self._api = Target(TcpUpstream("127.0.0.1", api))
 
     def admit(self, head: RequestHead) -> Target | Answer:
-        return self._workspace if head.to_workspace else self._api
+        return self._workspace if head.route.kind is Kind.WORKSPACE else self._api
 
     async def find_again(self, _head: RequestHead, _target: Target) -> Target | Answer:
         return Answer(502)
 
 
 async def serve_edge(listener: socket.socket, workspace: int, api: int) -> None:
-    edge = Edge(Gate(workspace, api), clock=SystemClock(), tasks=SystemTasks(), randomness=SystemRandomness())
+    edge = Edge(
+        Gate(workspace, api),
+        rules=header_rules(secure=False),
+        answers=EngineAnswers(),
+        clock=SystemClock(),
+        tasks=SystemTasks(),
+        randomness=SystemRandomness(),
+    )
     async with edge.serving(listener):
         await asyncio.Event().wait()
 
@@ -163,7 +173,7 @@ def measured(name: str, seconds: float) -> tuple[list[float], float]:
 
 def cost_ms(piece: bytes) -> float:
     """Return the processor time that reading 256 KB of it takes, the least of five."""
-    from codehub.proxy.http_body import Chunked  # noqa: PLC0415
+    from codehub.proxy.engine.http_body import Chunked  # noqa: PLC0415
 
     data = piece * (BLOCK // len(piece))
     times = []

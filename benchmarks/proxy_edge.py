@@ -28,13 +28,15 @@ from codehub.core.workspace import InstanceBackend, Spec, StorageBackend, Worksp
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import Change
-from codehub.proxy.activity import Activity
-from codehub.proxy.client import ClientConnection
-from codehub.proxy.database_time import DatabaseTime
-from codehub.proxy.edge import Edge, targets_in_use
-from codehub.proxy.gate import GateRules, WorkspaceGate
-from codehub.proxy.route_cache import RouteCache
-from codehub.proxy.targets import Target
+from codehub.proxy.engine.client import ClientConnection
+from codehub.proxy.engine.server import Edge, targets_in_use
+from codehub.proxy.engine.targets import Target
+from codehub.proxy.policy.activity import Activity
+from codehub.proxy.policy.answers import EngineAnswers
+from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.gate import GateRules, WorkspaceGate
+from codehub.proxy.policy.header_rules import header_rules
+from codehub.proxy.policy.route_cache import RouteCache
 from codehub.service.workspaces import WorkspaceService
 
 FLUSH_S = 30.0
@@ -110,8 +112,8 @@ async def serve(port: int, *upstreams: Upstream) -> None:
             clock=clock,
             tasks=tasks,
             keeps_prefix=lambda _ide: False,
-            watch_of=activity.watch,
-            unwatch=activity.forget,
+            monitor_of=activity.monitor,
+            forget_monitor=activity.forget,
             targets_in_use=partial(targets_in_use, connections),
             time=time,
         )
@@ -122,6 +124,8 @@ async def serve(port: int, *upstreams: Upstream) -> None:
         gates.append(WorkspaceGate(directory, places, service, api, rules, clock=clock, tasks=tasks))
     edge = Edge(
         ThreeServers(*gates),
+        rules=header_rules(secure=False),
+        answers=EngineAnswers(),
         clock=clock,
         tasks=tasks,
         randomness=SystemRandomness(),

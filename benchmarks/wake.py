@@ -27,11 +27,13 @@ from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
 from codehub.ports.instances import TcpUpstream, Upstream
 from codehub.ports.proxy_lookups import Credential
-from codehub.proxy.client import ClientConnection
-from codehub.proxy.edge import Edge, targets_in_use
-from codehub.proxy.gate import GateRules, WorkspaceGate
-from codehub.proxy.route_cache import RouteCache
-from codehub.proxy.targets import Target
+from codehub.proxy.engine.client import ClientConnection
+from codehub.proxy.engine.server import Edge, targets_in_use
+from codehub.proxy.engine.targets import Target
+from codehub.proxy.policy.answers import EngineAnswers
+from codehub.proxy.policy.gate import GateRules, WorkspaceGate
+from codehub.proxy.policy.header_rules import header_rules
+from codehub.proxy.policy.route_cache import RouteCache
 from codehub.service.workspaces import By, WorkspaceService
 
 WAKES = 10
@@ -81,6 +83,8 @@ async def measure() -> None:
             )
             edge = Edge(
                 gate,
+                rules=header_rules(secure=False),
+                answers=EngineAnswers(),
                 clock=plane.clock,
                 tasks=plane.tasks,
                 randomness=SystemRandomness(),

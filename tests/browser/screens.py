@@ -23,7 +23,7 @@ from codehub.core.access import Role
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.progress import Progress
-from codehub.proxy.gate import GateRules
+from codehub.proxy.policy.gate import GateRules
 from codehub.service.workspaces import By
 
 BYTES_MAX = 150_000

@@ -12,9 +12,9 @@ from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.system.machine import SystemClock
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
-from codehub.proxy.client import ClientConnection
-from codehub.proxy.edge import Edge
-from codehub.proxy.targets import Target
+from codehub.proxy.engine.client import ClientConnection
+from codehub.proxy.engine.server import Edge
+from codehub.proxy.engine.targets import Target
 
 
 class Ahead(SystemClock):
@@ -119,7 +119,7 @@ async def meeting_by(kind: str, path: Path) -> AsyncIterator[Meeting]:
         listener.setblocking(False)
         name = listener.getsockname()
         place: Upstream = UnixUpstream(Path(name)) if kind == "unix" else TcpUpstream(*name)
-        target = Target(place, prefix=PREFIX.encode(), strips=True)
+        target = Target(place, mount=PREFIX.encode(), strips=True)
         async with serving(OpenGate(target, target)) as (edge, address):
             made = Meeting(edge, address, listener)
             try:

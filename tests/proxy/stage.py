@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, seed, settings
 from tests.support.edge import PREFIX, OpenGate, serving
 from tests.support.patience import PATIENCE_S
 
+from codehub.core.route import Kind
 from codehub.ports.instances import TcpUpstream
-from codehub.proxy.answers import error
-from codehub.proxy.requests import RequestHead
-from codehub.proxy.targets import Answer, Target
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.targets import Answer, Target
+from codehub.proxy.policy.answers import error
 
 if TYPE_CHECKING:
-    from codehub.proxy.edge import Edge
+    from codehub.proxy.engine.server import Edge
 
 T = TypeVar("T", bound=Callable[..., None])
 
@@ -82,7 +83,9 @@ class NotingGate(OpenGate):
 
     def admit(self, head: RequestHead) -> Target | Answer | Awaitable[Target | Answer]:
         self.asked.append((head.method, head.target))
-        is_elsewhere = head.to_workspace and not head.target.startswith(PREFIX.encode() + b"/")
+        is_elsewhere = head.route.kind is Kind.WORKSPACE and not head.target.startswith(
+            PREFIX.encode() + b"/"
+        )
         word = error(404, "There is no such workspace.") if is_elsewhere else super().admit(head)
         return self._later(word) if self._is_slow else word
 
@@ -138,7 +141,7 @@ async def stage(
         servers = [await made.serve(workspace), await made.serve(api)]
         targets = [TcpUpstream("127.0.0.1", server.sockets[0].getsockname()[1]) for server in servers]
         made.gate = NotingGate(
-            Target(targets[0], prefix=PREFIX.encode(), strips=True), Target(targets[1]), is_slow=gate_is_slow
+            Target(targets[0], mount=PREFIX.encode(), strips=True), Target(targets[1]), is_slow=gate_is_slow
         )
         try:
             async with serving(made.gate) as (made.edge, made.address):

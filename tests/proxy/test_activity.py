@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
-from tests.support.edge import Talk
+from tests.support.edge import Talk, get
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, SESSION, Hub, hub
 from tests.support.workspaces import workspace
 
@@ -15,10 +15,12 @@ from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.system.machine import SystemClock
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
-from codehub.proxy.activity import Activity, WorkspaceWatch
-from codehub.proxy.database_time import DatabaseTime
-from codehub.proxy.requests import RequestHead
-from codehub.proxy.websocket import FrameReader
+from codehub.proxy.engine.block_cache import BlockCache
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.websocket import FrameReader
+from codehub.proxy.policy.activity import Activity, WorkspaceMonitor
+from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.header_rules import header_rules
 
 BROWSER = "User-Agent: Mozilla/5.0"
 QUIET = (BROWSER, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin")
@@ -74,7 +76,7 @@ async def watched(flush_s: float = 0.0) -> AsyncIterator[tuple[Hub, Activity, Us
     uses = Uses()
     time = DatabaseTime()
     activity = Activity(uses, MemoryCredentials(), time, clock=SystemClock(), flush_s=flush_s)
-    async with hub(ide, watch_of=activity.watch, time=time) as made:
+    async with hub(ide, monitor_of=activity.monitor, time=time) as made:
         yield made, activity, uses
 
 
@@ -112,7 +114,7 @@ async def test_a_navigation_and_a_program_are_uses_and_a_pages_own_requests_are_
     async with watched() as (made, activity, uses):
         row = await made.workspace()
         for lines, used in ((NAVIGATION, True), (QUIET, False), (("User-Agent: curl/8",), True)):
-            for watch in activity._watches.values():
+            for watch in activity._monitors.values():
                 watch.used_at -= 5  # as if it were a while ago
                 watch.recorded_at -= 5
             assert (await made.ask(f"/w/{row.id}/", COOKIE, *lines))[0] == 200
@@ -229,7 +231,7 @@ async def test_a_thousand_requests_are_one_write() -> None:
             await talk.send(f"GET /w/{row.id}/ HTTP/1.1\r\nHost: hub.test\r\n{COOKIE}\r\n\r\n".encode())
             await talk.head()
         await talk.close()
-        for watch in activity._watches.values():
+        for watch in activity._monitors.values():
             watch.recorded_at = watch.used_at - 30
         await activity.flush()
         await activity.flush()
@@ -307,14 +309,16 @@ def test_as_much_is_counted_however_the_frames_are_cut(piece: int) -> None:
     frames = [frame(b"x" * size, masked=True) for size in (1, 62, 100, 101, 1_025, 5)]
     frames.insert(2, frame(b"ping", opcode=9, masked=True))
     stream = b"".join(frames)
-    watch = WorkspaceWatch(workspace(spec={"ide": "code-server"}), SystemClock(), 30.0)
+    monitor = WorkspaceMonitor(workspace(spec={"ide": "code-server"}), SystemClock(), 30.0)
     passed: list[bytes] = []
-    ears = [watch.opened(RequestHead()) for _ in range(2)]
-    cut_up, whole_up = [ear.going_up(passed.append) for ear in ears if ear is not None]
+    head = RequestHead(BlockCache(header_rules(secure=False)))
+    head.read(get())
+    sockets = [monitor.open_socket(head) for _ in range(2)]
+    cut_up, whole_up = [socket.count_up(passed.append) for socket in sockets if socket is not None]
     for at in range(0, len(stream), piece):
         cut_up(stream[at : at + piece])
     assert b"".join(passed) == stream
-    cut, watch.bytes_up = watch.bytes_up, 0
+    cut, monitor.bytes_up = monitor.bytes_up, 0
     for one in frames:
         whole_up(one)
-    assert cut == watch.bytes_up == sum((1, 62, 100, 101, 1_025, 5)) + 6 * 6
+    assert cut == monitor.bytes_up == sum((1, 62, 100, 101, 1_025, 5)) + 6 * 6

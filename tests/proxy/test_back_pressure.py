@@ -9,10 +9,11 @@ import pytest
 from tests.proxy.meeting import Meeting, meeting_by
 from tests.support.edge import OpenGate, answer_ok, get, until, world
 
-from codehub.proxy.answers import error
-from codehub.proxy.edge import DEFAULT_LIMITS, targets_in_use
-from codehub.proxy.requests import RequestHead
-from codehub.proxy.targets import Answer, Target
+from codehub.proxy.engine.context import DEFAULT_LIMITS
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.server import targets_in_use
+from codehub.proxy.engine.targets import Answer, Target
+from codehub.proxy.policy.answers import error
 
 READ_BYTES_MAX = 262_144
 """More than uvloop reads at once."""

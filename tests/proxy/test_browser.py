@@ -11,7 +11,7 @@ from tests.support.ides import CHROMIUM, browser, running_code_server, running_j
 from tests.support.patience import PATIENCE_S
 
 from codehub.core.operations import Phase
-from codehub.proxy.gate import GateRules
+from codehub.proxy.policy.gate import GateRules
 
 ENTERS_MS_MAX = PATIENCE_S * 1000
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed (scripts/engines)")

@@ -8,8 +8,8 @@ from tests.support.edge import PREFIX, Talk, answer_ok, get, server, until, worl
 from tests.support.patience import PATIENCE_S, within
 
 from codehub.ports.instances import TcpUpstream
-from codehub.proxy.edge import DEFAULT_LIMITS
-from codehub.proxy.targets import Target
+from codehub.proxy.engine.context import DEFAULT_LIMITS
+from codehub.proxy.engine.targets import Target
 
 
 async def test_a_stale_pooled_connection_is_replaced_without_the_client_noticing() -> None:
@@ -124,8 +124,8 @@ async def test_a_workspace_that_moved_is_looked_for_once_and_found() -> None:
     async with world(answer_ok) as made, server(answer_ok) as elsewhere:
         gone = made.gate.workspace
         async with server(answer_ok) as dead:
-            made.gate.workspace = Target(dead.upstream, prefix=gone.prefix, strips=True)
-        made.gate.moved_to = Target(elsewhere.upstream, prefix=gone.prefix, strips=True)
+            made.gate.workspace = Target(dead.upstream, mount=gone.mount, strips=True)
+        made.gate.moved_to = Target(elsewhere.upstream, mount=gone.mount, strips=True)
         talk = await made.connect()
         await talk.send(get("/x"))
         assert (await talk.head()).startswith(b"HTTP/1.1 200 OK")
@@ -137,12 +137,12 @@ async def test_a_workspace_that_moved_is_looked_for_once_and_found() -> None:
 async def test_a_workspace_that_is_gone_is_a_bad_gateway() -> None:
     async with world(answer_ok) as made:
         async with server(answer_ok) as dead:
-            made.gate.workspace = Target(dead.upstream, prefix=PREFIX.encode())
+            made.gate.workspace = Target(dead.upstream, mount=PREFIX.encode())
         talk = await made.connect()
         await talk.send(get())
         assert (await talk.head()).startswith(b"HTTP/1.1 502 ")
         assert b"UPSTREAM_UNAVAILABLE" in await talk.until_text(b"null}}")
-        made.gate.workspace = Target(made.workspace.upstream, prefix=PREFIX.encode())
+        made.gate.workspace = Target(made.workspace.upstream, mount=PREFIX.encode())
         await talk.send(get())
         assert (await talk.head()).startswith(b"HTTP/1.1 200 OK")
         await talk.close()
@@ -168,10 +168,10 @@ async def test_a_revoked_target_ends_its_open_connections() -> None:
 
 async def test_a_target_that_was_revoked_while_it_was_connected_to_is_sent_nothing() -> None:
     async with world(answer_ok) as made:
-        found = Target(made.workspace.upstream, prefix=PREFIX.encode(), strips=True)
+        found = Target(made.workspace.upstream, mount=PREFIX.encode(), strips=True)
         found.alive = False
         made.gate.moved_to = found
-        made.gate.workspace = Target(TcpUpstream("127.0.0.1", 9), prefix=PREFIX.encode(), strips=True)
+        made.gate.workspace = Target(TcpUpstream("127.0.0.1", 9), mount=PREFIX.encode(), strips=True)
         talk = await made.connect()
         await talk.send(get())
         assert (await talk.head()).startswith(b"HTTP/1.1 503 ")

@@ -14,7 +14,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 from codehub.ports.instances import TcpUpstream
-from codehub.proxy.edge import DEFAULT_LIMITS
+from codehub.proxy.engine.context import DEFAULT_LIMITS
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 QUIET_S = 10

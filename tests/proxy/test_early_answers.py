@@ -11,9 +11,10 @@ import pytest
 from tests.proxy.meeting import Meeting, meeting_by
 from tests.support.edge import Talk, answer_ok, get, until, world
 
-from codehub.proxy import upstream
-from codehub.proxy.edge import DEFAULT_LIMITS, targets_in_use
-from codehub.proxy.upstream import UpstreamConnection
+from codehub.proxy.engine import upstream
+from codehub.proxy.engine.context import DEFAULT_LIMITS
+from codehub.proxy.engine.server import targets_in_use
+from codehub.proxy.engine.upstream import UpstreamConnection
 from codehub.web.bounds import BODY_BYTES_MAX
 
 TOO_LARGE = b"HTTP/1.1 413 Payload Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig"

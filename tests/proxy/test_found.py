@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from tests.support.edge import OpenGate, Talk, answer_ok, get, until, world
 
-from codehub.proxy.requests import RequestHead
-from codehub.proxy.targets import Answer, Target
+from codehub.core.route import Kind
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.targets import Answer, Target
 
 
 async def test_a_header_that_is_sent_in_several_lines_arrives_in_several_lines() -> None:
@@ -53,7 +54,7 @@ class SlowGate(OpenGate):
 
     async def admit(self, head: RequestHead) -> Target | Answer:
         await self.speaks.wait()
-        return self.workspace if head.to_workspace else self.api
+        return self.workspace if head.route.kind is Kind.WORKSPACE else self.api
 
 
 async def test_a_server_that_answers_before_it_has_read_does_not_stop_the_next_request() -> None:

@@ -11,15 +11,17 @@ from contextlib import contextmanager
 import pytest
 from tests.support.edge import PREFIX, Talk, get, until, world
 
-from codehub.proxy import http_body
-from codehub.proxy.heads import Refused
-from codehub.proxy.http_body import STEPS_MAX, TIGHT, Chunked, Malformed
-from codehub.proxy.requests import HeaderBlock
-from codehub.proxy.responses import ResponseHead
-from codehub.proxy.websocket import FrameReader
+from codehub.proxy.engine import http_body
+from codehub.proxy.engine.block_cache import BlockCache
+from codehub.proxy.engine.heads import Refused
+from codehub.proxy.engine.http_body import STEPS_MAX, TIGHT, Chunked, Malformed
+from codehub.proxy.engine.responses import ResponseHead
+from codehub.proxy.engine.rules import Rules
+from codehub.proxy.engine.websocket import FrameReader
 
 READ = 262_144
 """So much comes at once at most."""
+FIRST_LINE = b"GET / HTTP/1.1\r\n"
 ONE_BYTE = b"1\r\nx\r\n"
 END = b"0\r\n\r\n"
 
@@ -278,7 +280,9 @@ def test_interim_answers_are_read_once_each_however_many_come_at_once(
 )
 async def test_a_head_of_more_parts_than_anybody_needs_is_refused(lines: bytes) -> None:
     with pytest.raises(Refused) as refused:
-        HeaderBlock(b"GET / HTTP/1.1\r\nHost: h\r\n%b\r\n" % lines, "s", is_http_1_0=False)
+        BlockCache(Rules()).read(
+            FIRST_LINE + b"Host: h\r\n%b\r\n" % lines, len(FIRST_LINE), is_known_method=True
+        )
     assert refused.value.status == 431
 
 

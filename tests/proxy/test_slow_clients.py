@@ -7,7 +7,7 @@ import pytest
 from tests.support.edge import Talk, answer_ok, get, until, world
 from tests.support.patience import PATIENCE_S
 
-from codehub.proxy.edge import DEFAULT_LIMITS
+from codehub.proxy.engine.context import DEFAULT_LIMITS
 
 SHORT_S = 2.0
 """Soon over, and yet several of the edge's ticks: what is done at once is done in time."""

@@ -17,7 +17,7 @@ from codehub.core.workspace import Workspace
 from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import Loaded, StoreUnavailable
-from codehub.proxy import route_cache
+from codehub.proxy.policy import route_cache
 from codehub.service.workspaces import By
 
 BY = By("ann", "test")
@@ -95,7 +95,7 @@ async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_
         talk = await tunnel(made, row)
         another = await tunnel(made, other)
         asked = asyncio.Event()
-        upstream = made.directory._looked_at.upstream
+        upstream = made.directory._locator.upstream
 
         async def hang(asked_for: Workspace) -> Upstream | None:
             if asked_for.id == other.id:
@@ -103,7 +103,7 @@ async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_
                 await asyncio.Event().wait()
             return await upstream(asked_for)
 
-        monkeypatch.setattr(made.directory._looked_at, "upstream", hang)
+        monkeypatch.setattr(made.directory._locator, "upstream", hang)
         await made.service.change(other.id, lambda _spec: {"memo": "changed"}, None, BY)
         async with within(PATIENCE_S):
             await asked.wait()
@@ -190,7 +190,7 @@ async def test_an_instance_that_moved_is_found_at_its_new_address() -> None:
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
         async with server(switch) as dead:
             made.instances.served_by = dead.upstream
-            place = await made.directory.place(row.id)
+            place = await made.directory.workspace(row.id)
             assert place is not None
             await made.directory.find_again(place)
         made.instances.served_by = elsewhere.upstream

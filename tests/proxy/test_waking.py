@@ -16,7 +16,7 @@ from tests.support.patience import PATIENCE_S
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
 from codehub.ports.store import Ruled
-from codehub.proxy.gate import _FOLLOW_S_MAX, GateRules, WorkspaceGate
+from codehub.proxy.policy.gate import _FOLLOW_S_MAX, GateRules, WorkspaceGate
 from codehub.service.workspaces import By
 
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")

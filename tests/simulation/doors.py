@@ -12,7 +12,7 @@ from codehub.core.ides import ide_profile
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake, decide
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
-from codehub.proxy.activity import Activity, SocketEar
+from codehub.proxy.policy.activity import Activity, SocketTraffic
 from codehub.service.workspaces import By, WorkspaceService
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Door:
         self._machine = machine
         self._service = service
         self._rows: dict[UUID, tuple[Workspace, float]] = {}
-        self._ears: dict[object, list[SocketEar]] = {}
+        self._sockets: dict[object, list[SocketTraffic]] = {}
         """Of each open tab: the window's, and its extensions'."""
         self.activity = Activity(service, MemoryCredentials(), self, clock=machine, flush_s=FLUSH_S)
 
@@ -55,21 +55,21 @@ class Door:
             return False
         assert row is not None
         if counts_as_use(ide_profile(row.spec.ide), visit, "/"):
-            self.activity.watch(row).used()
+            self.activity.monitor(row).note_use()
         return True
 
     def send(self, workspace_id: UUID, size: int, tab: object = None) -> None:
         """Send that much over an open socket, as a browser does for a person who types, and a little for one who does not."""
         if workspace_id in self._rows:
-            watch = self.activity.watch(self._rows[workspace_id][0])
-            if tab is not None and tab not in self._ears:
-                self._ears[tab] = [watch.listen(None), watch.listen(None)]
-            watch.bytes_up += size
-            watch.judge()
+            monitor = self.activity.monitor(self._rows[workspace_id][0])
+            if tab is not None and tab not in self._sockets:
+                self._sockets[tab] = [monitor.add_socket(None), monitor.add_socket(None)]
+            monitor.bytes_up += size
+            monitor.judge()
 
     def close(self, tab: object) -> None:
-        for ear in self._ears.pop(tab, ()):
-            ear.closed()
+        for socket in self._sockets.pop(tab, ()):
+            socket.close()
 
     async def _row(self, workspace_id: UUID) -> Workspace | None:
         now = self._machine.world.loop.time()

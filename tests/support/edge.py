@@ -11,12 +11,15 @@ from typing import SupportsIndex
 from tests.support.patience import PATIENCE_S
 
 from codehub.adapters.system.machine import SystemClock, SystemRandomness, SystemTasks
+from codehub.core.route import Kind
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
-from codehub.proxy.answers import bad_gateway
-from codehub.proxy.client import ClientConnection
-from codehub.proxy.edge import DEFAULT_LIMITS, Edge, EdgeLimits, Gate, Networks
-from codehub.proxy.requests import RequestHead
-from codehub.proxy.targets import Answer, Target
+from codehub.proxy.engine.client import ClientConnection
+from codehub.proxy.engine.context import DEFAULT_LIMITS, EdgeLimits, Gate, Networks
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.server import Edge
+from codehub.proxy.engine.targets import Answer, Target
+from codehub.proxy.policy.answers import EngineAnswers, bad_gateway
+from codehub.proxy.policy.header_rules import header_rules
 
 WORKSPACE = "019a8b00-0000-7000-8000-000000000001"
 PREFIX = f"/w/{WORKSPACE}"
@@ -154,7 +157,7 @@ class OpenGate:
 
     def admit(self, head: RequestHead) -> Target | Answer | Awaitable[Target | Answer]:
         self.admitted.append(head.target)
-        return self.workspace if head.to_workspace else self.api
+        return self.workspace if head.route.kind is Kind.WORKSPACE else self.api
 
     async def find_again(self, _head: RequestHead, _target: Target) -> Target | Answer:
         self.searches += 1
@@ -193,6 +196,8 @@ async def serving(
     tasks = SystemTasks()
     edge = Edge(
         gate,
+        rules=header_rules(secure=proto == b"https"),
+        answers=EngineAnswers(),
         clock=SystemClock(),
         tasks=tasks,
         randomness=SystemRandomness(),
@@ -219,7 +224,7 @@ async def world(
 ) -> AsyncIterator[World]:
     """An edge whose workspace and API are both served by `handler`."""
     async with server(handler, path) as workspace:
-        target = Target(workspace.upstream, prefix=PREFIX.encode(), strips=strips)
+        target = Target(workspace.upstream, mount=PREFIX.encode(), strips=strips)
         gate = OpenGate(target, Target(workspace.upstream))
         async with serving(gate, limits=limits, trusted_proxies=trusted_proxies) as (edge, address):
             yield World(edge, gate, workspace, address)

@@ -32,12 +32,12 @@ from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
 from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential
-from codehub.proxy.client import ClientConnection
-from codehub.proxy.database_time import DatabaseTime
-from codehub.proxy.edge import Edge, targets_in_use
-from codehub.proxy.gate import GateRules, WorkspaceGate
-from codehub.proxy.route_cache import RouteCache, WatchOf
-from codehub.proxy.targets import Target
+from codehub.proxy.engine.client import ClientConnection
+from codehub.proxy.engine.server import Edge, targets_in_use
+from codehub.proxy.engine.targets import Target
+from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.gate import GateRules, WorkspaceGate
+from codehub.proxy.policy.route_cache import MonitorOf, RouteCache
 from codehub.service.workspaces import By, WorkspaceService
 
 ANN = Visitor(OWNER_ID, "ann")
@@ -121,7 +121,7 @@ async def hub(
     rules: GateRules | None = None,
     limits: Limits | None = None,
     boot_s: float = 0.05,
-    watch_of: WatchOf = lambda _row: None,
+    monitor_of: MonitorOf = lambda _row: None,
     proto: bytes = b"http",
     time: DatabaseTime | None = None,
 ) -> AsyncIterator[Hub]:
@@ -160,7 +160,7 @@ async def hub(
         clock=clock,
         tasks=tasks,
         keeps_prefix=lambda ide: ide == "jupyterlab",
-        watch_of=watch_of,
+        monitor_of=monitor_of,
         targets_in_use=partial(targets_in_use, connections),
         time=time,
     )

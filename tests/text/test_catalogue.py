@@ -55,7 +55,7 @@ FAMILIES: Mapping[str, set[str]] = {
     "proxy": {*Page, "archived_why", "pending_why", "sessions_why", "foreign_why", "missing_why"},
 }
 # Modules that read one section of the catalogue, by the rest of its keys.
-SECTIONS: Mapping[str, str] = {"cli": "cli", "proxy": "proxy", "measures.py": "measure"}
+SECTIONS: Mapping[str, str] = {"cli": "cli", "policy": "proxy", "measures.py": "measure"}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from codehub.core.disk_space import Usage
 from codehub.core.errors import ErrorInfo
 from codehub.core.idle import sleeps_at
 from codehub.core.progress import Progress
+from codehub.core.route import entry_of
 from codehub.core.workspace import (
     Resources,
     Spec,
@@ -87,7 +88,7 @@ _DERIVED: Mapping[str, Callable[[_Facts], Any]] = {
     "created_at": lambda facts: facts.row.created_at,
     "updated_at": lambda facts: facts.row.updated_at,
     "owner": lambda facts: {"id": facts.row.spec.owner_user_id, "username": facts.owner},
-    "url": lambda facts: f"{facts.base_url}/w/{facts.row.id}/",
+    "url": lambda facts: facts.base_url + entry_of(facts.row.id),
     "resources": lambda facts: _resources(facts.row.spec.resources),
     "display": lambda facts: display(facts.row),
     "observed_status": lambda facts: observed_status(facts.row.status),

@@ -15,12 +15,13 @@ from codehub.core.access import Person
 from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused
+from codehub.core.route import WRITTEN_ID
 from codehub.core.workspace import Spec, is_deleted
 from codehub.error_codes import ErrorCode
 from codehub.ports.store import Key, KeyReused, PageQuery, Ruled
 from codehub.service.workspaces import WorkspaceService
 from codehub.web.actions import WORKSPACES
-from codehub.web.ids import WRITTEN_ID, to_workspace_id
+from codehub.web.ids import to_workspace_id
 from codehub.web.new_workspace import NotHere, changed_resources, draft, refuse_missing_ide
 from codehub.web.recovery import recovery
 from codehub.web.schemas import KeepAwakeBody, NoBody, RecoverBody, WorkspaceBody, WorkspacePatch

@@ -22,13 +22,16 @@ from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstream, Upstream
 from codehub.ports.store import ApiStore, Loaded
-from codehub.proxy.activity import Activity
-from codehub.proxy.client import ClientConnection
-from codehub.proxy.database_time import DatabaseTime
-from codehub.proxy.edge import AddressOf, Edge, targets_in_use
-from codehub.proxy.gate import GateRules, WorkspaceGate
-from codehub.proxy.route_cache import RouteCache
-from codehub.proxy.targets import Target
+from codehub.proxy.engine.client import ClientConnection
+from codehub.proxy.engine.context import AddressOf
+from codehub.proxy.engine.server import Edge, targets_in_use
+from codehub.proxy.engine.targets import Target
+from codehub.proxy.policy.activity import Activity
+from codehub.proxy.policy.answers import EngineAnswers
+from codehub.proxy.policy.database_time import DatabaseTime
+from codehub.proxy.policy.gate import GateRules, WorkspaceGate
+from codehub.proxy.policy.header_rules import header_rules
+from codehub.proxy.policy.route_cache import RouteCache
 from codehub.settings import Settings
 
 _UNIX = "unix://"
@@ -79,8 +82,8 @@ async def edge(
         clock=clock,
         tasks=tasks,
         keeps_prefix=lambda ide: ide_profile(ide).keeps_prefix,
-        watch_of=activity.watch,
-        unwatch=activity.forget,
+        monitor_of=activity.monitor,
+        forget_monitor=activity.forget,
         targets_in_use=partial(targets_in_use, connections),
         time=time,
     )
@@ -90,12 +93,15 @@ async def edge(
         wake_wait_s=settings.wake_wait_seconds,
     )
     gate = WorkspaceGate(routes, workspaces, service, Target(api), rules, clock=clock, tasks=tasks)
+    proto = urlsplit(settings.base_url).scheme
     public_port = Edge(
         gate,
+        rules=header_rules(secure=proto == "https"),
+        answers=EngineAnswers(),
         clock=clock,
         tasks=tasks,
         randomness=system.randomness,
-        proto=urlsplit(settings.base_url).scheme.encode(),
+        proto=proto.encode(),
         trusted_proxies=settings.proxies,
         address_of=_address_of(stored, backends),
         connections=connections,

@@ -16,7 +16,7 @@ _BUCKETS = 6
 
 
 def counts_as_use(profile: IdeProfile, visit: Visit, path: str) -> bool:
-    """Whether a request is somebody's doing. `path` is what follows /w/{id}."""
+    """Whether a request is somebody's doing. `path` is what follows its mount."""
     kind = intent(visit)
     if kind is not Intent.BACKGROUND:
         return True

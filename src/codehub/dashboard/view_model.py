@@ -14,6 +14,7 @@ from codehub.core.operations import LEVEL, MOVES, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, rule_keep_awake
+from codehub.core.route import entry_of
 from codehub.core.workspace import Workspace, display, holdup
 from codehub.text import Say
 from codehub.web.actions import ROUTES
@@ -101,7 +102,7 @@ class WorkspaceView:
 
     @property
     def entry(self) -> str:
-        return f"/w/{self.row.id}/"
+        return entry_of(self.row.id)
 
     @property
     def is_held_up(self) -> bool:

@@ -1,1 +1,1 @@
-"""The edge: every request of every browser goes through here. `/w/{id}/…` reaches a workspace, all else the API."""
+"""The edge: every request of every browser goes through here, to its workspace or to the API."""

@@ -3,9 +3,9 @@
 import re
 from uuid import UUID
 
+from codehub.core.route import WRITTEN_ID
 from codehub.ports.store import UnknownWorkspace
 
-WRITTEN_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _WRITTEN = re.compile(WRITTEN_ID)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from codehub.core.ides import IdeProfile, expand
+from codehub.core.route import mount_of
 from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, TcpUpstream
 
@@ -95,7 +96,7 @@ def container_config(
         },
     }
     if ide.image_args is not None:
-        config["Cmd"] = expand(ide.image_args, mount=f"/w/{spec.workspace_id}", home=HOME)
+        config["Cmd"] = expand(ide.image_args, mount=mount_of(spec.workspace_id), home=HOME)
     return config
 
 

@@ -44,6 +44,7 @@ from codehub.adapters.health import answer_status
 from codehub.adapters.threads import in_thread
 from codehub.core.ides import IDES, IdeProfile
 from codehub.core.observation import Instance
+from codehub.core.route import mount_of
 from codehub.ports.backends import ActionFailed
 from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, Upstream
@@ -357,7 +358,7 @@ class DockerInstances:
         ide = IDES.get(found.labels.get(IDE, ""))
         if ide is None or found.upstream is None:
             return False
-        target = ide.health_path.format(mount=f"/w/{workspace_id}")
+        target = ide.health_path.format(mount=mount_of(workspace_id))
         status = await answer_status(found.upstream, target)
         is_healthy = status is not None and status < ide.healthy_below
         if is_healthy:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from codehub.adapters.cache import cache_directory
 from codehub.core.ides import IDES, IdeProfile, expand, ide_profile
+from codehub.core.route import mount_of
 
 SOCKET = "ide.sock"
 # Much less than it will import, but enough to need the interpreter, its library and what is installed beside it.
@@ -118,7 +119,7 @@ def _python_ide(profile: IdeProfile) -> InstalledIde | None:
 
 def _argv(profile: IdeProfile, command: Sequence[str]) -> Callable[[Place], Sequence[str]]:
     def argv(place: Place) -> Sequence[str]:
-        mount = f"/w/{place.workspace_id}"
+        mount = mount_of(place.workspace_id)
         runtime = () if place.runtime is None else expand(profile.runtime_args, runtime=place.runtime)
         arguments = expand(profile.process_args, mount=mount, home=place.home, socket=place.socket)
         return [*command, *runtime, *arguments]

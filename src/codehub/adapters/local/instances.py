@@ -28,6 +28,7 @@ from codehub.adapters.local.supervision import Watch
 from codehub.adapters.local.trial import TRIAL_ID, tried
 from codehub.adapters.threads import in_thread
 from codehub.core.observation import Instance
+from codehub.core.route import mount_of
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.disks import Spent
 from codehub.ports.instances import InstanceSpec, UnixUpstream, Upstream
@@ -290,7 +291,7 @@ class LocalInstances:
         ide = self.ides.get(found.record.ide)
         if ide is None or not found.paths.publish():
             return False
-        target = ide.profile.health_path.format(mount=f"/w/{found.workspace_id}")
+        target = ide.profile.health_path.format(mount=mount_of(found.workspace_id))
         status = await answer_status(UnixUpstream(self._reachable(found.paths.socket)), target)
         is_healthy = status is not None and status < ide.profile.healthy_below
         if is_healthy and found.paths.record.exists():

@@ -1,20 +1,21 @@
 """What a request says of itself, from its head."""
 
 from codehub.core.visit import Visit
-from codehub.proxy.requests import RequestHead
+from codehub.proxy.engine.requests import RequestHead
 
 
 def visit_of(head: RequestHead) -> Visit:
     """Return it; for a header block that was seen before, the same as then."""
-    known = head.block.visits.get(head.method)
-    if known is None:
-        known = head.block.visits[head.method] = _read(head)
-    return known
+    derived = head.block.derived
+    visit: Visit | None = derived.get(head.method)
+    if visit is None:
+        visit = derived[head.method] = _read(head)
+    return visit
 
 
 def _read(head: RequestHead) -> Visit:
     def text(name: bytes) -> str:
-        return head.field(name).decode("latin-1")
+        return head.noted(name).decode("latin-1")
 
     return Visit(
         method=head.method.decode("ascii"),

@@ -1,7 +1,7 @@
-"""Activity: what connections tell goes in; when each workspace was last used, and by which keys, is recorded, many at once and seldom.
+"""Activity: traffic goes in; when each workspace was last used, and by which credentials, is recorded.
 
-Nothing is written per request. A use is recorded at most `flush_s` after it, a quarter of the time to live where that is shorter; a key
-that is in use is noted within a minute.
+Nothing is written per request. A use is recorded at most `flush_s` after it, a quarter of the time to live
+where that is shorter; a credential that is in use is noted within a minute.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,16 +23,16 @@ from codehub.core.workspace import Workspace
 from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import StoreUnavailable
 from codehub.ports.system import Clock
-from codehub.proxy.requests import ID_END, RequestHead
-from codehub.proxy.targets import Write
-from codehub.proxy.visits import visit_of
-from codehub.proxy.websocket import CONTROL, MASKED, MASKED_HEADER, FrameReader
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.tunnel import Write
+from codehub.proxy.engine.websocket import CONTROL, MASKED, MASKED_HEADER, FrameReader
+from codehub.proxy.policy.visits import visit_of
 
 log = structlog.get_logger()
 _TICK_S = 1.0
 _KEYS_S = 30.0
-_TINY = 106
-# A tab of code-server: one socket for the window, one for its extensions. Each forgotten tab chats a little for itself.
+_TINY_BYTES_MAX = 106
+# A tab of code-server: one socket for the window, one for its extensions. Each forgotten tab sends a little.
 _SOCKETS_PER_TAB = 2
 
 
@@ -43,7 +43,7 @@ class Uses(Protocol):
 
 
 class Keys(Protocol):
-    """Where it is noted that keys are in use, so that a session lasts while its owner works: the doorkeeper."""
+    """Where it is noted that credentials are in use, so that a session lasts while its owner works."""
 
     async def note_use(self, credentials: Collection[Credential]) -> None: ...
 
@@ -54,7 +54,7 @@ class UseTime(Protocol):
     def at(self, monotonic_s: float) -> datetime | None: ...
 
 
-class WorkspaceWatch:
+class WorkspaceMonitor:
     """One workspace's traffic, all its connections together."""
 
     def __init__(self, workspace: Workspace, clock: Clock, flush_s: float) -> None:
@@ -66,131 +66,136 @@ class WorkspaceWatch:
         busy, prints = self._profile.busy_bytes_per_minute, self._profile.busy_frames_down_per_minute
         self._busy = None if busy is None else Window(busy)
         self._printing = None if prints is None else Window(prints)
-        self._ears: set[SocketEar] = set()
+        self._sockets: set[SocketTraffic] = set()
         self._used_by: set[Credential] = set()
         self.bytes_up = 0
         self.frames_down = 0
         """What went over its sockets since it was last judged."""
 
-    def requested(self, head: RequestHead) -> None:
-        credential = head.block.credential
+    def note_request(self, head: RequestHead) -> None:
+        credential: Credential | None = head.block.identity
         if credential is not None and credential.kind == "token":
-            self._used_by.add(
-                credential
-            )  # whatever it asks for: a program keeps nothing awake by it, but it was used
+            # Whatever it asks for: a program keeps nothing awake by it, but it was used.
+            self._used_by.add(credential)
         if self._clock.monotonic() - self.used_at < _TICK_S:
             return
-        if counts_as_use(self._profile, visit_of(head), _path(head)):
-            self.used(head.block.credential)
+        if counts_as_use(self._profile, visit_of(head), head.route.rest):
+            self.note_use(credential)
 
-    def opened(self, head: RequestHead) -> "SocketEar | None":
-        if is_its_own_socket(self._profile, _path(head)):
+    def open_socket(self, head: RequestHead) -> "SocketTraffic | None":
+        if is_its_own_socket(self._profile, head.route.rest):
             return None
-        return self.listen(head.block.credential)
+        return self.add_socket(head.block.identity)
 
-    def listen(self, credential: Credential | None) -> "SocketEar":
-        ear = SocketEar(self, self._profile, credential)
-        self._ears.add(ear)
-        return ear
+    def add_socket(self, credential: Credential | None) -> "SocketTraffic":
+        socket = SocketTraffic(self, self._profile, credential)
+        self._sockets.add(socket)
+        return socket
 
-    def closed(self, ear: "SocketEar") -> None:
-        self._ears.discard(ear)
+    def remove_socket(self, socket: "SocketTraffic") -> None:
+        self._sockets.discard(socket)
 
-    def used(self, *credentials: Credential | None) -> None:
+    def note_use(self, *credentials: Credential | None) -> None:
         self.used_at = self._clock.monotonic()
-        self._used_by.update(one for one in credentials if one is not None)
+        self._used_by.update(credential for credential in credentials if credential is not None)
 
     def judge(self) -> None:
-        """Say whether what was counted since the last time is somebody's work. Frames are counted when they pass and judged here, once a tick."""
+        """Decide whether what was counted since the last time is somebody's work.
+
+        Frames are counted when they pass, and judged here, once a tick.
+        """
         now = self._clock.monotonic()
-        went_up, self.bytes_up = self.bytes_up, 0
-        came_down, self.frames_down = self.frames_down, 0
-        tabs = max(1, -(-len(self._ears) // _SOCKETS_PER_TAB))
-        is_busy = went_up and self._busy is not None and self._busy.add(went_up, now, tabs=tabs)
-        prints = came_down and self._printing is not None and self._printing.add(came_down, now)
-        spoke = [ear for ear in self._ears if ear.has_spoken]
-        for ear in spoke:
-            ear.has_spoken = False
+        bytes_up, self.bytes_up = self.bytes_up, 0
+        frames_down, self.frames_down = self.frames_down, 0
+        tabs = max(1, -(-len(self._sockets) // _SOCKETS_PER_TAB))
+        is_busy = bytes_up and self._busy is not None and self._busy.add(bytes_up, now, tabs=tabs)
+        prints = frames_down and self._printing is not None and self._printing.add(frames_down, now)
+        senders = [socket for socket in self._sockets if socket.has_sent]
+        for socket in senders:
+            socket.has_sent = False
         if is_busy or prints:
-            self.used(*(ear.credential for ear in spoke))
+            self.note_use(*(socket.credential for socket in senders))
 
     def take_keys(self) -> set[Credential]:
-        """Return the keys that it was used by since this was last asked."""
+        """Return the credentials that it was used by since this was last asked."""
         keys, self._used_by = self._used_by, set()
         return keys
 
 
-class SocketEar:
-    """What one WebSocket tells."""
+class SocketTraffic:
+    """What goes over one WebSocket."""
 
     __slots__ = (
         "_down",
+        "_monitor",
         "_profile",
         "_up",
-        "_watch",
         "credential",
-        "has_spoken",
+        "has_sent",
     )
 
-    def __init__(self, watch: WorkspaceWatch, profile: IdeProfile, credential: Credential | None) -> None:
-        self._watch = watch
+    def __init__(self, monitor: WorkspaceMonitor, profile: IdeProfile, credential: Credential | None) -> None:
+        self._monitor = monitor
         self._profile = profile
         self._up = FrameReader()
         self._down = FrameReader()
         self.credential = credential
-        self.has_spoken = False
+        self.has_sent = False
 
-    def going_up(self, write: Write) -> Write:
-        """Most of it are whole data frames too short to be worth reading, a key, an acknowledgement: they are known by two bytes, and
-        counted without a step more."""
-        watch, reader, hear, counts_bytes = (
-            self._watch,
+    def count_up(self, write: Write) -> Write:
+        """Count what goes up.
+
+        Most of it are whole data frames too short to be worth reading, a key, an acknowledgement: they are
+        known by two bytes, and counted without a step more.
+        """
+        monitor, reader, read_frames, counts_bytes = (
+            self._monitor,
             self._up,
-            self._hear_up,
+            self._read_frames,
             not self._profile.counts_frames_up,
         )
 
         def write_and_count(data: bytes) -> None:
             write(data)
-            self.has_spoken = True
+            self.has_sent = True
             size = len(data)
             if (
                 counts_bytes
-                and MASKED_HEADER < size <= _TINY
+                and MASKED_HEADER < size <= _TINY_BYTES_MAX
                 and data[1] == MASKED + size - MASKED_HEADER
                 and not (data[0] & CONTROL or reader.is_within)
             ):
-                watch.bytes_up += size
+                monitor.bytes_up += size
             else:
-                hear(data)
+                read_frames(data)
 
         return write_and_count
 
-    def going_down(self, write: Write) -> Write:
+    def count_down(self, write: Write) -> Write:
         if self._profile.busy_frames_down_per_minute is None:
             return write
 
         def write_and_count(data: bytes) -> None:
             write(data)
             if frames := len(self._down.feed(data)):
-                self.has_spoken = True
-                self._watch.frames_down += frames
+                self.has_sent = True
+                self._monitor.frames_down += frames
 
         return write_and_count
 
-    def _hear_up(self, data: bytes) -> None:
+    def _read_frames(self, data: bytes) -> None:
         for size, message in self._up.feed(data):
             if self._profile.counts_frames_up:
-                self._watch.used(self.credential)
+                self._monitor.note_use(self.credential)
             elif not is_its_own_doing(self._profile, message):
-                self._watch.bytes_up += size + MASKED_HEADER
+                self._monitor.bytes_up += size + MASKED_HEADER
 
-    def closed(self) -> None:
-        self._watch.closed(self)
+    def close(self) -> None:
+        self._monitor.remove_socket(self)
 
 
 class Activity:
-    """The watches of all workspaces that were visited here."""
+    """The monitors of all workspaces that were visited here."""
 
     def __init__(self, uses: Uses, keys: Keys, time: UseTime, *, clock: Clock, flush_s: float) -> None:
         self._uses = uses
@@ -198,15 +203,15 @@ class Activity:
         self._keys = keys
         self._clock = clock
         self._flush_s = flush_s
-        self._watches: dict[UUID, WorkspaceWatch] = {}
+        self._monitors: dict[UUID, WorkspaceMonitor] = {}
         self._keys_in_use: set[Credential] = set()
         self._keys_noted_at = clock.monotonic()
 
-    def watch(self, workspace: Workspace) -> WorkspaceWatch:
-        """Return the watch of this workspace; one that exists is told of its time to live, which may have changed."""
-        known = self._watches.get(workspace.id)
+    def monitor(self, workspace: Workspace) -> WorkspaceMonitor:
+        """Return this workspace's monitor, told of its time to live, which may have changed."""
+        known = self._monitors.get(workspace.id)
         if known is None:
-            known = self._watches[workspace.id] = WorkspaceWatch(workspace, self._clock, self._flush_s)
+            known = self._monitors[workspace.id] = WorkspaceMonitor(workspace, self._clock, self._flush_s)
         known.flush_s = flush_after_s(workspace.spec.standby_ttl_seconds, self._flush_s)
         return known
 
@@ -231,22 +236,22 @@ class Activity:
 
     async def _record_uses(self, *, everything: bool) -> None:
         now = self._clock.monotonic()
-        due: dict[UUID, tuple[WorkspaceWatch, float]] = {}
-        for workspace_id, watch in self._watches.items():
-            watch.judge()
-            is_due = everything or now - watch.recorded_at >= watch.flush_s
-            if watch.used_at > watch.recorded_at and is_due:
-                due[workspace_id] = (watch, watch.used_at)
+        due: dict[UUID, tuple[WorkspaceMonitor, float]] = {}
+        for workspace_id, monitor in self._monitors.items():
+            monitor.judge()
+            is_due = everything or now - monitor.recorded_at >= monitor.flush_s
+            if monitor.used_at > monitor.recorded_at and is_due:
+                due[workspace_id] = (monitor, monitor.used_at)
         if not due:
             return
         accesses = {key: at for key, (_, used) in due.items() if (at := self._time.at(used)) is not None}
         await self._uses.touch(accesses)
-        for watch, used in due.values():
-            watch.recorded_at = used
+        for monitor, used in due.values():
+            monitor.recorded_at = used
 
     async def _note_keys(self, *, everything: bool) -> None:
-        for watch in self._watches.values():
-            self._keys_in_use |= watch.take_keys()
+        for monitor in self._monitors.values():
+            self._keys_in_use |= monitor.take_keys()
         now = self._clock.monotonic()
         if not self._keys_in_use or (now - self._keys_noted_at < _KEYS_S and not everything):
             return
@@ -256,11 +261,6 @@ class Activity:
 
     def forget(self, workspace_id: UUID) -> None:
         """Let go of a workspace that nobody visits any more, unless a use of it is still to be recorded."""
-        watch = self._watches.get(workspace_id)
-        if watch is not None and watch.used_at <= watch.recorded_at:
-            del self._watches[workspace_id]
-
-
-def _path(head: RequestHead) -> str:
-    """Return what follows /w/{id}."""
-    return head.target[ID_END:].decode("ascii")
+        monitor = self._monitors.get(workspace_id)
+        if monitor is not None and monitor.used_at <= monitor.recorded_at:
+            del self._monitors[workspace_id]

@@ -1,23 +1,17 @@
-"""The connections to workspaces and to the API: a request's bytes go out on one, its response comes back, and it waits for the next."""
+"""A connection to a server: a request goes out on it, its response comes back, and it waits for the next."""
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, cast
-from weakref import WeakValueDictionary
+from typing import Protocol, cast
 
-from codehub.ports.instances import TcpUpstream, Upstream
-from codehub.proxy.heads import HEAD_END
-from codehub.proxy.http_body import NO_BODY, Body, Chunked, Malformed, UntilClose
-from codehub.proxy.responses import ResponseHead
-from codehub.proxy.tunnel import Tunnel
-
-if TYPE_CHECKING:
-    from codehub.proxy.client import ClientConnection
-    from codehub.proxy.targets import Target
+from codehub.proxy.engine.heads import HEAD_END
+from codehub.proxy.engine.http_body import NO_BODY, Body, Chunked, Malformed, UntilClose
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.responses import ResponseHead
+from codehub.proxy.engine.targets import Idle, Target
+from codehub.proxy.engine.tunnel import Tunnel, Write
 
 _IDLE_MAX = 64
-_IDLE_SWEEPS_MAX = 7  # of half a second: Node and uvicorn close theirs after 5 s
-_CONNECT_S_MAX = 5.0
 _HEAD_BYTES_MAX = 65_536
 _INTERIMS_MAX = 100
 _JOIN_BYTES_MAX = 16_384
@@ -27,53 +21,33 @@ _REMEMBERED_BYTES_MAX = 4096
 _WAITS, _HEAD, _BODY, _TUNNEL, _HALF_A_TUNNEL = range(5)
 
 
-class Idle(list["UpstreamConnection"]):
-    """The connections to one upstream that wait, the last used at the end."""
+class Client(Protocol):
+    """The client's connection, as far as a connection to a server knows it."""
 
-    __slots__ = ("__weakref__",)
+    head: RequestHead
+    request_id: bytes
+    target: Target | None
 
+    @property
+    def write(self) -> Write: ...
 
-class Pool:
-    """Idle connections by upstream, as long as somebody knows the upstream."""
+    def writelines(self, parts: tuple[bytes | memoryview, ...], /) -> None: ...
 
-    def __init__(self) -> None:
-        self._idle: WeakValueDictionary[Upstream, Idle] = WeakValueDictionary()
+    def half_close(self) -> None: ...
 
-    def idle(self, upstream: Upstream) -> Idle:
-        idle = self._idle.get(upstream)
-        if idle is None:
-            idle = self._idle[upstream] = Idle()
-        return idle
+    def response_begins(self, *, ends_with_connection: bool) -> bool: ...
 
-    async def connect(self, upstream: Upstream) -> "UpstreamConnection":
-        """Return a new connection. Raises OSError, TimeoutError included."""
-        idle = self.idle(upstream)
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(_CONNECT_S_MAX):
-            if isinstance(upstream, TcpUpstream):
-                _, protocol = await loop.create_connection(
-                    lambda: UpstreamConnection(idle), upstream.host, upstream.port
-                )
-            else:
-                _, protocol = await loop.create_unix_connection(
-                    lambda: UpstreamConnection(idle), str(upstream.path)
-                )
-        return protocol
+    def response_done(self, upstream: "UpstreamConnection", *, reusable: bool) -> None: ...
 
-    def sweep(self) -> None:
-        """Close what has waited for longer than servers do."""
-        for idle in list(self._idle.values()):
-            for connection in list(idle):
-                connection.sweeps += 1
-                if connection.sweeps > _IDLE_SWEEPS_MAX:
-                    idle.remove(connection)
-                    connection.close()
+    def upstream_lost(self, *, may_retry: bool) -> None: ...
 
-    def close(self) -> None:
-        for idle in list(self._idle.values()):
-            for connection in idle:
-                connection.close()
-            idle.clear()
+    def upstream_failed(self, reason: str) -> None: ...
+
+    def upstream_takes(self, *, more: bool) -> None: ...
+
+    def tunnel_begins(self, head: bytes, rest: bytes) -> Write: ...
+
+    def tunnel_closed(self) -> None: ...
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -89,7 +63,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_is_held",
         "_keeps_alive",
         "_saw_bytes",
-        "_seen",
+        "_searched",
         "_spoke_first",
         "_state",
         "_transport",
@@ -99,11 +73,11 @@ class UpstreamConnection(asyncio.Protocol):
         "write",
     )
 
-    def __init__(self, idle: Idle) -> None:
+    def __init__(self, idle: "Idle[UpstreamConnection]") -> None:
         self._idle = idle
         self._state = _WAITS
         self._buffer = b""
-        self._seen = 0  # so much of the buffer is a head that has no end yet
+        self._searched = 0  # so much of the buffer is a head that has no end yet
         self._interims = 0
         self._body: Body = NO_BODY
         self._is_busy = False  # what has come is not all read yet
@@ -113,14 +87,14 @@ class UpstreamConnection(asyncio.Protocol):
         self._saw_bytes = False
         self._spoke_first = False
         self._was_used = False
-        self.client: ClientConnection | None = None
+        self.client: Client | None = None
         self.sweeps = 0
 
     @property
     def is_open(self) -> bool:
         return not self._transport.is_closing()
 
-    def begin(self, client: "ClientConnection", raw: bytes) -> None:
+    def begin(self, client: Client, raw: bytes) -> None:
         """Send a request's head, and as much of its body as is there, for this client."""
         self.client = client
         self._state = _HEAD
@@ -129,7 +103,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.write(raw)
 
     def catch_up(self) -> None:
-        """Read what its server said before it was asked: one that has no time says so, and leaves."""
+        """Read what its server sent before it was asked: one that has no time says so, and leaves."""
         if self._buffer and self.is_open:
             self.data_received(b"")
 
@@ -138,7 +112,10 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.write_eof()
 
     def half_ends(self) -> bool:
-        """One direction of the tunnel is at its end. Returns whether the other is not; else both connections end."""
+        """Note that one direction of the tunnel is at its end, and return whether the other is not.
+
+        If it is, both connections end.
+        """
         if self._state == _TUNNEL:
             self._state = _HALF_A_TUNNEL
             return True
@@ -214,7 +191,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.client is not None and self._state < _TUNNEL and not self._was_used:
-            self._read_last_words(was_reset=isinstance(error, ConnectionResetError))
+            self._read_last_bytes(was_reset=isinstance(error, ConnectionResetError))
         client, self.client = self.client, None
         if client is None:
             self._forget()
@@ -233,40 +210,41 @@ class UpstreamConnection(asyncio.Protocol):
 
     # Responses.
 
-    def _read_last_words(self, *, was_reset: bool) -> None:
-        """Take what came before the connection broke: a server may answer, and close, before it has read the request.
+    def _read_last_bytes(self, *, was_reset: bool) -> None:
+        """Take what came before the connection broke: a server may answer and close before it reads.
 
-        The write that failed may have been quicker than reading, and the socket is open until this returns. What is taken is bounded: a
-        server on a unix socket that merely refuses to be written to could go on answering for ever.
+        The write that failed may have been quicker than reading, and the socket is open until this returns.
+        What is taken is bounded: a server on a unix socket that merely refuses to be written to could go on
+        answering for ever.
         """
         socket = self._transport.get_extra_info("socket").fileno()
-        words = part = b""
+        last = part = b""
         try:
-            while len(words) < _LAST_BYTES_MAX and (part := os.read(socket, _LAST_BYTES_MAX)):
-                words += part
+            while len(last) < _LAST_BYTES_MAX and (part := os.read(socket, _LAST_BYTES_MAX)):
+                last += part
             self._ended_in_order = not part and not was_reset
         except OSError:  # it was reset, or has no end yet
             pass
-        if words or self._buffer:
-            self.data_received(words)
+        if last or self._buffer:
+            self.data_received(last)
         if self._ended_in_order:
             self.eof_received()
 
-    def _read_head(self, client: "ClientConnection", data: bytes) -> None:
+    def _read_head(self, client: Client, data: bytes) -> None:
         request, target = client.head, client.target
         assert target is not None
-        start, seen, self._seen = 0, self._seen, 0
+        start, searched, self._searched = 0, self._searched, 0
         while True:
-            end = data.find(HEAD_END, max(start, seen - len(HEAD_END) + 1)) + len(HEAD_END)
+            end = data.find(HEAD_END, max(start, searched - len(HEAD_END) + 1)) + len(HEAD_END)
             is_there = end >= len(HEAD_END)
             if (end if is_there else len(data)) - start > _HEAD_BYTES_MAX:
                 raise Malformed("a head without an end")
             if not is_there:
                 self._buffer = data[start:]
-                self._seen = len(self._buffer)
+                self._searched = len(self._buffer)
                 return
             raw = data[start:end]
-            head = target.heads.get(raw) or _read_new(target, raw)
+            head = target.heads.get(raw) or _read_new(target, raw, request)
             if not head.is_interim:
                 break
             self._interims += 1
@@ -281,7 +259,7 @@ class UpstreamConnection(asyncio.Protocol):
             return
         self._begin_body(client, head, data, end)
 
-    def _begin_body(self, client: "ClientConnection", head: ResponseHead, data: bytes, start: int) -> None:
+    def _begin_body(self, client: Client, head: ResponseHead, data: bytes, start: int) -> None:
         request, target = client.head, client.target
         assert target is not None
         decodes = request.block.is_http_1_0
@@ -293,15 +271,15 @@ class UpstreamConnection(asyncio.Protocol):
         if not body.done and not self.is_open and not (type(body) is UntilClose and self._ended_in_order):
             raise Malformed("half an answer")
         closes = client.response_begins(ends_with_connection=type(body) is UntilClose)
-        request_id = None if target.prefix is None else client.request_id
-        shown = head.to_client(request_id, closes=closes, decodes=decodes)
+        request_id = None if target.mount is None else client.request_id
+        first = head.to_client(request_id, closes=closes, decodes=decodes)
         if stop <= _JOIN_BYTES_MAX or (type(body) is Chunked and not body.is_as_it_came):
-            client.write(shown + _passed_on(body, data, start, stop))
+            client.write(first + _passed_on(body, data, start, stop))
         else:
-            client.writelines((shown, memoryview(data)[start:stop]))
+            client.writelines((first, memoryview(data)[start:stop]))
         self._continue(client, data[stop:])
 
-    def _relay(self, client: "ClientConnection", data: bytes) -> None:
+    def _relay(self, client: Client, data: bytes) -> None:
         stop = self._take(data, 0)
         client.write(_passed_on(self._body, data, 0, stop))
         self._continue(client, data[stop:])
@@ -314,14 +292,14 @@ class UpstreamConnection(asyncio.Protocol):
         self._read_on()
 
     def _take(self, data: bytes, start: int) -> int:
-        """Return how far the body's part of it was read by now: so far at once, but all of what was said last."""
+        """Return how far the body's part of it was read by now: so far at once, but all of what came last."""
         stop = self._body.take(data, start)
         while self._body.has_more and not self.is_open:
             stop = self._body.take(data, stop)
         return stop
 
-    def _continue(self, client: "ClientConnection", rest: bytes) -> None:
-        """End the exchange if the body has ended, or keep the line of it that is not all there."""
+    def _continue(self, client: Client, rest: bytes) -> None:
+        """End the exchange if the body has ended, or keep the part of it that is not all there."""
         if not self._body.done:
             self._buffer = rest
             if self._body.has_more:
@@ -335,13 +313,13 @@ class UpstreamConnection(asyncio.Protocol):
         self._was_used = True
         client.response_done(self, reusable=self._keeps_alive and not rest)
 
-    def _switch(self, client: "ClientConnection", head: ResponseHead, rest: bytes) -> None:
+    def _switch(self, client: Client, head: ResponseHead, rest: bytes) -> None:
         wanted = client.head.upgrade
         if wanted is None or head.upgrade.lower() != wanted.lower():
             raise Malformed("a switch of protocols that was not asked for")
         self._state = _TUNNEL
-        going_down = client.tunnel_begins(head.to_client(client.request_id, closes=False), rest)
-        self._transport.set_protocol(Tunnel(self, going_down))
+        write_down = client.tunnel_begins(head.to_client(client.request_id, closes=False), rest)
+        self._transport.set_protocol(Tunnel(self, write_down))
 
     def _forget(self) -> None:
         if self in self._idle:
@@ -355,9 +333,9 @@ def _passed_on(body: Body, data: bytes, start: int, stop: int) -> bytes:
     return data if not start and stop == len(data) else data[start:stop]
 
 
-def _read_new(target: "Target", raw: bytes) -> ResponseHead:
-    head = ResponseHead(raw, target.prefix, strips=target.strips)
-    if len(raw) <= _REMEMBERED_BYTES_MAX:  # a workspace chooses them, and every way into it remembers its own
+def _read_new(target: Target, raw: bytes, request: RequestHead) -> ResponseHead:
+    head = ResponseHead(raw, target.mount, request.rules, strips=target.strips)
+    if len(raw) <= _REMEMBERED_BYTES_MAX:  # a server chooses them, and every target remembers its own
         if len(target.heads) >= _HEADS_MAX:
             target.heads.clear()
         target.heads[raw] = head

@@ -1,42 +1,39 @@
-"""One client's connection: requests are read one after another, and nothing of the next goes anywhere before it was parsed and admitted."""
+"""One client's connection: nothing of a request goes anywhere before it was parsed and admitted."""
 
 import asyncio
 import math
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from codehub.proxy.answers import bad_gateway, malformed, refused_body, timed_out
-from codehub.proxy.forwarded import Sender
-from codehub.proxy.heads import Refused, head_in
-from codehub.proxy.http_body import Malformed
-from codehub.proxy.reach import awaited, reached
-from codehub.proxy.requests import RequestHead
-from codehub.proxy.targets import Answer, Ear, Target, Write
-from codehub.proxy.transport import ClientTransport
-from codehub.proxy.tunnel import Tunnel
-from codehub.proxy.upstream import UpstreamConnection
+from codehub.proxy.engine.connect import await_decision, connect
+from codehub.proxy.engine.context import Context
+from codehub.proxy.engine.forwarded import Sender
+from codehub.proxy.engine.heads import Refused, find_head
+from codehub.proxy.engine.http_body import Malformed
+from codehub.proxy.engine.requests import NO_HEAD, RequestHead
+from codehub.proxy.engine.targets import Answer, SocketMonitor, Target
+from codehub.proxy.engine.transport import ClientTransport
+from codehub.proxy.engine.tunnel import Tunnel, Write
+from codehub.proxy.engine.upstream import UpstreamConnection
 
 if TYPE_CHECKING:
-    from codehub.ports.system import Task
-    from codehub.proxy.edge import Edge
+    from codehub.proxy.engine.runtime import Task
 
-_NO_HEAD = RequestHead()
-
-# Waits for a head; for the gate or a connection; sends a body; waits for, or takes, a response; is a tunnel; reads what nobody wants.
+# What it does or waits for. At the gate it also waits for a connection; lingering, it reads what nobody wants.
 _HEAD, _GATE, _BODY, _RESPONSE, _TUNNEL, _LINGER = range(6)
 
 
 class ClientConnection(ClientTransport):
     __slots__ = (
         "_closes",
-        "_ear",
-        "_edge",
+        "_context",
         "_lingered",
         "_lingers_until",
+        "_monitor",
         "_part",
         "_raw",
         "_responds",
-        "_seen",
+        "_searched",
         "_sender",
         "_state",
         "_stuck",
@@ -48,33 +45,33 @@ class ClientConnection(ClientTransport):
         "target",
     )
 
-    def __init__(self, edge: "Edge") -> None:
-        super().__init__(edge.limits.ahead_bytes_max)
-        self._edge = edge
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.limits.ahead_bytes_max)
+        self._context = context
         self._sender = Sender(b"")
         self._state = _HEAD
         self._part = b""
         self._raw = b""
-        self._seen = 0  # so much of the buffer is a head that has no end yet
+        self._searched = 0  # so much of the buffer is a head that has no end yet
         self._task: Task | None = None
         self._upstream: UpstreamConnection | None = None
         self._closes = False  # after this response
         self._responds = False  # something of this response was sent
         self._lingered = 0
         self._lingers_until = math.inf
-        self._ear: Ear | None = None
+        self._monitor: SocketMonitor | None = None
         self._stuck = False  # the client takes nothing more for now
         self.deadline = math.inf
-        self.head = RequestHead(edge.blocks, edge.session)
+        self.head = RequestHead(context.blocks)
         self.request_id = b""
         self.target: Target | None = None
 
     def expire(self) -> None:
         """Its time is up."""
         if self._state == _HEAD and self._buffer:
-            self._refuse(timed_out())
+            self._refuse(self._context.answers.timed_out())
         elif self._state == _BODY:
-            self._give_up(timed_out())
+            self._give_up(self._context.answers.timed_out())
         else:
             self.abort()
 
@@ -87,20 +84,20 @@ class ClientConnection(ClientTransport):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._sender = self._edge.sender(
+        self._sender = self._context.sender(
             transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         )
-        self._edge.connections.add(self)
-        self.deadline = self._edge.now + self._edge.limits.head_s_max
+        self._context.connections.add(self)
+        self.deadline = self._context.now + self._context.limits.head_s_max
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._edge.connections.discard(self)
+        self._context.connections.discard(self)
         if self._task is not None:
             self._task.cancel()
         self._drop_upstream()
         self._state = _LINGER
-        if self._ear is not None:
-            self._ear.closed()
+        if self._monitor is not None:
+            self._monitor.close()
 
     def data_received(self, data: bytes) -> None:
         state = self._state
@@ -110,7 +107,7 @@ class ClientConnection(ClientTransport):
             self._send_body(self._buffer + data if self._buffer else data)
         elif state == _LINGER:
             self._lingered += len(data)
-            if self._lingered > self._edge.limits.linger_bytes_max:
+            if self._lingered > self._context.limits.linger_bytes_max:
                 self.abort()
             elif not self._stuck:
                 self.deadline = self._patience()
@@ -127,7 +124,7 @@ class ClientConnection(ClientTransport):
             # It may wait for its response; one that has gone away is not waited for long.
             self._closes = True
             if not self._responds:
-                self.deadline = self._edge.now + self._edge.limits.half_closed_s_max
+                self.deadline = self._context.now + self._context.limits.half_closed_s_max
             return True
         return False
 
@@ -139,7 +136,9 @@ class ClientConnection(ClientTransport):
 
     def resume_writing(self) -> None:
         self._stuck = False
-        self._lingers_until = self._edge.now + self._edge.limits.linger_s_max  # if it does, then since now
+        self._lingers_until = (
+            self._context.now + self._context.limits.linger_s_max
+        )  # if it does, then since now
         self.deadline = self._patience()
         if self._upstream is not None:
             self._upstream.resume()
@@ -149,22 +148,22 @@ class ClientConnection(ClientTransport):
     def _next(self, data: bytes) -> None:
         """Read the next head, if it is all there, and do as the gate says."""
         head = self.head
-        seen, self._seen = self._seen, 0
+        searched, self._searched = self._searched, 0
         try:
-            data, end = head_in(data, self._edge.limits.head_bytes_max, seen)
+            data, end = find_head(data, self._context.limits.head_bytes_max, searched)
             if not end:
                 if data and not self._buffer:
-                    self.deadline = self._edge.now + self._edge.limits.head_s_max
-                self._buffer, self._seen = data, len(data)
+                    self.deadline = self._context.now + self._context.limits.head_s_max
+                self._buffer, self._searched = data, len(data)
                 return
             head.read(data[:end])
-            self.request_id = head.request_id = head.block.request_id or self._edge.new_request_id()
+            self.request_id = head.request_id = head.block.request_id or self._context.new_request_id()
             stop = end if head.body.done else head.take_body(data, end)
         except Refused as refused:
-            self._refuse(malformed(refused.status, str(refused)))
+            self._refuse(self._context.answers.unreadable_request(refused.status, str(refused)))
             return
-        except Malformed as wrong:
-            self._answer(refused_body(wrong))
+        except Malformed as malformed:
+            self._answer(self._context.refuse_body(malformed))
             return
         self._part = head.passed_on(data, end, stop)
         self._buffer = data[stop:]
@@ -174,42 +173,42 @@ class ClientConnection(ClientTransport):
         self._responds = False
         if not self._stuck:
             self.deadline = math.inf
-        word = self._edge.gate.admit(head)
-        if isinstance(word, Target):
-            self._go(word)
-        elif isinstance(word, Answer):
-            self._answer(word)
+        decision = self._context.gate.admit(head)
+        if isinstance(decision, Target):
+            self._forward(decision)
+        elif isinstance(decision, Answer):
+            self._answer(decision)
         else:
             self._state = _GATE
-            self._task = self._edge.tasks.spawn(self._wait_for(word), name="gate")
+            self._task = self._context.tasks.spawn(self._wait_for(decision), name="gate")
 
-    async def _wait_for(self, word: Awaitable[Target | Answer]) -> None:
-        answer = await awaited(word)
+    async def _wait_for(self, pending: Awaitable[Target | Answer]) -> None:
+        decision = await await_decision(self._context, pending)
         self._task = None
-        if isinstance(answer, Target):
-            self._go(answer)
+        if isinstance(decision, Target):
+            self._forward(decision)
         else:
-            self._answer(answer)
+            self._answer(decision)
 
-    def _go(self, target: Target) -> None:
+    def _forward(self, target: Target) -> None:
         head = self.head
         self.target = target
-        if target.watch is not None:
-            target.watch.requested(head)
-        self._raw = target.asked(head, self._sender, self.request_id)
+        if target.monitor is not None:
+            target.monitor.note_request(head)
+        self._raw = target.request_head(head, self._sender, self.request_id)
         idle = target.idle
         if idle is None:
-            idle = target.idle = self._edge.pool.idle(target.upstream)
+            idle = target.idle = self._context.pool.idle(target.address)
         while idle and head.is_repeatable:
             upstream = idle.pop()
             if upstream.is_open:
                 self._send(upstream)
                 return
         self._state = _GATE
-        self._task = self._edge.tasks.spawn(self._connect(target), name="connect")
+        self._task = self._context.tasks.spawn(self._connect(target), name="connect")
 
     async def _connect(self, target: Target) -> None:
-        self.target, upstream = await reached(self._edge, self.head, target)
+        self.target, upstream = await connect(self._context, self.head, target)
         self._task = None
         if isinstance(upstream, Answer):
             self._answer(upstream)
@@ -230,17 +229,16 @@ class ClientConnection(ClientTransport):
         if self._state == _RESPONSE:
             return
         self.deadline = self._patience()
-        waiting, self._buffer = self._buffer, b""
-        if waiting:
-            self._send_body(waiting)
+        if self._buffer:
+            self._read_rest()
         self._read_on()
 
     def _send_body(self, data: bytes) -> None:
         body = self.head.body
         try:
             stop = body.take(data, 0)
-        except Malformed as wrong:
-            self._give_up(refused_body(wrong))
+        except Malformed as malformed:
+            self._give_up(self._context.refuse_body(malformed))
             return
         upstream = self._upstream
         assert upstream is not None
@@ -255,7 +253,7 @@ class ClientConnection(ClientTransport):
     # What the upstream connection tells.
 
     def response_begins(self, *, ends_with_connection: bool) -> bool:
-        """Note it, and return whether the connection is closed after it: an answer to half a request ends the talk."""
+        """Return whether the connection is closed after it: an answer to half a request ends it."""
         self._responds = True
         if self._state == _RESPONSE and not self._stuck:
             self.deadline = math.inf
@@ -273,16 +271,16 @@ class ClientConnection(ClientTransport):
         self._end_exchange()
 
     def upstream_lost(self, *, may_retry: bool) -> None:
-        """It closed before its response was complete. A pooled one may just have been stale: then it is asked again, once."""
+        """It closed too early. A pooled one may have been stale: then it is asked again, once."""
         if may_retry and not self._responds and self.head.is_repeatable and self.target is not None:
             self._drop_upstream()
             self._state = _GATE
-            self._task = self._edge.tasks.spawn(self._connect(self.target), name="connect")
+            self._task = self._context.tasks.spawn(self._connect(self.target), name="connect")
         else:
-            self._give_up(bad_gateway("It closed the connection without an answer."))
+            self._give_up(self._context.answers.no_response())
 
-    def upstream_failed(self, why: str) -> None:
-        self._give_up(bad_gateway(f"What it answered can't be passed on: {why}."))
+    def upstream_failed(self, reason: str) -> None:
+        self._give_up(self._context.answers.unreadable_response(reason))
 
     def upstream_takes(self, *, more: bool) -> None:
         self._held = not more
@@ -297,20 +295,20 @@ class ClientConnection(ClientTransport):
         self._responds = True
         self._state = _TUNNEL
         self._raw = b""
-        watch = None if self.target is None else self.target.watch
-        ear = self._ear = None if watch is None else watch.opened(self.head)
-        self.head = _NO_HEAD  # an idle tunnel holds no more than it must
-        going_up: Write = upstream.write if ear is None else ear.going_up(upstream.write)
-        going_down: Write = self.write if ear is None else ear.going_down(self.write)
+        traffic = None if self.target is None else self.target.monitor
+        monitor = self._monitor = None if traffic is None else traffic.open_socket(self.head)
+        self.head = NO_HEAD  # an idle tunnel holds no more than it must
+        write_up: Write = upstream.write if monitor is None else monitor.count_up(upstream.write)
+        write_down: Write = self.write if monitor is None else monitor.count_down(self.write)
         self.write(head)
         if rest:
-            going_down(rest)
+            write_down(rest)
         waiting, self._buffer = self._buffer, b""
         if waiting:
-            going_up(waiting)
-        self._transport.set_protocol(Tunnel(self, going_up))
+            write_up(waiting)
+        self._transport.set_protocol(Tunnel(self, write_up))
         self._read_on()
-        return going_down
+        return write_down
 
     def tunnel_closed(self) -> None:
         self._upstream = None
@@ -338,7 +336,7 @@ class ClientConnection(ClientTransport):
     def _refuse(self, answer: Answer) -> None:
         """Answer what can't be read on from: the connection ends with it."""
         self._closes = True
-        self.write(answer.to_client(self._edge.new_request_id(), to_head=False, closes=True))
+        self.write(answer.to_client(self._context.new_request_id(), to_head=False, closes=True))
         self._buffer = b"unread"
         self._end_exchange()
 
@@ -353,7 +351,7 @@ class ClientConnection(ClientTransport):
             return
         self._state = _HEAD
         self._responds = False
-        self.deadline = self._edge.now + self._edge.limits.idle_s_max
+        self.deadline = self._context.now + self._context.limits.idle_s_max
         if not self._reads:
             self._read_on()
         if self._buffer:
@@ -368,32 +366,31 @@ class ClientConnection(ClientTransport):
     def _leave(self) -> None:
         """End it once the client has taken what was written, if it does."""
         self._state = _LINGER
-        self.deadline = self._edge.now + self._edge.limits.stall_s_max
+        self.deadline = self._context.now + self._context.limits.stall_s_max
         self._close()
 
     def _begin_lingering(self) -> None:
-        """Let the client read the answer: closing with its bytes unread would reset the connection and lose it.
+        """Let the client read the answer: closing with its bytes unread would reset the connection.
 
-        Many read nothing before they have sent everything, so this lasts while something comes; but not for ever.
-        """
+        Many read nothing before they have sent everything: this lasts while something comes, but not for ever."""
         self._state = _LINGER
         self._buffer = b""
-        self._lingers_until = self._edge.now + self._edge.limits.linger_s_max
+        self._lingers_until = self._context.now + self._context.limits.linger_s_max
         self.deadline = self._patience()
         self.half_close()
         self._read_on()
 
     def _patience(self) -> float:
         """Return until when a client may be silent."""
-        limits = self._edge.limits
+        limits = self._context.limits
         if self._stuck:
-            return self._edge.now + limits.stall_s_max
+            return self._context.now + limits.stall_s_max
         if self._state == _HEAD:
-            return self._edge.now + (limits.head_s_max if self._buffer else limits.idle_s_max)
+            return self._context.now + (limits.head_s_max if self._buffer else limits.idle_s_max)
         if self._state == _LINGER:
-            return min(self._edge.now + limits.linger_silence_s_max, self._lingers_until)
+            return min(self._context.now + limits.linger_silence_s_max, self._lingers_until)
         is_late = self._state == _BODY and not self._held  # if nothing comes
-        return self._edge.now + limits.body_silence_s_max if is_late else math.inf
+        return self._context.now + limits.body_silence_s_max if is_late else math.inf
 
     def _drop_upstream(self) -> None:
         upstream, self._upstream = self._upstream, None

@@ -11,25 +11,26 @@ _EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 class Refused(Exception):
     """A request that is answered with this status and goes nowhere; its connection is closed."""
 
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
         self.status = status
 
 
-def head_in(data: bytes, bytes_max: int, seen: int = 0) -> tuple[bytes, int]:
+def find_head(data: bytes, bytes_max: int, searched: int = 0) -> tuple[bytes, int]:
     """Return the bytes from a head's first on, and where it ends; 0 if it is not all there. Raises Refused.
 
-    So many of them were `seen` before: a head that comes byte by byte is not looked through as often.
+    So many of them were `searched` before: a head that comes byte by byte is not looked through as often.
     """
     if data.startswith(b"\r\n"):  # after the last body (RFC 9112, 2.2)
-        data, seen = _EMPTY_LINES.sub(b"", data), 0
-    start = max(0, seen - len(HEAD_END) + 1)
-    found = data.find(HEAD_END, start)
-    end = 0 if found < 0 else found + len(HEAD_END)
+        data, searched = _EMPTY_LINES.sub(b"", data), 0
+    position = data.find(HEAD_END, max(0, searched - len(HEAD_END) + 1))
+    end = 0 if position < 0 else position + len(HEAD_END)
     if (end or len(data)) > bytes_max:
         raise Refused(431, "the head is too large")
-    # What was seen ends with a CR at most: its LF comes now.
-    start = max(0, seen - 1)
-    if not end and (data.count(b"\n", seen) != data.count(b"\r\n", start) or data.find(b"\0", seen) >= 0):
+    # What was searched ends with a CR at most: its LF comes now.
+    start = max(0, searched - 1)
+    if not end and (
+        data.count(b"\n", searched) != data.count(b"\r\n", start) or data.find(b"\0", searched) >= 0
+    ):
         raise Refused(400, "a line that is not ended by CRLF")
     return data, end

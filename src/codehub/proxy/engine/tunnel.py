@@ -1,9 +1,11 @@
-"""A tunnel's two ends: what comes in at one goes out at the other, without a step of Python between where nobody listens."""
+"""A tunnel's two ends: what comes in at one goes out at the other, with no Python between."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
-from codehub.proxy.targets import Write
+# What takes the bytes of one end of a tunnel.
+Write = Callable[[bytes], None]
 
 
 class Owner(Protocol):
@@ -19,13 +21,14 @@ class Owner(Protocol):
 
 
 class Tunnel(asyncio.Protocol):
-    """Takes a connection's place on its transport. `data_received` is the other transport's `write` itself."""
+    """Takes a connection's place on its transport. `data_received` is the other's `write` itself."""
 
     __slots__ = ("_owner", "data_received")
 
     def __init__(self, owner: Owner, data_received: Write) -> None:
         self._owner = owner
-        self.data_received = data_received  # type: ignore[method-assign,assignment]  # a slot: no frame of Python per message
+        # A slot: no frame of Python per message.
+        self.data_received = data_received  # type: ignore[method-assign,assignment]
 
     def eof_received(self) -> bool:
         return self._owner.eof_received()

@@ -1,4 +1,7 @@
-"""A client's line: what is written to it, whether it is read from, and how it ends. What is said on it is somebody else's business."""
+"""A client's transport: what is written to it, whether it is read from, and how it ends.
+
+What the bytes mean is somebody else's business.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -63,7 +66,10 @@ class ClientTransport(asyncio.Protocol):
         asyncio.get_running_loop().call_soon(its_turn)
 
     def _read_on(self) -> None:
-        """Read from it, unless nobody takes more for now, what has come is not all read yet or enough has come before its turn."""
+        """Read from it, unless nobody takes more for now.
+
+        Nor while what has come is not all read yet, or enough has come before its turn.
+        """
         reads = not self._held and not self._is_busy and len(self._buffer) <= self._ahead_bytes_max
         if reads is self._reads or self._transport is None or self._transport.is_closing():
             return

@@ -1,35 +1,33 @@
-"""Who sends a request: the other end's address goes in, what the next server is told of it comes out. Only trusted proxies speak for others."""
+"""Who sends a request: the other end's address goes in, what the next server is told of it comes out.
 
-from typing import TYPE_CHECKING
+Only trusted proxies speak for others.
+"""
 
-from codehub.proxy.requests import HOST
-
-if TYPE_CHECKING:
-    from codehub.proxy.requests import HeaderBlock
+from codehub.proxy.engine.header_block import HOST, HeaderBlock
 
 
 class Sender:
     """Who is at the other end of a connection, and whether what it says of others counts."""
 
-    __slots__ = ("_address", "_by_host", "_is_trusted", "_proto")
+    __slots__ = ("_address", "_host", "_is_trusted", "_lines", "_proto")
 
     def __init__(self, address: bytes, *, proto: bytes = b"http", is_trusted: bool = False) -> None:
         self._address = address
         self._proto = proto
         self._is_trusted = is_trusted
-        self._by_host: tuple[bytes, bytes] = (b"", b"")
+        self._host = b""
+        self._lines = b""
 
-    def lines(self, block: "HeaderBlock") -> bytes:
+    def lines(self, block: HeaderBlock) -> bytes:
         """Return what the next server is told of it."""
         if self._is_trusted:
-            return self._as_told(block)
-        host, made = self._by_host
-        if host != block.host:
-            made = _forwarded(self._address, block.host, self._proto)
-            self._by_host = (block.host, made)
-        return made
+            return self._relayed_lines(block)
+        if self._host != block.host:
+            self._host, self._lines = block.host, _forwarded(self._address, block.host, self._proto)
+        return self._lines
 
-    def _as_told(self, block: "HeaderBlock") -> bytes:
+    def _relayed_lines(self, block: HeaderBlock) -> bytes:
+        """Return what the sender, a trusted proxy, says of its own client, and itself as the last hop."""
         address, proto, host = self._address, self._proto, block.host
         if before := block.fields.get(b"x-forwarded-for"):
             address = before + b", " + address

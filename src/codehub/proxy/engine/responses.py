@@ -1,12 +1,15 @@
-"""A response's head: its bytes go in, its framing and the head for the client come out. A workspace can't set what is codehub's."""
+"""A response's head: its bytes go in, its framing and the head for the client come out.
+
+An untrusted server can't set what is the site's own.
+"""
 
 import re
 
 import httptools
 
-from codehub.proxy.cookies import is_ours
-from codehub.proxy.heads import LINES_MAX
-from codehub.proxy.http_body import NO_BODY, Body, Chunked, Malformed, Sized, UntilClose
+from codehub.proxy.engine.heads import LINES_MAX
+from codehub.proxy.engine.http_body import NO_BODY, Body, Chunked, Malformed, Sized, UntilClose
+from codehub.proxy.engine.rules import Rules
 
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?")
@@ -14,15 +17,15 @@ _HOP_BY_HOP = frozenset(
     {b"connection", b"content-length", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding"}
     | {b"upgrade", b"proxy-authenticate", b"proxy-authorization"}
 )
-# What a workspace would say for the whole site, which it shares, or beyond its mount.
-_OURS = frozenset(
-    {b"clear-site-data", b"service-worker-allowed", b"strict-transport-security", b"x-codehub-page"}
+# What a server would say for the whole site, which it shares, or beyond its mount.
+_OF_THE_SITE = frozenset(
+    {b"clear-site-data", b"service-worker-allowed", b"strict-transport-security"}
     | {b"set-cookie2", b"set-login", b"secure-session-registration", b"sec-session-registration"}
     | {b"use-as-dictionary"}
     | {b"alt-svc", b"public-key-pins", b"x-request-id", b"accept-ch", b"expect-ct", b"nel", b"report-to"}
 )
 _LOOKED_AT = frozenset({b"set-cookie", b"location"})
-_KINDS = dict.fromkeys(_HOP_BY_HOP, 0) | dict.fromkeys(_OURS | _LOOKED_AT, 1)
+_KINDS = dict.fromkeys(_HOP_BY_HOP, 0) | dict.fromkeys(_OF_THE_SITE | _LOOKED_AT, 1)
 _NO_BODY = frozenset({204, 304})
 _OTHER_HOST = re.compile(rb"[/\\]\t*[/\\]")
 
@@ -34,7 +37,8 @@ class ResponseHead:
         "_fields",
         "_framed",
         "_lines",
-        "_prefix",
+        "_mount",
+        "_rules",
         "_start",
         "_strips",
         "chunked",
@@ -45,14 +49,15 @@ class ResponseHead:
         "upgrade",
     )
 
-    def __init__(self, raw: bytes, prefix: bytes | None, *, strips: bool = False) -> None:
-        """Read a head, up to the empty line that ends it. `prefix`: where its workspace is mounted, None if it is the API's.
+    def __init__(self, raw: bytes, mount: bytes | None, rules: Rules, *, strips: bool = False) -> None:
+        """Read a head, up to the empty line that ends it. Raises Malformed.
 
-        Raises Malformed.
+        `mount`: where the server is mounted, without the slash, None if it is trusted.
         """
         self._lines: list[bytes] = []
         self._fields: dict[bytes, bytes] = {}
-        self._prefix = prefix
+        self._mount = mount
+        self._rules = rules
         self._strips = strips
         line = raw[: raw.find(b"\r\n")]
         breaks = raw.count(b"\r\n")
@@ -68,7 +73,8 @@ class ResponseHead:
         except httptools.HttpParserError as error:
             raise Malformed("no response") from error
         self.status = parser.get_status_code()
-        self.is_interim = self.status < 200 and self.status != 101  # noqa: PLR2004  # all of 1xx but the switch
+        # All of 1xx but the switch.
+        self.is_interim = self.status < 200 and self.status != 101  # noqa: PLR2004
         self.upgrade = self._fields.get(b"upgrade", b"")
         named = self._fields.get(b"connection", b"").lower()
         self.keeps_alive = line.startswith(b"HTTP/1.1") and b"close" not in named
@@ -87,11 +93,11 @@ class ResponseHead:
             if lower in self._fields:
                 value = self._fields[lower] + b", " + value
             self._fields[lower] = value
-        elif kind is None or self._prefix is None:
+        elif self._mount is None or (kind is None and lower not in self._rules.own_responses):
             self._lines += (name, b": ", value, b"\r\n")
         elif lower == b"set-cookie":
-            if not is_ours(value):
-                self._lines += (name, b": ", _kept_cookie(value, self._prefix), b"\r\n")
+            if not self._rules.secrets.is_own_cookie(value):
+                self._lines += (name, b": ", _kept_cookie(value, self._mount), b"\r\n")
         elif lower == b"location":
             self._lines += (name, b": ", self._mounted(value), b"\r\n")
 
@@ -100,7 +106,7 @@ class ResponseHead:
         if to_head or self.status in _NO_BODY or self.is_interim:
             return NO_BODY
         if self.chunked:
-            return Chunked(decodes=decodes)
+            return Chunked(decodes=decodes, is_secret=self._rules.secrets.has_token)
         return UntilClose() if self.length is None else Sized(self.length)
 
     def to_client(self, request_id: bytes | None, *, closes: bool, decodes: bool = False) -> bytes:
@@ -135,12 +141,16 @@ class ResponseHead:
         return (None if length is None else int(length)), False
 
     def _mounted(self, location: bytes) -> bytes:
-        """Bring a path of the workspace's own back under where it is mounted, and what a browser would take for another host too."""
-        assert self._prefix is not None
+        """Bring a path of the server's own back under where it is mounted.
+
+        What a browser would take for another host too.
+        """
+        mount = self._mount
+        assert mount is not None
         if _OTHER_HOST.match(location):
-            return self._prefix + (b"" if location.startswith(b"/") else b"/") + location
-        is_its_own = location.startswith(b"/") and not location.startswith(self._prefix + b"/")
-        return self._prefix + location if self._strips and is_its_own else location
+            return mount + (b"" if location.startswith(b"/") else b"/") + location
+        is_its_own = location.startswith(b"/") and not location.startswith(mount + b"/")
+        return mount + location if self._strips and is_its_own else location
 
     def _end_nominated(self, named: bytes) -> None:
         nominated = {option.strip() for option in named.split(b",")} - {b"close", b"keep-alive", b""}
@@ -156,14 +166,14 @@ class ResponseHead:
         self._lines = kept
 
 
-def _kept_cookie(cookie: bytes, prefix: bytes) -> bytes:
-    """Return a workspace's cookie as one that is sent to it alone: below its mount, and to this very host."""
+def _kept_cookie(cookie: bytes, mount: bytes) -> bytes:
+    """Return a server's cookie as one that is sent to it alone: below its mount, and to this very host."""
     first, *attributes = (part.strip() for part in cookie.split(b";"))
     kept = [first]
     for attribute in attributes:
         name, _, value = (part.strip() for part in attribute.partition(b"="))
         if name.lower() == b"domain":
             continue
-        is_outside = value.startswith(b"/") and value != prefix and not value.startswith(prefix + b"/")
-        kept.append(b"Path=" + prefix + value if name.lower() == b"path" and is_outside else attribute)
+        is_outside = value.startswith(b"/") and value != mount and not value.startswith(mount + b"/")
+        kept.append(b"Path=" + mount + value if name.lower() == b"path" and is_outside else attribute)
     return b"; ".join(kept)

@@ -1,4 +1,4 @@
-"""WebSocket frames: bytes go in as they come, data frames come out: how large each is, and what is in it if it is short."""
+"""WebSocket frames: bytes go in, the sizes of data frames come out, and what is in the short ones."""
 
 CONTROL = 0x08
 MASKED = 0x80
@@ -13,7 +13,8 @@ Frame = tuple[int, bytes]
 class FrameReader:
     """One direction of one WebSocket.
 
-    Who sends more frames at once than anybody reads is not read on frame by frame: what comes counts as one frame each time, until it is one again.
+    Who sends more frames at once than anybody reads is not read on frame by frame: what comes counts as one
+    frame each time, until it is one again.
     """
 
     __slots__ = ("_is_lost", "_rest", "_skip", "is_within")
@@ -26,20 +27,23 @@ class FrameReader:
         """Whether what comes next belongs to a frame of which a part was read."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the data frames (text, binary, continuation) in these bytes: short ones when they end, long ones when they begin."""
+        """Return the data frames (text, binary, continuation) in these bytes.
+
+        Short ones when they end, long ones when they begin.
+        """
         if (self._is_lost or not self.is_within) and (whole := _one_whole(data)) is not None:
             self._is_lost = self.is_within = False
             return whole
         if self._is_lost:
             return [(len(data), b"")]
-        found: list[Frame] = []
+        frames: list[Frame] = []
         data = self._rest + data if self._rest else data
         position, end, left = 0, len(data), _AT_ONCE_MAX
         while position < end:
             left -= 1
             if not left:
                 self._lose()
-                return found
+                return frames
             if self._skip:
                 step = min(self._skip, end - position)
                 self._skip -= step
@@ -55,13 +59,13 @@ class FrameReader:
                 break
             position += before
             if not header[0] & CONTROL:
-                found.append(
+                frames.append(
                     (size, _unmasked(header, before, data[position : position + size]) if is_short else b"")
                 )
             self._skip = size
         self._rest = data[position:]
         self.is_within = bool(self._skip or self._rest)
-        return found
+        return frames
 
     def _lose(self) -> None:
         self._is_lost = self.is_within = True

@@ -1,27 +1,28 @@
-"""Where a message's body ends: its bytes go in as they come, the place of its end comes out. Anything but one clear end is refused.
+"""Where a message's body ends: its bytes go in as they come, the place of its end comes out.
 
-The bytes themselves are relayed untouched, so whatever is let through here is what the other side will read.
+Anything but one clear end is refused. The bytes themselves are relayed untouched, so whatever is let through
+here is what the other side will read.
 """
 
 import math
 import re
+from collections.abc import Callable
 from typing import NamedTuple
-
-from codehub.proxy.cookies import TOKEN
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 _TRAILER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t\x20-\x7e\x80-\xff]*")
 _LINE_BYTES_MAX = 4096
 _TRAILER_BYTES_MAX = 16_384
-# So many small chunks, as every server writes them, are walked by one expression: Python would take fifty times as long.
+# So many small chunks, as every server writes them, are walked by one expression: Python would take fifty
+# times as long.
 _SMALL_CHUNKS_MAX = 32
 _SMALL_CHUNK = "|".join(
-    rf"{size:x}\r\n.{{{size}}}\r\n" if size < 10 else rf"[{size:x}{size:X}]\r\n.{{{size}}}\r\n"  # noqa: PLR2004
+    rf"[{size:x}{size:X}]\r\n.{{{size}}}\r\n" if size > 9 else rf"{size:x}\r\n.{{{size}}}\r\n"  # noqa: PLR2004
     for size in range(1, 16)
 )
 _SMALL_CHUNKS = re.compile(rf"(?s:{_SMALL_CHUNK}){{1,{_SMALL_CHUNKS_MAX}}}+".encode())
 STEPS_MAX = 128
-"""How many lines, chunks or runs of small ones are read at once: whoever else waits comes next, then the rest."""
+"""How many lines, chunks or runs of small ones are read at once: others come next, then the rest."""
 # What says where a message ends, where it goes or who sends it must not come after it (RFC 9110, 6.5.1).
 NEVER_TRAILERS = frozenset(
     {
@@ -47,7 +48,7 @@ class Malformed(Exception):
 
 
 class TooLarge(Malformed):
-    """This may be a message, but one that whoever it is for would not take."""
+    """This may be a message, but a larger one than whoever it is for takes."""
 
 
 class Sized:
@@ -98,11 +99,12 @@ TIGHT = Framing(1, 4_096)
 
 
 class Chunked:
-    """A chunked body, its trailers included. `take` reads so much at once, and `has_more` says that there is more to take.
+    """A chunked body, its trailers included. `take` reads so much at once, and `has_more` says that there is more.
 
     A line is taken once it is all there: until then `take` leaves it, and wants it again with what follows.
-    `refused` are the names of trailers that can't be, in lower case; None: there can't be any.
-    It is passed on as it came, or (`decodes`) its content alone, or (`reframes`) its content in chunks of ours.
+    `refused` are the names of trailers that can't be, in lower case; None: there can't be any. `is_secret`
+    says of a trailer's line that it can't be either.
+    It is passed on as it came, or its content alone (`decodes`), or that in chunks of ours (`reframes`).
     """
 
     __slots__ = (
@@ -112,6 +114,7 @@ class Chunked:
         "_framing",
         "_framing_left",
         "_in_trailers",
+        "_is_secret",
         "_line_bytes_max",
         "_reframes",
         "_refused",
@@ -125,6 +128,7 @@ class Chunked:
         decodes: bool = False,
         reframes: bool = False,
         refused: frozenset[bytes] | None = NEVER_TRAILERS,
+        is_secret: Callable[[bytes], bool] = lambda _line: False,
         content_bytes_max: float = math.inf,
         framing: Framing = LOOSE,
     ) -> None:
@@ -139,9 +143,13 @@ class Chunked:
         self._in_trailers = False
         self._line_bytes_max = _LINE_BYTES_MAX
         self._refused = refused
+        self._is_secret = is_secret
 
     def take(self, data: bytes, start: int) -> int:
-        """Return where the body's part of `data`, which begins at `start`, ends, or how far it was read by now. Raises Malformed, TooLarge included."""
+        """Return where the body's part of `data`, from `start`, ends, or how far it was read by now.
+
+        Raises Malformed, TooLarge included.
+        """
         position, end, steps = start, len(data), STEPS_MAX
         while position < end and not self.done and steps:
             stop = self._step(data, position)
@@ -229,24 +237,31 @@ class Chunked:
             return stop
         self._line_bytes_max -= len(line) + 2
         match = _TRAILER.fullmatch(line)
-        if match is None or self._refused is None or _plain(match[1]) in self._refused or TOKEN.search(line):
+        is_refused = match is None or self._refused is None or _plain(match[1]) in self._refused
+        if is_refused or self._is_secret(line):
             raise Malformed("a trailer that can't be")
         return stop
 
     def _line_end(self, data: bytes, position: int) -> int:
-        """Return where the line that begins here ends; here, if that has not come yet. Raises Malformed for one that is too long or ends without CR."""
-        found = data.find(b"\n", position, position + self._line_bytes_max)
-        if found < 0 and len(data) - position >= self._line_bytes_max:
+        """Return where the line that begins here ends; here, if that has not come yet.
+
+        Raises Malformed for one that is too long or ends without CR.
+        """
+        newline = data.find(b"\n", position, position + self._line_bytes_max)
+        if newline < 0 and len(data) - position >= self._line_bytes_max:
             raise Malformed("a chunk's line is too long")
-        if found < 0:
+        if newline < 0:
             return position
-        if found == position or data[found - 1] != 13:  # noqa: PLR2004  # CR
+        if newline == position or data[newline - 1] != 13:  # noqa: PLR2004  # CR
             raise Malformed("a chunk's line ends without CR")
-        return found + 1
+        return newline + 1
 
 
 def _plain(name: bytes) -> bytes:
-    """Return a header's name as servers compare it: those that grew up with CGI read X_Forwarded_For as X-Forwarded-For."""
+    """Return a header's name as servers compare it.
+
+    Those that grew up with CGI read X_Forwarded_For as X-Forwarded-For.
+    """
     return name.lower().replace(b"_", b"-")
 
 

@@ -1,4 +1,4 @@
-"""The proxy's own pages: a workspace that can't be entered yet goes in, a page that says why, and what can be done, comes out.
+"""The proxy's own pages: a workspace that can't be entered yet goes in, a page that says why comes out.
 
 They work without scripts: buttons are forms, and the waking page comes back by itself. With scripts it follows live.
 """
@@ -13,9 +13,10 @@ from uuid import UUID
 
 from codehub.core.progress import Progress
 from codehub.core.requests import Refused
+from codehub.core.route import entry_of, mount_of
 from codehub.core.visit import Page
 from codehub.core.workspace import Workspace
-from codehub.proxy.targets import Answer
+from codehub.proxy.engine.targets import Answer
 from codehub.text import section
 from codehub.text.language import preferred_language
 from codehub.web.domain_text import reason_text, remedy_text, trouble_text, under_way_text
@@ -128,12 +129,12 @@ def waking_page(workspace: Workspace, progress: Progress | None, language: str) 
 <p id="now" role="status" aria-live="polite">{escape(_now(workspace, language))}</p>
 {bar}
 <p id="far">{escape(_far(workspace, progress, language))}</p>"""
-    follow = f' data-follow="/w/{workspace.id}/{ACTIONS}/progress" data-version="{workspace.status.version}"'
+    follow = f' data-follow="{mount_of(workspace.id)}/{ACTIONS}/progress" data-version="{workspace.status.version}"'
     link = (f"/workspaces/{workspace.id}", words["happening"])
     return _page(Page.WAKING, workspace, language, body, main=follow, script=_SCRIPT, link=link)
 
 
-def told_progress(
+def progress_content(
     workspace: Workspace, progress: Progress | None, language: str, *, moves: bool
 ) -> dict[str, Any]:
     """Return what the waking page asks for: where it is now, and whether that still changes by itself."""
@@ -227,15 +228,15 @@ def _words(language: str) -> Mapping[str, str]:
 
 
 def _way_on(workspace: Workspace, to: str) -> Mapping[str, str]:
-    """Return what a button says of where it leads afterwards: nothing if that is the workspace's front door."""
-    return {} if to == f"/w/{workspace.id}/" else {"to": to}
+    """Return what a button says of where it leads afterwards: nothing if that is the workspace's first page."""
+    return {} if to == entry_of(workspace.id) else {"to": to}
 
 
 def _button(workspace_id: UUID, action: str, label: str, asked: Mapping[str, str]) -> str:
     """Draw a form with nothing in it: what it asks for stands in its address, for the gate reads no bodies."""
     query = f"?{urlencode(asked)}" if asked else ""
     return (
-        f'<form method="post" action="/w/{workspace_id}/{ACTIONS}/{action}{escape(query)}">'
+        f'<form method="post" action="{mount_of(workspace_id)}/{ACTIONS}/{action}{escape(query)}">'
         f"<button>{escape(label)}</button></form>"
     )
 
@@ -288,5 +289,5 @@ def _html(
 
 
 def _answer(status: int, html: str, language: str, headers: Mapping[str, str] | None = None) -> Answer:
-    told = {**_HEADERS, **(headers or {}), "Content-Language": language}
-    return Answer(status, html.encode(), "text/html; charset=utf-8", told)
+    all_headers = {**_HEADERS, **(headers or {}), "Content-Language": language}
+    return Answer(status, html.encode(), "text/html; charset=utf-8", all_headers)

@@ -1,0 +1,68 @@
+"""What a request is for: its target goes in, a Route comes out.
+
+No other module knows where workspaces are mounted.
+"""
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+from uuid import UUID
+
+WRITTEN_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_ROOT = b"/w/"
+# In lower case alone: the prefix that an IDE lives under, and its cookies' Path, are written so, and a
+# browser compares letters.
+_MOUNTED = re.compile(rb"/w/(%b)(?=[/?]|\Z)" % WRITTEN_ID.encode())
+_MOUNTS_MAX = 4_096
+
+
+class Kind(StrEnum):
+    HUB = "hub"
+    """The API and the dashboard."""
+    WORKSPACE = "workspace"
+
+
+class Route(NamedTuple):
+    """Where a request leads. `mount` and `rest` together are its target."""
+
+    kind: Kind
+    workspace: UUID | None
+    """None for the hub, and for a target that is like a workspace's but names none."""
+    port: int | None
+    """The port of the workspace; None: its IDE."""
+    mount: str
+    """Where the workspace is mounted, without the slash; empty if there is none."""
+    rest: str
+    """The path behind the mount, with its query. Without a slash at its start it is no path in the workspace."""
+
+    @property
+    def query(self) -> str:
+        """The query, with its question mark; empty if there is none."""
+        return "".join(self.rest.partition("?")[1:])
+
+
+def parse_route(target: bytes) -> Route:
+    """Read a request's target, a path in ASCII with its query."""
+    match = _MOUNTED.match(target)
+    if match is not None:
+        workspace, mount = _read_mount(match[1])
+        return Route(Kind.WORKSPACE, workspace, None, mount, target[match.end() :].decode("ascii"))
+    kind = Kind.WORKSPACE if target.startswith(_ROOT) else Kind.HUB
+    return Route(kind, None, None, "", target.decode("ascii"))
+
+
+def mount_of(workspace_id: UUID | str) -> str:
+    """Return where a workspace is mounted, without the slash."""
+    return f"/w/{workspace_id}"
+
+
+def entry_of(workspace_id: UUID | str) -> str:
+    """Return the path of a workspace's first page."""
+    return mount_of(workspace_id) + "/"
+
+
+@lru_cache(_MOUNTS_MAX)
+def _read_mount(written: bytes) -> tuple[UUID, str]:
+    text = written.decode("ascii")
+    return UUID(text), mount_of(text)

@@ -1,0 +1,51 @@
+"""Connecting to a target: where it should be goes in, a connection or an answer comes out."""
+
+from collections.abc import Awaitable
+
+import structlog
+
+from codehub.proxy.engine.context import Context
+from codehub.proxy.engine.requests import RequestHead
+from codehub.proxy.engine.targets import Answer, Target
+from codehub.proxy.engine.upstream import UpstreamConnection
+
+log = structlog.get_logger()
+
+
+async def await_decision(context: Context, decision: Awaitable[Target | Answer]) -> Target | Answer:
+    """Return what the gate decides in the end."""
+    try:
+        return await decision
+    except Exception:
+        log.exception("gate_failed")
+        return context.answers.undecided()
+
+
+async def connect(
+    context: Context, head: RequestHead, target: Target
+) -> tuple[Target, UpstreamConnection | Answer]:
+    """Connect. What can't be reached is looked for once more: if it has moved, the target is another."""
+    try:
+        reached, upstream = await _connect_or_search(context, head, target)
+    except Exception:
+        log.exception("connect_failed")
+        return target, context.answers.unreachable()
+    if isinstance(upstream, UpstreamConnection) and not reached.alive:
+        upstream.close()  # it may no longer be reached, since just now
+        return reached, context.answers.undecided()
+    return reached, upstream
+
+
+async def _connect_or_search(
+    context: Context, head: RequestHead, target: Target
+) -> tuple[Target, UpstreamConnection | Answer]:
+    try:
+        return target, await context.pool.connect(target.address)
+    except OSError:
+        moved = await context.gate.find_again(head, target)
+    if isinstance(moved, Answer):
+        return target, moved
+    try:
+        return moved, await context.pool.connect(moved.address)
+    except OSError:
+        return moved, context.answers.not_listening()

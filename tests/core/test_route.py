@@ -1,0 +1,58 @@
+"""What a request is for, as its target says: the hub, a workspace, or what is like a workspace's address and is none."""
+
+from uuid import UUID
+
+import pytest
+
+from codehub.core.route import Kind, Route, entry_of, mount_of, parse_route
+
+ID = "019a8b00-0000-7000-8000-000000000001"
+MOUNT = f"/w/{ID}"
+
+
+@pytest.mark.parametrize(
+    ("rest", "query"),
+    [
+        ("/", ""),
+        ("/a/b", ""),
+        ("/a?x=1", "?x=1"),
+        ("/a?x=1?y", "?x=1?y"),
+        ("/?", "?"),
+        ("", ""),
+        ("?x=1", "?x=1"),
+        ("//host/", ""),
+    ],
+)
+def test_a_workspace_is_told_from_the_path_behind_its_mount(rest: str, query: str) -> None:
+    route = parse_route(f"{MOUNT}{rest}".encode())
+    assert route == Route(Kind.WORKSPACE, UUID(ID), None, MOUNT, rest)
+    assert route.query == query
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/w/",
+        "/w/x/",
+        f"/w/{ID.upper().replace('0', 'A')}/",
+        f"/w/{ID}x/",
+        f"/w/{ID}%2f",
+        f"/w/{ID[:-1]}/",
+        f"/w//{ID}/",
+        f"/w/{{{ID}}}/",
+    ],
+)
+def test_what_is_like_a_workspace_s_address_names_none(target: str) -> None:
+    assert parse_route(target.encode()) == Route(Kind.WORKSPACE, None, None, "", target)
+
+
+@pytest.mark.parametrize(
+    "target", ["/", "/w", "/wx", f"/W/{ID}/", f"/workspaces/{ID}", "/?next=/w/", f"//w/{ID}/"]
+)
+def test_all_else_is_the_hub_s(target: str) -> None:
+    assert parse_route(target.encode()) == Route(Kind.HUB, None, None, "", target)
+
+
+def test_an_address_that_is_built_is_read_as_what_it_was_built_from() -> None:
+    assert mount_of(UUID(ID)) == MOUNT
+    assert parse_route(entry_of(UUID(ID)).encode()) == Route(Kind.WORKSPACE, UUID(ID), None, MOUNT, "/")
