@@ -22,4 +22,4 @@ async def migrated_database() -> AsyncIterator[ConnectArgs]:
             yield server.connect_args
         finally:
             await server.stop()
-            await tasks.apply_plan()
+            await tasks.cancel_all()

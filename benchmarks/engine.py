@@ -89,7 +89,7 @@ class Plane:
         try:
             yield api, controller
         finally:
-            await self.tasks.apply_plan()
+            await self.tasks.cancel_all()
             await controller.leave()  # or the next one would leave it its share until it is missed
             api_pool.terminate()
             pool.terminate()

@@ -35,7 +35,7 @@ async def controller(site: Site) -> AsyncIterator[WorkspaceController]:
     made = WorkspaceController("c1", site.world.controller, platforms, site.world.hints, system)
     await made.members.beat()
     yield made
-    await tasks.apply_plan()
+    await tasks.cancel_all()
 
 
 async def look(controller: WorkspaceController) -> None:
@@ -117,7 +117,7 @@ async def test_however_many_are_shown_it_is_asked_once_a_second_when_they_were_l
     await plane.create(DesiredState.STANDBY)
     await plane.make("other", DesiredState.STANDBY)
     await controller.members.beat()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     rows, members = list(plane.store.dump().values()), plane.store.members
 
     async def counted(**within: float) -> Sequence[Heard]:

@@ -94,7 +94,7 @@ async def frozen(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Stores,
                 yield stored, lambda: send(signal.SIGCONT)
             finally:
                 send(signal.SIGCONT)
-        await system.tasks.apply_plan()
+        await system.tasks.cancel_all()
 
 
 async def test_readiness_is_told_at_once_even_of_a_database_that_hangs(

@@ -75,4 +75,4 @@ async def test_streams_and_logs_are_asked_about_at_least_every_two_seconds() -> 
     let_in.clear()
     assert await clock.go_on() <= LOOK_S_MAX
     await until(held.is_ended.is_set)
-    await tasks.apply_plan()
+    await tasks.cancel_all()

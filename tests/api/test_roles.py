@@ -108,4 +108,4 @@ async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
                 while servers[-1] is dying or not servers[-1].started:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             assert (await client.get(address)).status_code == 204
-        await tasks.apply_plan()
+        await tasks.cancel_all()

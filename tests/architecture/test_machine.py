@@ -42,7 +42,7 @@ async def test_tasks_are_held_and_ended_together() -> None:
 
     task = tasks.spawn(work(), name="work")
     await began.wait()
-    await tasks.apply_plan()
+    await tasks.cancel_all()
     assert ended.is_set()
     assert task.cancelled()
 

@@ -32,7 +32,7 @@ async def test_a_workspace_above_a_lowered_ceiling_starts_within_it(monkeypatch:
 
     monkeypatch.setattr(plane.instances, "start", noted)
     workspace_id = await plane.create(DesiredState.RUNNING)
-    await plane.apply_plan(plane.controller())
+    await plane.converge(plane.controller())
     row = await plane.get(workspace_id)
     begun = [one.event for one in await plane.store.history(workspace_id) if one.event.after == "STARTING"]
     await plane.close()
@@ -47,7 +47,7 @@ async def test_a_workspace_above_a_lowered_ceiling_starts_within_it(monkeypatch:
 async def test_a_start_that_gives_all_that_was_asked_for_says_nothing_of_ceilings() -> None:
     plane = Plane()
     workspace_id = await plane.create(DesiredState.RUNNING)
-    await plane.apply_plan(plane.controller())
+    await plane.converge(plane.controller())
     begun = [one.event for one in await plane.store.history(workspace_id) if one.event.after == "STARTING"]
     await plane.close()
     assert [event.reason for event in begun] == [Why.MOVES_UP.value]
@@ -67,7 +67,7 @@ async def test_an_image_that_is_allowed_no_longer_is_not_started_and_the_error_s
     monkeypatch.setattr(plane.instances, "start", refuse)
     workspace_id = await plane.create(DesiredState.RUNNING)
     await runs_image(plane, workspace_id, "evil/image:1")
-    await plane.apply_plan(plane.controller())
+    await plane.converge(plane.controller())
     row = await plane.get(workspace_id)
     await plane.close()
     error = row.status.error_info

@@ -95,16 +95,16 @@ async def prepared(operation: str) -> AsyncIterator[tuple[Plane, UUID, Workspace
     controller = plane.controller("first")
     try:
         workspace_id = await plane.create(wishes[0])
-        await plane.apply_plan(controller)
+        await plane.converge(controller)
         for wanted in wishes[1:]:
             await plane.service.set_wish(workspace_id, wanted, BY)
-            await plane.apply_plan(controller)
+            await plane.converge(controller)
             if wanted is R:
                 for path, content in FILES.items():
                     plane.instances.write(workspace_id, path, content)
         if OPERATIONS[operation][1] is adopt:
             plane.storage.lose_identity(workspace_id)
-            await plane.apply_plan(controller)
+            await plane.converge(controller)
         plane.points.clear()
         for counted in (
             plane.instances.started,
@@ -144,7 +144,7 @@ async def undisturbed(operation: str) -> tuple[End, list[str]]:
     async with prepared(operation) as (plane, workspace_id, controller):
         process.set("first")
         await OPERATIONS[operation][1](plane, workspace_id)
-        await plane.apply_plan(controller)
+        await plane.converge(controller)
         points = list(plane.points)
         return await ending(plane, workspace_id, operation), points
 
@@ -250,7 +250,7 @@ async def until_settled(plane: Plane, controller: WorkspaceController) -> None:
     """Settle as the loop would: a pass that fails is followed by the next."""
     while True:
         try:
-            await plane.apply_plan(controller)
+            await plane.converge(controller)
         except (StoreUnavailable, BackendUnreachable):
             plane.clock.seconds += 2
         else:

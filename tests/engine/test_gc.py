@@ -36,7 +36,7 @@ async def archived_twice(plane: Plane) -> UUID:
     workspace_id = await plane.create()
     for wanted in (DesiredState.RUNNING, DesiredState.ARCHIVED, DesiredState.RUNNING, DesiredState.ARCHIVED):
         await plane.service.set_wish(workspace_id, wanted, BY)
-        await plane.apply_plan(controller)
+        await plane.converge(controller)
     return workspace_id
 
 
@@ -107,7 +107,7 @@ async def test_what_a_purge_has_begun_to_delete_is_left_to_it(plane: Plane) -> N
     """Garbage collection looks at a DELETED workspace, and meanwhile its deletion is taken back and a purge asked for."""
     controller = plane.controller()
     workspace_id = await plane.create()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     row = await plane.get(workspace_id)
     now, wish = plane.clock.now(), DesiredState.PENDING
     over = replace(row.spec, desired_state=wish, deleted_at=now, purge_at=now)
@@ -153,7 +153,7 @@ async def test_a_home_that_is_newer_than_the_database_is_not_replaced_by_the_arc
     workspace_id = await forgotten_by_an_older_dump(plane)
     controller = plane.controller()
     await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     error = (await plane.get(workspace_id)).status.error_info
     assert error is not None
     assert error.reason is ErrorReason.DATA_LOST
@@ -161,7 +161,7 @@ async def test_a_home_that_is_newer_than_the_database_is_not_replaced_by_the_arc
     assert files is not None
     assert files["thesis"] == b"the last chapter"
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
 
 
@@ -183,14 +183,14 @@ async def test_an_archive_that_vanished_is_noticed_by_the_next_sweep() -> None:
     plane = Plane()
     controller = plane.controller()
     workspace_id = await plane.create(DesiredState.ARCHIVED)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     key = (await plane.get(workspace_id)).status.archive_key
     assert key is not None
     plane.storage.lose_archive(key)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.ARCHIVED
     plane.clock.seconds += 3600
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     status = (await plane.get(workspace_id)).status
     assert status.error_info is not None
     assert status.error_info.reason is ErrorReason.DATA_LOST
@@ -215,7 +215,7 @@ async def test_what_is_left_of_a_forgotten_workspace_is_told_kept_and_collected_
 ) -> None:
     controller = plane.controller()
     workspace_id = await plane.create()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     plane.instances.write(workspace_id, "notes.txt", b"mine")
 
     async def away(point: str) -> None:
@@ -224,20 +224,20 @@ async def test_what_is_left_of_a_forgotten_workspace_is_told_kept_and_collected_
 
     plane.hook = away
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
     await plane.service.forget(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     plane.hook = None
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     told = await collector(plane).collect()
     assert [found.thing for found in told.forgotten] == [Thing.INSTANCE, Thing.VOLUME]
     assert told.removed == ()
     assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}
     plane.clock.seconds += 1000
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     over = await collector(plane).collect()
     assert ([removal.found.thing for removal in over.removed], over.failed) == (
         [Thing.INSTANCE, Thing.VOLUME],
@@ -251,7 +251,7 @@ async def test_what_was_written_after_a_deletion_that_was_forgotten_is_kept_unti
 ) -> None:
     controller = plane.controller()
     workspace_id = await plane.create()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
 
     async def away(point: str) -> None:
         if point in ("instances.list", "instances.status"):
@@ -261,12 +261,12 @@ async def test_what_was_written_after_a_deletion_that_was_forgotten_is_kept_unti
     await plane.service.delete(workspace_id, BY)
     plane.clock.seconds += 1
     plane.instances.write(workspace_id, "notes.txt", b"mine")
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await plane.service.forget(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     plane.hook = None
     plane.clock.seconds += 1000
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     kept = await collector(plane).collect()
     assert kept.removed == ()
     assert [removal.found.thing for removal, _why in kept.failed] == [Thing.INSTANCE, Thing.VOLUME]
@@ -283,7 +283,7 @@ async def test_what_was_written_after_a_deletion_that_was_forgotten_is_kept_unti
 async def test_a_forgotten_workspace_that_is_taken_back_has_its_files(plane: Plane) -> None:
     controller = plane.controller()
     workspace_id = await plane.create()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     plane.instances.write(workspace_id, "notes.txt", b"mine")
 
     async def away(point: str) -> None:
@@ -292,13 +292,13 @@ async def test_a_forgotten_workspace_that_is_taken_back_has_its_files(plane: Pla
 
     plane.hook = away
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await plane.service.forget(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     plane.hook = None
     await plane.service.undelete(workspace_id, BY)
     await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
     assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}
 
@@ -306,7 +306,7 @@ async def test_a_forgotten_workspace_that_is_taken_back_has_its_files(plane: Pla
 async def test_a_workspace_that_is_taken_back_while_it_is_being_forgotten_is_not_let_go(plane: Plane) -> None:
     controller = plane.controller()
     workspace_id = await plane.create()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
 
     async def away(point: str) -> None:
         if point.startswith("instances."):
@@ -314,7 +314,7 @@ async def test_a_workspace_that_is_taken_back_while_it_is_being_forgotten_is_not
 
     plane.hook = away
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await plane.service.forget(workspace_id, BY)
 
     async def take_back(point: str) -> None:
@@ -323,6 +323,6 @@ async def test_a_workspace_that_is_taken_back_while_it_is_being_forgotten_is_not
             await plane.service.undelete(workspace_id, BY)
 
     plane.hook = take_back
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).spec.deleted_at is None
     assert "DELETED" not in {each.event.after for each in await plane.store.history(workspace_id)}

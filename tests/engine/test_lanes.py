@@ -17,7 +17,7 @@ async def test_what_waits_for_its_turn_to_be_archived_does_not_run_out_of_time()
     controller = plane.controller()
     await plane.add_owner()
     rows = [await plane.make(f"ws-{number}") for number in range(ARCHIVES)]
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
 
     async def take_long(point: str) -> None:
         if point == "storage.archive.before_effect":

@@ -50,7 +50,7 @@ async def running(plane: Plane, cadence: Cadence, *names: str) -> AsyncIterator[
     try:
         yield
     finally:
-        await tasks.apply_plan()
+        await tasks.cancel_all()
 
 
 async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S) -> None:
@@ -112,7 +112,7 @@ async def test_a_write_whose_pass_failed_is_news_to_the_next_one() -> None:
     plane = Plane()
     controller = plane.controller()
     workspace_id = await plane.create(DesiredState.STANDBY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await plane.service.set_wish(workspace_id, DesiredState.RUNNING, BY)
     hinted = Wakeup(frozenset(), everyone=False)
     with pytest.MonkeyPatch.context() as patch:
@@ -121,7 +121,7 @@ async def test_a_write_whose_pass_failed_is_news_to_the_next_one() -> None:
             await controller.run_pass(hinted)
     assert (await plane.get(workspace_id)).status.operation is Operation.STARTING
     await controller.run_pass(hinted)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
     await plane.close()
 

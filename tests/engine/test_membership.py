@@ -30,7 +30,7 @@ async def test_what_comes_back_in_the_middle_of_a_pass_is_gone_on_with() -> None
     plane = Plane()
     mine, theirs = plane.controller("mine"), plane.controller("theirs")
     workspace_id = await plane.create()
-    await plane.apply_plan(mine)
+    await plane.converge(mine)
     row = await plane.get(workspace_id)
     theirs.members.me = one_who_takes_over(row, mine)
     await theirs.members.beat()
@@ -54,7 +54,7 @@ async def test_what_comes_back_in_the_middle_of_a_pass_is_gone_on_with() -> None
     plane.hook = beat
     await mine.run_pass(EVERYONE)
     assert mine.members.handles(row)
-    await plane.apply_plan(mine)
+    await plane.converge(mine)
     assert (await plane.get(workspace_id)).status.phase is Phase.STANDBY
     await plane.close()
 
@@ -70,7 +70,7 @@ async def test_a_step_that_is_let_go_before_it_has_begun_can_be_done_later() -> 
     controller._step_runner.let_go(known)
     await breathe()
     assert not controller.is_busy
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
     await plane.close()
 
@@ -106,7 +106,7 @@ async def test_a_beat_tells_when_everybody_was_last_looked_at_and_no_other_write
     controller = plane.controller()
     workspace_id = await plane.create()
     await controller.members.beat()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     me, began_at = controller.members.me.id, plane.clock.now()
     version = (await plane.get(workspace_id)).status.version
     await controller.run_pass(EVERYONE)
@@ -123,7 +123,7 @@ async def test_a_pass_over_a_few_or_one_that_fails_is_no_look_at_everybody() -> 
     controller = plane.controller()
     workspace_id = await plane.create(DesiredState.STANDBY)
     await controller.members.beat()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     looked_at = plane.clock.now()
     plane.clock.seconds += 5
     await controller.run_pass(Wakeup(frozenset({workspace_id}), everyone=False))

@@ -33,13 +33,13 @@ async def wish(
     plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
 ) -> Status:
     await plane.service.set_wish(workspace_id, wanted, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     return (await plane.get(workspace_id)).status
 
 
 async def archived(plane: Plane, controller: WorkspaceController) -> UUID:
     workspace_id = await plane.create(DesiredState.ARCHIVED)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     return workspace_id
 
 
@@ -90,7 +90,7 @@ async def test_a_deletion_keeps_a_home_that_is_newer_than_its_row_in_the_trash(p
     workspace_id = await standby(plane, controller)
     plane.storage.write(workspace_id, "thesis", THESIS["thesis"])
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     status = (await plane.get(workspace_id)).status
     assert status.phase is Phase.DELETED
     assert status.archive_key is not None
@@ -103,16 +103,16 @@ async def test_a_deletion_leaves_a_home_that_the_row_does_not_know_and_a_purge_d
 ) -> None:
     controller = plane.controller()
     workspace_id = await plane.create(made)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await work_in_another_home(plane, workspace_id)
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert await reason(plane, workspace_id) is ErrorReason.DATA_LOST
     await plane.service.delete(workspace_id, BY)  # asking again changes nothing
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert plane.storage.files(workspace_id) == THESIS
     await plane.service.delete(workspace_id, BY, purge=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert plane.storage.volume_id(workspace_id) is None
 
@@ -122,9 +122,9 @@ async def test_a_deletion_goes_on_when_the_loss_of_such_a_home_is_accepted(plane
     workspace_id = await archived(plane, controller)
     await work_in_another_home(plane, workspace_id)
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     status = (await plane.get(workspace_id)).status
     assert (status.phase, plane.storage.volume_id(workspace_id)) == (Phase.DELETED, None)
     assert status.archive_key is not None
@@ -137,7 +137,7 @@ async def test_what_an_unrecorded_restore_has_left_is_deleted_with_its_workspace
     assert row.status.archive_key is not None
     await plane.storage.restore(Home(workspace_id, row.spec.home_store_key), row.status.archive_key, unheard)
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert plane.storage.volume_id(workspace_id) is None
 
@@ -148,7 +148,7 @@ async def test_a_loss_that_was_accepted_once_is_no_word_about_what_came_later(pl
     await work_in_another_home(plane, workspace_id)
     await wish(plane, controller, workspace_id, DesiredState.RUNNING)
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     status = await wish(plane, controller, workspace_id, DesiredState.ARCHIVED)
     assert status.phase is Phase.ARCHIVED
     await work_in_another_home(plane, workspace_id)

@@ -30,15 +30,15 @@ async def unidentified(
 ) -> UUID:
     """A workspace in ERROR: its home holds what no archive holds, and its identity is lost. Its archive is empty."""
     workspace_id = await plane.create(DesiredState.ARCHIVED)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     for wanted in (DesiredState.RUNNING, DesiredState.STANDBY):
         await plane.service.set_wish(workspace_id, wanted, BY)
-        await plane.apply_plan(controller)
+        await plane.converge(controller)
         if wanted is DesiredState.RUNNING:
             plane.instances.write(workspace_id, "thesis", THESIS["thesis"])
     plane.storage.lose_identity(workspace_id)
     await plane.service.set_wish(workspace_id, wish, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     error = (await plane.get(workspace_id)).status.error_info
     assert error is not None
     assert error.reason is ErrorReason.DATA_LOST
@@ -65,7 +65,7 @@ async def recover_twice(
     plane.hook = interrupt
     await controller.run_pass(EVERYONE)
     assert interrupted
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
 
 
 @pytest.mark.parametrize("first", [ACCEPT, NEWEST], ids=["accept", "newest"])

@@ -31,7 +31,7 @@ async def wish(
     plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
 ) -> Status:
     await plane.service.set_wish(workspace_id, wanted, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     return (await plane.get(workspace_id)).status
 
 
@@ -82,7 +82,7 @@ async def test_a_person_takes_the_newest_archive(plane: Plane) -> None:
     workspace_id, _, newer, controller = await dumped_before_the_last_archive(plane)
     await wish(plane, controller, workspace_id, R)
     await plane.service.recover(workspace_id, BY, choice=RecoverChoice.NEWEST)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     status = (await plane.get(workspace_id)).status
     assert (status.phase, status.archive_key) == (Phase.RUNNING, newer)
     assert plane.storage.files(workspace_id) == NEW
@@ -92,7 +92,7 @@ async def test_who_accepts_the_loss_gets_the_older_one_as_the_newest(plane: Plan
     workspace_id, older, newer, controller = await dumped_before_the_last_archive(plane)
     await wish(plane, controller, workspace_id, S)
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     status = (await plane.get(workspace_id)).status
     assert status.phase is Phase.STANDBY
     assert plane.storage.files(workspace_id) == OLD
@@ -109,7 +109,7 @@ async def test_a_recovery_without_a_choice_asks_again(plane: Plane) -> None:
     workspace_id, _, _, controller = await dumped_before_the_last_archive(plane)
     await wish(plane, controller, workspace_id, R)
     await plane.service.recover(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await failed(plane, workspace_id)
 
 
@@ -123,10 +123,10 @@ async def test_who_accepted_the_loss_of_a_volume_was_not_asked_about_a_newer_arc
     newer = await work(plane, controller, workspace_id, NEW)
     plane.store.roll_back(dump)
     controller = plane.controller("after")
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert newest_named(await failed(plane, workspace_id)) is None
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert newest_named(await failed(plane, workspace_id)) == newer
 
 
@@ -144,7 +144,7 @@ async def test_a_home_is_not_begun_anew_while_an_archive_of_it_is_there(
     await wish(plane, controller, workspace_id, wanted)
     assert newest_named(await failed(plane, workspace_id)) == newer
     await plane.service.recover(workspace_id, BY, accept_loss=choice is None, choice=choice)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     status = (await plane.get(workspace_id)).status
     assert status.phase == wanted.value
     assert (status.archive_key == newer) is (choice is not None)
@@ -173,7 +173,7 @@ async def let_go_after_its_commit(
         plane.clock.seconds += 0.1
     plane.hook = None
     assert isinstance((await plane.service.set_wish(workspace_id, instead, BY)).ruling, Accepted)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     (made,) = plane.storage.archive_keys() - before
     assert plane.storage.archived_files(made) is not None
     return made
@@ -223,10 +223,10 @@ async def test_an_archive_that_was_never_recorded_is_told_of_when_the_volume_is_
     await plane.service.set_wish(workspace_id, A, BY)
     unrecorded = await let_go_after_its_commit(plane, workspace_id, controller, "archive", S)
     plane.storage.lose_volume(workspace_id)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await failed(plane, workspace_id)
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert newest_named(await failed(plane, workspace_id)) == unrecorded
 
 
@@ -287,13 +287,13 @@ async def dumped_in_the_trash(
     """Deleted, dumped, taken back and worked on; then the dump is restored, when its time in the trash is over."""
     controller = plane.controller()
     workspace_id = await plane.create(made)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     dump = plane.store.dump()
     await plane.service.undelete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await wish(plane, controller, workspace_id, R)
     plane.instances.write(workspace_id, "thesis", NEW["thesis"])
     if is_archived:
@@ -314,10 +314,10 @@ async def test_what_was_worked_on_after_the_deletion_outlives_the_trash(
     plane: Plane, made: DesiredState, is_archived: bool
 ) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, made, is_archived=is_archived)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     plane.clock.seconds += 9 * 3600
     collected = await collector(plane).collect()
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert kept(plane, workspace_id)
     is_told = (await plane.get(workspace_id)).status.phase is Phase.ERROR or collected.newer
     assert is_told
@@ -325,18 +325,18 @@ async def test_what_was_worked_on_after_the_deletion_outlives_the_trash(
 
 async def test_what_outlived_the_trash_can_be_undeleted_and_gone_on_with(plane: Plane) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await failed(plane, workspace_id)
     assert isinstance((await plane.service.undelete(workspace_id, BY)).ruling, Accepted)
     await plane.service.recover(workspace_id, BY, choice=RecoverChoice.NEWEST)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await wish(plane, controller, workspace_id, R)).phase is Phase.RUNNING
     assert plane.storage.files(workspace_id) == NEW
 
 
 async def test_the_newest_is_not_taken_of_what_is_being_deleted(plane: Plane) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     ruled = await plane.service.recover(workspace_id, BY, choice=RecoverChoice.NEWEST)
     assert isinstance(ruled.ruling, Refused)
     assert "Undelete it first" in ruled.ruling.message
@@ -347,11 +347,11 @@ async def test_the_end_of_the_trash_leaves_a_home_whose_identity_is_lost_until_a
 ) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=False)
     plane.storage.lose_identity(workspace_id)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await failed(plane, workspace_id)
     assert plane.storage._disks[workspace_id].files == NEW
     await plane.service.recover(workspace_id, BY, accept_loss=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert workspace_id not in plane.storage._disks
 
@@ -359,10 +359,10 @@ async def test_the_end_of_the_trash_leaves_a_home_whose_identity_is_lost_until_a
 @pytest.mark.parametrize("is_archived", [False, True])
 async def test_a_purge_that_a_person_asks_for_keeps_nothing(plane: Plane, is_archived: bool) -> None:
     workspace_id, controller = await dumped_in_the_trash(plane, A, is_archived=is_archived)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await failed(plane, workspace_id)
     await plane.service.delete(workspace_id, BY, purge=True)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert not kept(plane, workspace_id)
     assert not await plane.storage.has_archives(workspace_id)
@@ -375,9 +375,9 @@ async def test_the_trash_ends_as_before_for_what_nobody_worked_on_since(plane: P
     await wish(plane, controller, workspace_id, R)
     plane.instances.write(workspace_id, "thesis", NEW["thesis"])
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     plane.clock.seconds += 2000
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     assert not await plane.storage.has_archives(workspace_id)
 

@@ -93,7 +93,7 @@ async def scene() -> AsyncIterator[Scene]:
     )
     demo = await plane.create(DesiredState.RUNNING)
     disk.homes_mb[demo] = 200
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await keeper.look()
     await keeper.measure()
     yield Scene(plane, disk, gauge, reserve, controller, keeper, demo)
@@ -114,28 +114,28 @@ async def test_below_the_floor_a_start_waits_as_for_an_outage_and_goes_on_when_t
     assert held.status.error_count == 0
     scene.disk.free_mb = 1000
     scene.plane.clock.seconds += 6
-    await scene.plane.apply_plan(scene.controller)
+    await scene.plane.converge(scene.controller)
     assert (await scene.plane.get(other)).status.phase is Phase.RUNNING
 
 
 async def test_below_the_floor_what_runs_can_be_stopped_archived_and_purged(scene: Scene) -> None:
     scene.disk.free_mb = 0
     await scene.plane.service.set_wish(scene.demo, DesiredState.ARCHIVED, BY)
-    await scene.plane.apply_plan(scene.controller)
+    await scene.plane.converge(scene.controller)
     assert (await scene.plane.get(scene.demo)).status.phase is Phase.ARCHIVED
     await scene.plane.service.delete(scene.demo, BY, purge=True)
-    await scene.plane.apply_plan(scene.controller)
+    await scene.plane.converge(scene.controller)
     assert (await scene.plane.get(scene.demo)).status.phase is Phase.DELETED
 
 
 async def test_below_the_floor_a_home_that_grows_is_put_to_sleep_and_others_run_on(scene: Scene) -> None:
     other = (await scene.plane.make("other")).id
     scene.disk.homes_mb[other] = 4000
-    await scene.plane.apply_plan(scene.controller)
+    await scene.plane.converge(scene.controller)
     await scene.keeper.measure()
     scene.disk.free_mb, scene.disk.homes_mb[scene.demo] = 900, 3000
     await scene.look_later()
-    await scene.plane.apply_plan(scene.controller)
+    await scene.plane.converge(scene.controller)
     slept, ran = await scene.plane.get(scene.demo), await scene.plane.get(other)
     assert (slept.status.phase, slept.spec.desired_state) == (Phase.STANDBY, DesiredState.STANDBY)
     assert ran.status.phase is Phase.RUNNING
@@ -216,7 +216,7 @@ async def test_usage_is_measured_once_a_minute_and_what_did_not_change_is_not_wr
 
 async def test_what_sleeps_takes_no_memory_and_keeps_its_size(scene: Scene) -> None:
     await scene.plane.service.set_wish(scene.demo, DesiredState.STANDBY, BY)
-    await scene.plane.apply_plan(scene.controller)
+    await scene.plane.converge(scene.controller)
     scene.plane.clock.seconds += 60
     await scene.keeper.measure()
     asleep = (await scene.plane.store.usages([scene.demo]))[scene.demo]

@@ -114,7 +114,7 @@ class Stage:
 
         return await asyncio.get_running_loop().create_server(accepted, "127.0.0.1", 0)
 
-    async def apply_plan(self) -> None:
+    async def cancel_all(self) -> None:
         """End every connection, once all that was written to it has arrived."""
         for client in self._clients:
             client.transport.close()

@@ -165,7 +165,7 @@ async def play(attack: Attack, reading: Reading) -> Outcome:
 async def hang_up(made: Stage, client: End) -> None:
     client.end()
     await holds(lambda: client.is_over)
-    await made.apply_plan()
+    await made.cancel_all()
 
 
 def count_answers(data: bytes, methods: list[bytes]) -> int:

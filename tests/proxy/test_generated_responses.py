@@ -86,7 +86,7 @@ class Server(End):
 async def play(talk: Conversation, record: Record) -> list[Heard]:
     async with stage(lambda: Server(talk, record), End) as made:
         heard = await (ask_at_once if talk.is_pipelined else ask_in_turn)(made, talk, record)
-        await made.apply_plan()
+        await made.cancel_all()
     return heard
 
 

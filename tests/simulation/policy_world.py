@@ -199,7 +199,7 @@ class PolicyWorld:
         for task in visitors:
             task.cancel()
         self.away_since = None
-        await self.tasks.apply_plan()
+        await self.tasks.cancel_all()
         rows = [await self.store.get(workspace_id) for workspace_id in self.open]
         if self.granted and not any(row.spec.last_access_at for row in rows):
             self.broken.append("somebody was let in, and no use was recorded")

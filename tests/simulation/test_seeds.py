@@ -125,7 +125,7 @@ def test_the_work_of_a_killed_controller_is_taken_over_within_15_seconds() -> No
     world = Quiet()
     machine = world.controllers["first"]
     machine.is_dead = True
-    world.spawn(machine.tasks.apply_plan(), name="killed")
+    world.spawn(machine.tasks.cancel_all(), name="killed")
     world.wish_for_standby()
     world.loop.run_until(world.loop.time() + 15)
     assert world.handlers() == {"second"}

@@ -196,7 +196,7 @@ class World:
 
     async def leave(self, name: str) -> None:
         """Stop a controller as a person would."""
-        await self.controllers[name].tasks.apply_plan()
+        await self.controllers[name].tasks.cancel_all()
         await self._running[name].leave()
 
     def start_api(self, name: str) -> None:
@@ -212,7 +212,7 @@ class World:
     def crash(self, machine: Machine) -> None:
         """Kill it: nothing of it runs any more. What it has asked of a backend goes on there."""
         machine.is_dead = True
-        self.spawn(machine.tasks.apply_plan(), name=f"end of {machine.name}")
+        self.spawn(machine.tasks.cancel_all(), name=f"end of {machine.name}")
         again = self.start_controller if machine.name in self.controllers else self.start_api
         self.loop.call_later(self.dice.uniform(0, 40), again, machine.name)
 
@@ -269,7 +269,7 @@ class World:
         for machine in (*self.controllers.values(), *self.apis.values()):
             if not machine.is_dead:
                 machine.is_dead = True
-                self.spawn(machine.tasks.apply_plan(), name=f"end of {machine.name}")
+                self.spawn(machine.tasks.cancel_all(), name=f"end of {machine.name}")
         self._cancel_late_calls()
         await asyncio.sleep(_RESTORING_S)
         self.store.roll_back(dump)
@@ -372,9 +372,9 @@ class World:
     async def end(self) -> None:
         """Stop every process as a person would, and see that nothing is left running."""
         for machine in self.controllers.values():
-            await machine.tasks.apply_plan()
+            await machine.tasks.cancel_all()
         for machine in self.apis.values():
-            await machine.tasks.apply_plan()
+            await machine.tasks.cancel_all()
 
     def abandon(self) -> None:
         """End everything at once: what was to be seen was seen."""

@@ -210,7 +210,7 @@ async def serving(
     listener.bind(("127.0.0.1", 0))
     async with edge.serving(listener):
         yield edge, listener.getsockname()
-    await tasks.apply_plan()
+    await tasks.cancel_all()
 
 
 @asynccontextmanager

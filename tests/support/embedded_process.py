@@ -173,7 +173,7 @@ async def main(arguments: argparse.Namespace) -> None:
         committer.cancel()
     await server.stop()
     say({"stopped": None})
-    await tasks.apply_plan()
+    await tasks.cancel_all()
     return None
 
 

@@ -106,7 +106,7 @@ class Plane:
 
     async def close(self) -> None:
         for _controller, tasks in self.controllers:
-            await tasks.apply_plan()
+            await tasks.cancel_all()
 
     async def add_owner(self) -> None:
         await self._access.add_user(OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role=Role.MEMBER)
@@ -120,7 +120,7 @@ class Plane:
         spec = replace(SPEC, name=name, desired_state=wish)
         return await self.store.create_workspace(SystemIdentity().new_id(), spec, [])
 
-    async def apply_plan(self, controller: WorkspaceController, *, passes_max: int = 40) -> int:
+    async def converge(self, controller: WorkspaceController, *, passes_max: int = 40) -> int:
         """Run passes, two seconds apart, until one writes nothing and no operation runs. Return how many it took."""
         process.set(controller.name)
         for count in range(1, passes_max + 1):

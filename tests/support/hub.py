@@ -179,7 +179,7 @@ async def hub(
         )
         tasks.spawn(controller.run(), name="controller")
         tasks.spawn(directory.run(), name="directory")
-        stack.push_async_callback(tasks.apply_plan)
+        stack.push_async_callback(tasks.cancel_all)
         yield Hub(
             edge, address, store, service, credentials, people_hints, instances, disk, directory, ide, api
         )

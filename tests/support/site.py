@@ -198,7 +198,7 @@ async def open_site(
     add_dashboard(web.app, parts)
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
-        stack.push_async_callback(tasks.apply_plan)
+        stack.push_async_callback(tasks.cancel_all)
         tasks.spawn(supervised("events", web.feed.run, system), name="events")
         if controlled:
             own = replace(system, tasks=tasks)

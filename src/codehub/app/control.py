@@ -78,7 +78,7 @@ async def control(
             system.tasks.spawn(supervised(name, work, system), name=name)
         yield role.check
     finally:
-        await system.tasks.apply_plan()
+        await system.tasks.cancel_all()
         with suppress(StoreUnavailable):
             await role.controller.leave()
 
@@ -154,7 +154,7 @@ class _ControllerRole:
         try:
             await self.controller.run()
         finally:
-            await self._tasks.apply_plan()
+            await self._tasks.cancel_all()
 
     def running(self) -> Sequence[Workspace]:
         """Return what runs, as the controller of the moment knows it."""

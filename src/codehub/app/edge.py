@@ -112,7 +112,7 @@ async def edge(
             tasks.spawn(activity.run(), name="activity")
             yield public_port
     finally:
-        await tasks.apply_plan()
+        await tasks.cancel_all()
 
 
 def _address_of(stored: ApiStores, backends: Platforms) -> AddressOf:

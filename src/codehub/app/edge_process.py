@@ -44,7 +44,7 @@ async def serve() -> None:
         await _serve_as_told(Orders.from_json(line.decode()), ended, system)
     except EXPECTED as error:
         log.warning("edge_worker_failed", reason=str(error))
-    await system.tasks.apply_plan()
+    await system.tasks.cancel_all()
 
 
 async def _serve_as_told(orders: Orders, ended: asyncio.Event, system: System) -> None:

@@ -100,7 +100,7 @@ class EdgeWorkers:
 
     async def end(self) -> None:
         """End them, whether they serve or have nothing to do yet."""
-        await self._tasks.apply_plan()
+        await self._tasks.cancel_all()
 
     async def _until_all(self) -> None:
         try:

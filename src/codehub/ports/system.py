@@ -44,5 +44,5 @@ class Tasks(Protocol):
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> Task:
         """Start `work` beside the caller."""
 
-    async def apply_plan(self) -> None:
+    async def cancel_all(self) -> None:
         """Cancel what is still under way and wait until all of it has ended."""

@@ -13,7 +13,7 @@ from tests.support.storages import OnDocker, granted, new_home, there_and_back
 
 from codehub.adapters.docker.attach import Attached
 from codehub.adapters.docker.job import Job, Task, _created, job, job_name
-from codehub.adapters.docker.pipe import TARGET, Piped, Tunnel
+from codehub.adapters.docker.pipe import TARGET, Pipe, Piped
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home
 
@@ -77,7 +77,7 @@ async def test_without_a_directory_for_pipes_the_output_comes_by_the_engine(
 async def test_a_pipe_that_nobody_reads_is_not_used(storage: OnDocker) -> None:
     """So it looks to a helper that runs under another kernel than we do, in a virtual machine."""
     home = await a_home(storage)
-    pipe = Tunnel(storage.pipes, home.workspace_id)
+    pipe = Pipe(storage.pipes, home.workspace_id)
     container_id = await _created(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipe)
     pipe.close()
     streams = Attached(storage.connection.url, container_id)
@@ -90,7 +90,7 @@ async def test_a_pipe_that_nobody_reads_is_not_used(storage: OnDocker) -> None:
 
 async def test_a_helper_whose_reader_is_gone_ends_by_itself(storage: OnDocker) -> None:
     home = await a_home(storage)
-    pipe = Tunnel(storage.pipes, home.workspace_id)
+    pipe = Pipe(storage.pipes, home.workspace_id)
     container_id = await _created(storage.connection, BASE, home.workspace_id, Task("exec yes", ()), pipe)
     streams = Attached(storage.connection.url, container_id)
     await storage.connection.ask("POST", f"containers/{container_id}/start")
@@ -137,7 +137,7 @@ async def test_an_archive_whose_helper_is_killed_half_way_does_not_count(storage
 
 async def test_a_pipe_that_a_killed_codehub_left_is_removed_by_the_next_helper(storage: OnDocker) -> None:
     home = await a_home(storage)
-    left = Tunnel(storage.pipes, home.workspace_id)
+    left = Pipe(storage.pipes, home.workspace_id)
     assert list(storage.pipes.iterdir()) == [left.path]
     async with job(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipes=storage.pipes):
         assert list(storage.pipes.iterdir()) == []

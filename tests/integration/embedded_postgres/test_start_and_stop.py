@@ -177,7 +177,7 @@ async def test_stopping_while_it_restarts_leaves_nothing(cluster: Path) -> None:
 async def test_ending_all_tasks_ends_the_server_too(cluster: Path) -> None:
     tasks = SystemTasks()
     await EmbeddedPostgres(cluster, clock=CLOCK, tasks=tasks).start()
-    await tasks.apply_plan()
+    await tasks.cancel_all()
     assert_nothing_runs(cluster)
 
 

@@ -15,7 +15,7 @@ from codehub.adapters.docker.aside import discard
 from codehub.adapters.docker.attach import Attached
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, DockerError, Engine, refusal
 from codehub.adapters.docker.images import pull
-from codehub.adapters.docker.pipe import TARGET, Piped, Tunnel, by_pipe
+from codehub.adapters.docker.pipe import TARGET, Pipe, Piped, by_pipe
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.threads import begin, ended, in_thread, settled
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -136,11 +136,11 @@ async def job(
 
 
 @contextmanager
-def _opened(directory: Path | None, workspace_id: UUID) -> Iterator[Tunnel | None]:
+def _opened(directory: Path | None, workspace_id: UUID) -> Iterator[Pipe | None]:
     pipe = None
     if directory is not None:
         try:
-            pipe = Tunnel(directory, workspace_id)
+            pipe = Pipe(directory, workspace_id)
         except OSError as error:
             log.warning("no_pipe_for_a_helper", error=str(error))  # it speaks by the engine
     try:
@@ -174,7 +174,7 @@ def job_name(workspace_id: UUID) -> str:
 
 
 async def _created(
-    engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Tunnel | None = None
+    engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pipe | None = None
 ) -> str:
     config = _config(engine, image, workspace_id, task, pipe)
     mounts = config["HostConfig"]["Mounts"]
@@ -193,9 +193,7 @@ async def _created(
     raise ActionFailed(f"somebody else keeps making the container {job_name(workspace_id)}")
 
 
-def _config(
-    engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Tunnel | None
-) -> dict[str, Any]:
+def _config(engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pipe | None) -> dict[str, Any]:
     """Return what Docker is to make. A pipe is its last mount."""
     mount: dict[str, Any] = {
         "Type": "volume",

@@ -26,7 +26,7 @@ def by_pipe(script: str) -> str:
     return f"work() {{ {script}; }}; if {_IS_READ}; then echo pipe; work >&3; else echo engine; work; fi"
 
 
-class Tunnel:
+class Pipe:
     """A pipe for one helper of a workspace. Its name is needed until the helper has started; another's that was left is removed."""
 
     def __init__(self, directory: Path, workspace_id: UUID) -> None:
@@ -50,7 +50,7 @@ class Tunnel:
 class Piped:
     """What a helper says by its pipe or, if it can't, by the engine."""
 
-    def __init__(self, streams: Attached, pipe: Tunnel) -> None:
+    def __init__(self, streams: Attached, pipe: Pipe) -> None:
         self._streams = streams
         self._pipe = pipe.handle
         self._is_piped: bool | None = None

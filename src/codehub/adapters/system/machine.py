@@ -51,7 +51,7 @@ class SystemTasks:
         task.add_done_callback(self._ended)
         return task
 
-    async def apply_plan(self) -> None:
+    async def cancel_all(self) -> None:
         live = list(self._live)
         for task in live:
             task.cancel()
