@@ -7,7 +7,7 @@ import httpx
 import pytest
 import uvicorn
 from tests.support.engine import Dice
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.app import server
@@ -104,8 +104,6 @@ async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
             assert (await client.get(address)).status_code == 204
             dying = servers[-1]
             dying.should_exit = True
-            async with asyncio.timeout(PATIENCE_S):
-                while servers[-1] is dying or not servers[-1].started:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            await until(lambda: servers[-1] is not dying and servers[-1].started)
             assert (await client.get(address)).status_code == 204
         await tasks.cancel_all()

@@ -5,7 +5,7 @@ from collections import Counter
 
 import httpx
 import pytest
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.site import API, PASSWORD, Site, login, open_site
 from tests.support.stores import PostgresWorld, memory_world
 from tests.support.throttles import Timeless
@@ -132,9 +132,7 @@ async def test_a_crowd_of_strangers_is_told_to_come_back_and_keeps_nobody_out_wh
     monkeypatch.setattr(password_queue, "STRANGERS_MAX", 3)
     monkeypatch.setattr(password_queue, "ALL_MAX", 5)
     guesses = [asyncio.ensure_future(login(nobody, f"victim-{n}", "a guess")) for n in range(3)]
-    async with asyncio.timeout(PATIENCE_S):
-        while waiting < 3:  # noqa: ASYNC110  # nobody tells
-            await asyncio.sleep(0.01)
+    await until(lambda: waiting >= 3)
     refused = await login(nobody, "ann")
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "UNAVAILABLE")
     assert int(refused.headers["retry-after"]) >= 1

@@ -5,15 +5,14 @@ import errno
 import os
 import signal
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.support.engine import ManualClock
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, block_until
 from tests.support.program import Running, processes_in, running
 
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness, SystemTasks
@@ -32,13 +31,6 @@ def workers_of(pid: int) -> set[int]:
     return found
 
 
-def until(holds: Callable[[], bool]) -> None:
-    limit = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
 def answers(server: Running) -> bool:
     try:
         return server.get("/readyz").status_code == 200
@@ -50,11 +42,11 @@ def test_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) ->
     with running(tmp_path / "data", proxy_workers="2") as server:
         before = workers_of(server.process.pid)
         assert len(before) == 2
-        until(lambda: all(answers(server) for _ in range(20)))
+        block_until(lambda: all(answers(server) for _ in range(20)))
         assert server.get("/w/x/").status_code == 404
         os.kill(min(before), signal.SIGKILL)
-        until(lambda: len(workers_of(server.process.pid) - before) == 1)
-        until(lambda: all(answers(server) for _ in range(10)))
+        block_until(lambda: len(workers_of(server.process.pid) - before) == 1)
+        block_until(lambda: all(answers(server) for _ in range(10)))
         after = workers_of(server.process.pid)
         assert server.stop() == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in before | after)
@@ -64,17 +56,17 @@ def test_the_port_is_served_by_a_process_of_its_own_that_is_replaced_when_it_die
     """Without any setting: what a workspace or a stranger sends is read where nothing is controlled."""
     with running(tmp_path / "data") as server:
         [worker] = workers_of(server.process.pid)
-        until(lambda: answers(server))
+        block_until(lambda: answers(server))
         port = int(server.address.rpartition(":")[2])
         assert accepts(worker, port)
         assert not accepts(server.process.pid, port)
         os.kill(worker, signal.SIGKILL)
-        until(lambda: workers_of(server.process.pid) - {worker} != set())
-        until(lambda: answers(server))
+        block_until(lambda: workers_of(server.process.pid) - {worker} != set())
+        block_until(lambda: answers(server))
         after = workers_of(server.process.pid)
         server.process.kill()
         server.process.wait(PATIENCE_S)
-        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in after))
+        block_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in after))
     with running(tmp_path / "data") as again:  # its database outlives a killed one, until the next start
         assert again.stop() == 0
     assert processes_in(tmp_path) == []

@@ -15,7 +15,7 @@ import structlog
 from playwright.async_api import Browser, Page
 from tests.support.chromium import chromium_running, sign_in, watched_page
 from tests.support.hub import Hub, hub
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 from tests.support.site import API, Site, create, open_site
 from tests.support.stores import memory_world
 
@@ -224,9 +224,10 @@ async def of_a_problem(browser: Browser, folder: Path) -> None:
 
 
 async def _starting(made: Hub, workspace_id: UUID) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (await made.store.get(workspace_id)).status.operation == "NONE":  # noqa: ASYNC110  # it does not tell
-            await asyncio.sleep(0.02)
+    async def has_begun() -> bool:
+        return (await made.store.get(workspace_id)).status.operation != "NONE"
+
+    await until(has_begun)
 
 
 async def fine() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 from tests.browser.conftest import Pages
-from tests.support.chromium import until
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.program import running
 
 PASSWORD = "correct horse battery"

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import Page, Route, expect
 from tests.browser.conftest import Pages, row
-from tests.support.chromium import held_answer, sign_in, until
+from tests.support.chromium import held_answer, sign_in
+from tests.support.patience import until
 from tests.support.site import API, Site, create
 
 NOTES_WHAT_IS_HEARD = """

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from tests.support.boots import starts_held
 from tests.support.command import ENDS_S_MAX, Command
+from tests.support.patience import until
 from tests.support.site import Site, create
 
 from codehub.core.access import Role
@@ -207,8 +208,7 @@ async def test_waiting_goes_on_when_the_stream_of_events_is_cut(living_site: Sit
     with starts_held(living_site.instances) as let_go:
         process = await command.started("ws", "start", "demo", "--wait", "--json")
         async with asyncio.timeout(ENDS_S_MAX):
-            while not living_site.web.feed.held:  # noqa: ASYNC110  # nobody tells
-                await asyncio.sleep(0.02)
+            await until(lambda: living_site.web.feed.held)
             for stream in living_site.web.feed.held:
                 stream.is_ended.set()
             let_go()

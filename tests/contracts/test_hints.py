@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from tests.conftest import ON_15, Worlds
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.redis import REDIS, running_redis
 from tests.support.stores import PostgresWorld
 
@@ -56,8 +56,7 @@ async def world(request: pytest.FixtureRequest, worlds: Worlds) -> AsyncIterator
 
 
 async def are_pending(listener: Listener, ids: set[UUID]) -> None:
-    while listener._pending != ids:  # type: ignore[attr-defined]  # noqa: ASYNC110  # it tells nobody
-        await asyncio.sleep(0.01)
+    await until(lambda: listener._pending == ids)  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -67,9 +66,11 @@ def hints(world: HintsWorld) -> Hints:
 
 async def terminate_listeners(world: PostgresWorld) -> None:
     listens = "FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
-    async with asyncio.timeout(PATIENCE_S):  # one that an earlier test had may not have gone yet
-        while await world.admin.fetchval(f"SELECT count(*) {listens}") > 1:  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
+
+    async def is_alone() -> bool:  # one that an earlier test had may not have gone yet
+        return bool(await world.admin.fetchval(f"SELECT count(*) <= 1 {listens}"))
+
+    await until(is_alone)
     assert len(await world.admin.fetch(f"SELECT pg_terminate_backend(pid, 5000) {listens}")) == 1
 
 

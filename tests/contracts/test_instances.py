@@ -12,11 +12,10 @@ from tests.support.instances import (
     MemoryWorld,
     are_listed,
     become_healthy,
-    eventually,
     local_world,
     new_spec,
 )
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.health import answer_status
 from codehub.core.observation import Instance
@@ -142,7 +141,7 @@ async def test_a_death_is_seen_and_a_start_replaces_the_dead(platform: InstanceW
     async def is_dead() -> bool:
         return await platform.instances.status(spec.workspace_id) == dead
 
-    await eventually(is_dead)
+    await until(is_dead)
     (listed,) = (await platform.instances.list_all()).values()
     assert replace(listed, exit_code=1) == dead
     assert await platform.instances.resolve_upstream(spec.workspace_id) is None

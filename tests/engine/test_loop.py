@@ -1,14 +1,14 @@
 """The loop as it runs: woken by hints and events, by the clock alone when all of them are lost, through outages and with two controllers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 from tests.support.engine import BY, EVERYONE, Dice, Plane, breathe
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.workspaces import SPEC
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
@@ -51,12 +51,6 @@ async def running(plane: Plane, cadence: Cadence, *names: str) -> AsyncIterator[
         yield
     finally:
         await tasks.cancel_all()
-
-
-async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(seconds):
-        while not await is_so():  # noqa: ASYNC110  # what is waited for is seen from outside only
-            await asyncio.sleep(0.005)
 
 
 async def arrives(plane: Plane, workspace_id: UUID, phase: Phase) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 import pytest
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.redis import REDIS, running_redis
 
 from codehub.adapters.redis import hints
@@ -25,8 +25,7 @@ async def test_a_server_that_stands_still_is_noticed_and_everything_looked_at_af
             hearing = asyncio.ensure_future(anext(heard))
             server.signal(signal.SIGSTOP)
             try:
-                while heard._channel is not None:  # type: ignore[attr-defined]  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+                await until(lambda: heard._channel is None)  # type: ignore[attr-defined]
             finally:
                 server.signal(signal.SIGCONT)
             assert await hearing == frozenset()

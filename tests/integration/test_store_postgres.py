@@ -14,7 +14,7 @@ import pytest
 from benchmarks import persist as benchmark
 from benchmarks.fill import fill
 from tests.conftest import POSTGRES, Servers
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.stores import PostgresWorld
 
 from codehub.adapters.memory.hints import MemoryHints
@@ -252,9 +252,7 @@ async def test_passes_over_the_same_rows_in_any_order_never_deadlock(postgres: P
 async def somebody_waits(world: PostgresWorld) -> None:
     """Return when a statement waits for a lock."""
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    async with asyncio.timeout(PATIENCE_S):
-        while not await world.admin.fetchval(waiting):  # noqa: ASYNC110  # a server sets no asyncio.Event
-            await asyncio.sleep(0.01)
+    await until(lambda: world.admin.fetchval(waiting))
 
 
 async def test_a_request_is_ruled_on_at_a_time_after_the_wait_for_its_lock(postgres: PostgresWorld) -> None:

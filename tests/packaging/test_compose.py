@@ -11,8 +11,7 @@ import httpx
 import pytest
 from tests.support.command import Command
 from tests.support.docker import BASE, DOCKER, LIGHT, Docker
-from tests.support.instances import eventually
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.standins import ROOT, make_codehub, make_standins
 
@@ -75,7 +74,7 @@ async def stack(docker: Docker, tmp_path: Path) -> AsyncIterator[Stack]:
 
 
 async def test_a_workspace_goes_round_and_everything_survives_a_restart(stack: Stack, tmp_path: Path) -> None:
-    await eventually(stack.is_ready, within_s=2 * PATIENCE_S)
+    await until(stack.is_ready, seconds=2 * PATIENCE_S)
     command = Command(tmp_path / "home")
     login = ("login", stack.address, "--username", "admin", "--password-stdin")
     assert (await command(*login, stdin=f"{PASSWORD}\n")).code == 0
@@ -89,7 +88,7 @@ async def test_a_workspace_goes_round_and_everything_survives_a_restart(stack: S
         told = await command("ws", word, "demo", "--wait", "--timeout", "110s")
         assert told.code == 0, told.err
     stack.compose("restart", "-t", "15")
-    await eventually(stack.is_ready, within_s=2 * PATIENCE_S)
+    await until(stack.is_ready, seconds=2 * PATIENCE_S)
     assert (await command("ws", "show", "demo", "--json")).json["name"] == "demo"
     assert (
         await command("ws", "delete", "demo", "--purge", "--yes", "--wait", "--timeout", "110s")

@@ -19,7 +19,6 @@ __all__ = [
     "held_answer",
     "serious",
     "sign_in",
-    "until",
     "watched_page",
 ]
 PATIENCE_MS = PATIENCE_S * 1000
@@ -105,12 +104,6 @@ async def serious(page: Page) -> list[str]:
         for found in results.response["violations"]
         if found["impact"] in ("serious", "critical")
     ]
-
-
-async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(seconds):
-        while not await check():  # noqa: ASYNC110  # it does not tell
-            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

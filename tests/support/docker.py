@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ import httpx
 import pytest
 from tests.support.groups import remove_groups
 from tests.support.leftovers import PREFIX, RUN, end_leftovers, note
+from tests.support.patience import block_until
 
 BASE, LIGHT, CODE_SERVER = "codehub-test/base", "codehub-test/light", "codehub-test/code-server"
 _IMAGES = Path(__file__).with_name("images")
@@ -249,7 +249,7 @@ class Dockerd:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         self.engine = TestEngine(self._run / "sock", process)
-        _wait(lambda: _answers(self._run / "sock") or process.poll() is not None)
+        block_until(lambda: _answers(self._run / "sock") or process.poll() is not None)
         if process.poll() is not None:
             raise RuntimeError(f"dockerd ended: {(self._run / 'log').read_text()[-2000:]}")
         return self.engine
@@ -342,14 +342,6 @@ def _output(command: Sequence[str | Path]) -> Iterator[Iterator[bytes]]:
         assert program.stdout is not None
         read = program.stdout.read
         yield iter(lambda: read(1 << 20), b"")
-
-
-def _wait(question: Any, within_s: float = 90) -> None:
-    deadline = time.monotonic() + within_s
-    while not question():
-        if time.monotonic() > deadline:
-            raise TimeoutError("the Docker engine did not start")
-        time.sleep(0.05)
 
 
 async def _beside_an_engine(command: Sequence[str]) -> int:

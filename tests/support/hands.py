@@ -1,10 +1,9 @@
 """A person who uses the API with both hands: signed in, waiting for what becomes of a workspace, and leaving nothing on an engine."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import httpx
 from tests.support.docker import BASE, LIGHT, TestEngine
@@ -14,7 +13,6 @@ from tests.support.s3 import told
 
 from codehub.adapters.objectstore.store import MARK
 
-T = TypeVar("T")
 PASSWORD = "correct horse"
 ON_DOCKER = {"ide": "http", "workspace_image": LIGHT, "helper_image": BASE}
 
@@ -53,12 +51,3 @@ def arrives(client: httpx.Client, path: str, phase: str) -> None:
             return
         assert time.monotonic() < deadline, shown
         time.sleep(0.1)
-
-
-def until(ask: Callable[[], T]) -> T:
-    """Ask until there is an answer."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (answer := ask()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return answer

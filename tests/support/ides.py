@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.async_api import BrowserContext, async_playwright
 from tests.support.docker import code_server
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.ports.instances import UnixUpstream
 
@@ -65,9 +65,7 @@ async def _running(directory: Path, command: object) -> AsyncIterator[tuple[Unix
             start_new_session=True,
         )
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not sock.exists():  # noqa: ASYNC110  # it does not tell
-                await asyncio.sleep(0.05)
+        await until(sock.exists)
         yield UnixUpstream(sock), home
     finally:
         with suppress(ProcessLookupError):

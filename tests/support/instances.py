@@ -4,14 +4,14 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.workspaces import OWNER_ID
 
 from codehub.adapters.local.installed_ides import InstalledIde, http_ide, python_installation
@@ -25,7 +25,6 @@ from codehub.core.workspace import InstanceBackend, Resources, StorageBackend, h
 from codehub.ports.instances import InstanceController, InstanceSpec, UnixUpstream
 from codehub.ports.storage import Home
 
-_PAUSE_S = 0.02
 _SERVER = Path(__file__).with_name("ide_server.py")
 _SYSTEM_PYTHON = Path("/usr/bin/python3")
 
@@ -65,19 +64,12 @@ def new_spec(**changes: object) -> InstanceSpec:
     return InstanceSpec(**(words | changes))  # type: ignore[arg-type]
 
 
-async def eventually(question: Callable[[], Awaitable[object]], within_s: float = PATIENCE_S) -> None:
-    """Wait until the answer is true."""
-    async with asyncio.timeout(within_s):
-        while not await question():  # noqa: ASYNC110  # what is waited for happens in another process
-            await asyncio.sleep(_PAUSE_S)
-
-
 async def become_healthy(instances: InstanceController, workspace_id: UUID) -> None:
     async def is_healthy() -> bool:
         observation = await instances.status(workspace_id)
         return observation is not None and observation.running and observation.healthy
 
-    await eventually(is_healthy)
+    await until(is_healthy)
 
 
 async def are_listed(instances: InstanceController, wanted: Mapping[UUID, Instance]) -> None:
@@ -86,7 +78,7 @@ async def are_listed(instances: InstanceController, wanted: Mapping[UUID, Instan
     async def is_so() -> bool:
         return await instances.list_all() == wanted
 
-    await eventually(is_so)
+    await until(is_so)
 
 
 def command_of(process: Process) -> bytes:

@@ -1,15 +1,19 @@
 """Deadlines that count only time in which this process could run: a machine that stands still for a while breaks no promise of codehub's."""
 
 import asyncio
+import inspect
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 PATIENCE_S = 120.0
 """How long anything may take that is promised without a time: so long that only what never comes takes longer."""
 _TICK_S = 0.05
+_LOOK_S = 0.01
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -27,6 +31,28 @@ async def within(seconds: float) -> AsyncIterator[None]:
             yield
         finally:
             counting.cancel()
+
+
+async def until(holds: Callable[[], object], *, seconds: float = PATIENCE_S) -> None:
+    """Wait for a condition that tells nobody when it comes true: what it returns, or what that returns if awaited."""
+    async with within(seconds):
+        while True:
+            answer = holds()
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if answer:
+                return
+            await asyncio.sleep(_LOOK_S)
+
+
+def block_until(holds: Callable[[], T], *, seconds: float = PATIENCE_S) -> T:
+    """The same for a test without an event loop. Returns the answer."""
+    deadline = time.monotonic() + seconds
+    while not (answer := holds()):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(_TICK_S)
+    return answer
 
 
 def ends_within(process: subprocess.Popen[Any], seconds: float) -> bool:

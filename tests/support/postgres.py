@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.postgres.embedded.account import server_account
 from codehub.adapters.postgres.embedded.binaries import usable_binaries
@@ -103,9 +103,7 @@ async def _start(programs: Path, directory: Path) -> TestServer:
     # Not in a thread: what is to end with its parent ends with the thread that started it.
     server = TestServer(directory, _launch(programs, directory))
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not await _is_ready(server):  # noqa: ASYNC110  # a server sets no asyncio.Event
-                await asyncio.sleep(0.02)
+        await until(lambda: _is_ready(server))
     except BaseException:
         _stop(server.process)
         raise

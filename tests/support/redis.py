@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 
 REDIS = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 
@@ -37,9 +37,8 @@ class TestRedis:
         self._process = await asyncio.create_subprocess_exec(
             "redis-server", *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
         )
-        async with asyncio.timeout(PATIENCE_S), Redis.from_url(self.url) as client:
-            while not await _answers(client):  # noqa: ASYNC110  # a server sets no asyncio.Event
-                await asyncio.sleep(0.02)
+        async with Redis.from_url(self.url) as client:
+            await until(lambda: _answers(client))
 
     async def stop(self) -> None:
         process, self._process = self._process, None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 from tests.support.ports import free_port
 
 REGISTRY = pytest.mark.skipif(
@@ -43,9 +43,8 @@ async def running_registry(
     with (directory / "registry.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(program, "serve", config, stdout=log, stderr=log)
     try:
-        async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient() as client:
-            while not await _answers(client, port):  # noqa: ASYNC110  # a server sets no asyncio.Event
-                await asyncio.sleep(0.05)
+        async with httpx.AsyncClient() as client:
+            await until(lambda: _answers(client, port))
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()

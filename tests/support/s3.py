@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 
 WEED = Path(sys.executable).with_name("weed")
@@ -95,9 +95,7 @@ class S3Server:
         log = Path(self.command[self.command.index("-dir") + 1]).with_name("weed.log")
         with log.open("ab") as output:
             self.process = _launched(self.command, output)
-        async with asyncio.timeout(PATIENCE_S):
-            while not await self._takes_objects():  # noqa: ASYNC110  # a server sets no asyncio.Event
-                await asyncio.sleep(0.1)
+        await until(self._takes_objects)
 
     async def halt(self) -> None:
         """Kill it, and keep what it holds."""

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.stores import PostgresWorld, World
 
 from codehub.adapters.memory.disk import MemoryDisk
@@ -242,6 +242,4 @@ async def login(
 
 async def nobody_listens(site: Site) -> None:
     """Wait until the server has noticed that whoever listened is gone."""
-    async with asyncio.timeout(PATIENCE_S):
-        while site.web.feed.held:  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
+    await until(lambda: not site.web.feed.held)

@@ -10,9 +10,8 @@ from uuid import UUID
 
 import httpx
 from playwright.async_api import Page
-from tests.support.edge import until
 from tests.support.ides import browser
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.program import Running
 
 TTL_S = 20

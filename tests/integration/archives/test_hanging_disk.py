@@ -11,8 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.support.edge import until
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.storages import OnThisMachine
 
 from codehub.adapters.docker.attach import Attached

@@ -8,7 +8,8 @@ from uuid import UUID
 import httpx
 import pytest
 from tests.support.docker import DOCKER, Docker, TestEngine
-from tests.support.hands import arrives, running_on, signed_in, until
+from tests.support.hands import arrives, running_on, signed_in
+from tests.support.patience import block_until
 from tests.support.program import Running
 
 from codehub.adapters.docker.containers import VOLUME
@@ -41,7 +42,7 @@ def test_a_home_whose_seal_was_removed_is_told_to_be_there_and_adopted(
         volume_id = engine.ask("GET", f"volumes/{home}")["Labels"][VOLUME]
         engine.ask("DELETE", f"volumes/{seal_name(UUID(made['id']), volume_id)}")
 
-        lost = until(lambda: in_error(client, path))
+        lost = block_until(lambda: in_error(client, path))
         assert lost["error"]["reason"] == "DataLost"
         assert "is there with its files" in lost["error"]["message"]
         assert lost["conditions"]["storage.volume_ready"]["reason"] == "Unidentified"
@@ -49,7 +50,7 @@ def test_a_home_whose_seal_was_removed_is_told_to_be_there_and_adopted(
         assert f"/api/v1{path}:recover?adopt=true" in [one["path"] for one in asks]
 
         assert client.post(f"{path}:recover", json={"adopt": True}).status_code == 200
-        until(lambda: client.get(path).json()["phase"] == "STANDBY")
+        block_until(lambda: client.get(path).json()["phase"] == "STANDBY")
         assert client.post(f"{path}:archive").status_code == 200
         arrives(client, path, "ARCHIVED")
         assert client.post(f"{path}:start").status_code == 200

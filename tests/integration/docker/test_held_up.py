@@ -1,6 +1,5 @@
 """Starts that get nowhere, with a real engine: a registry that can't be reached, a container that ends. Their owner is not locked out."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from uuid import UUID
 import pytest
 from tests.support.docker import BASE, DOCKER, LIGHT, Docker, TestEngine
 from tests.support.installation import BY, Installation, installed
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.s3 import told
 from tests.support.stores import PASSWORD_HASH
@@ -66,12 +65,6 @@ async def until_accepted(ask: Callable[[], Awaitable[Ruled]]) -> None:
         return not isinstance((await ask()).ruling, Refused)
 
     await until(is_accepted)
-
-
-async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await is_so():  # noqa: ASYNC110  # what is waited for is seen from outside only
-            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("wanted", [DesiredState.STANDBY, DesiredState.ARCHIVED])

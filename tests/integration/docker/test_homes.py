@@ -13,8 +13,8 @@ from hypothesis import given
 from tests.integration.archives.test_hostile import HOSTILE
 from tests.integration.archives.test_mishaps import FILES
 from tests.support.docker import BASE, DOCKER, Docker
-from tests.support.instances import eventually
 from tests.support.mounts import mounted
+from tests.support.patience import until
 from tests.support.storages import (
     OnDocker,
     OnThisMachine,
@@ -204,7 +204,7 @@ async def test_a_helper_whose_codehub_is_gone_ends_by_itself_and_is_a_leftover(s
             found = storage.engine.ask("GET", f"containers/{job_name(home.workspace_id)}/json")
             return bool(found["State"]["Status"] == "exited")
 
-        await eventually(has_ended)
+        await until(has_ended)
         assert await storage.provider.list_leftovers() == [f"helper {home.workspace_id}"]
         now = datetime.now(UTC)
         assert await storage.provider.remove_leftovers(now - timedelta(hours=2)) == 0

@@ -6,8 +6,8 @@ import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
 from tests.support.groups import groups_of
-from tests.support.instances import become_healthy, eventually, new_spec
-from tests.support.patience import PATIENCE_S
+from tests.support.instances import become_healthy, new_spec
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.docker.containers import Mount
 from codehub.adapters.docker.groups import ParentGroup
@@ -71,7 +71,7 @@ async def test_an_orphan_inside_is_reaped(world: DockerWorld) -> None:
         defunct = await world.inside(workspace_id, "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z '")
         return defunct.strip() == "0"
 
-    await eventually(no_zombies)
+    await until(no_zombies)
 
 
 async def test_more_processes_than_allowed_are_refused(world: DockerWorld) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 from tests.support.docker import DOCKER, Docker, TestEngine
-from tests.support.hands import arrives, running_on, signed_in, until
+from tests.support.hands import arrives, running_on, signed_in
+from tests.support.patience import block_until
 from tests.support.program import Running, codehub
 
 from codehub.adapters.objectstore.store import MARK
@@ -39,8 +40,8 @@ def test_a_mark_that_was_pruned_is_told_by_all_lights_and_made_again_by_a_comman
         )
         engine.ask("DELETE", f"volumes/{mark}")
 
-        assert mark in until(lambda: readiness(server, 503))["checks"]["docker-volume"]
-        told = until(lambda: waits_for(client, asleep, "codehub adopt-engine"))
+        assert mark in block_until(lambda: readiness(server, 503))["checks"]["docker-volume"]
+        told = block_until(lambda: waits_for(client, asleep, "codehub adopt-engine"))
         assert mark in told
         (found,) = [
             one for one in json.loads(beside(data, "doctor", "--json").stdout) if one["part"] == "docker"
@@ -54,9 +55,9 @@ def test_a_mark_that_was_pruned_is_told_by_all_lights_and_made_again_by_a_comman
         assert "made again" in beside(data, "adopt-engine", "--yes").stdout
         assert "nothing to do" in beside(data, "adopt-engine").stdout
 
-        until(lambda: readiness(server, 200))
+        block_until(lambda: readiness(server, 200))
         for path in (asleep, archived):
-            until(partial(is_started, client, path))
+            block_until(partial(is_started, client, path))
             arrives(client, path, "RUNNING")
 
 

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from tests.support.docker import BASE, DOCKER
-from tests.support.instances import eventually
+from tests.support.patience import until
 from tests.support.storages import OnDocker, granted, new_home, there_and_back
 
 from codehub.adapters.docker.attach import Attached
@@ -98,7 +98,7 @@ async def test_a_helper_whose_reader_is_gone_ends_by_itself(storage: OnDocker) -
     pipe.close()  # as a kill -9 would
     streams.hang_up()
     streams.close()
-    await eventually(lambda: has_ended(storage, home.workspace_id))
+    await until(lambda: has_ended(storage, home.workspace_id))
 
 
 async def test_a_cancelled_archive_leaves_no_helper_and_no_pipe(storage: OnDocker) -> None:

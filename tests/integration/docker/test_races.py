@@ -8,8 +8,8 @@ import pytest
 from tests.support.docker import DOCKER, LIGHT
 from tests.support.docker_world import DockerWorld
 from tests.support.engine import ManualClock
-from tests.support.instances import become_healthy, eventually, new_spec
-from tests.support.patience import PATIENCE_S
+from tests.support.instances import become_healthy, new_spec
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.docker import instances
 from codehub.adapters.docker.engine import Engine
@@ -149,7 +149,7 @@ async def test_a_server_that_crashes_is_seen_dead_and_its_words_are_kept(world: 
     spec = new_spec(image_ref=f"{LIGHT}:crashes")
     await world.instances.start(spec, await world.make_volume(spec))
     dead = Instance(running=False, healthy=False, has_ended=True, exit_code=1)
-    await eventually(lambda: _is(world, spec.workspace_id, dead))
+    await until(lambda: _is(world, spec.workspace_id, dead))
     told = b"".join([words async for words in world.instances.logs(spec.workspace_id)])
     assert told == b"the light server starts\n"
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.support.edge import until
+from tests.support.patience import until
 
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.http import Answer, DockerHttp

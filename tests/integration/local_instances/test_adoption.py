@@ -10,15 +10,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.instances import (
-    LocalWorld,
-    are_listed,
-    become_healthy,
-    command_of,
-    eventually,
-    new_spec,
-)
-from tests.support.patience import PATIENCE_S
+from tests.support.instances import LocalWorld, are_listed, become_healthy, command_of, new_spec
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.local.processes import marked
 from codehub.adapters.processes import Process
@@ -182,7 +175,7 @@ async def test_a_pid_that_changed_hands_is_neither_believed_nor_signalled(world:
             running=False, healthy=False, has_ended=True, exit_code=1
         )
 
-    await eventually(is_dead)
+    await until(is_dead)
     stranger = await asyncio.create_subprocess_exec("sleep", "60")
     try:
         stat = paths.launcher.read_text()

@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.support.edge import until
 from tests.support.instances import LocalWorld, become_healthy, command_of, new_spec
+from tests.support.patience import until
 
 from codehub.adapters.local import launch
 from codehub.adapters.local.directories import remove_whole

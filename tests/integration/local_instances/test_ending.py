@@ -8,8 +8,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.instances import LocalWorld, are_listed, command_of, eventually, new_spec
-from tests.support.patience import PATIENCE_S, within
+from tests.support.instances import LocalWorld, are_listed, command_of, new_spec
+from tests.support.patience import PATIENCE_S, until, within
 
 from codehub.adapters.local.processes import marked
 from codehub.adapters.processes import Process, all_pids
@@ -30,7 +30,7 @@ async def daemon_in(world: LocalWorld, workspace_id: UUID) -> Process:
     async def there() -> bool:
         return bool(found())
 
-    await eventually(there)
+    await until(there)
     return found()[0]
 
 
@@ -53,7 +53,7 @@ async def test_what_a_dead_ide_left_does_not_count_as_running_and_is_ended_by_th
         found = await world.instances.status(one)
         return found is not None and found.has_ended
 
-    await eventually(is_dead)
+    await until(is_dead)
     await world.instances.start(spec, f"volume of {one}")
     assert not daemon.alive()
 
@@ -101,7 +101,7 @@ async def test_orphans_are_buried(sandboxed: LocalWorld) -> None:
     async def no_zombies() -> bool:
         return "Z" not in await sandboxed.inside(one, "cut -d')' -f2 /proc/[0-9]*/stat | cut -c2")
 
-    await eventually(no_zombies)
+    await until(no_zombies)
 
 
 async def test_an_ide_is_asked_before_it_is_killed(world: LocalWorld) -> None:

@@ -3,7 +3,8 @@
 import os
 
 import pytest
-from tests.support.instances import LocalWorld, eventually, local_world, new_spec
+from tests.support.instances import LocalWorld, local_world, new_spec
+from tests.support.patience import until
 
 from codehub.adapters.local import limits
 from codehub.core.workspace import Resources
@@ -79,4 +80,4 @@ async def test_the_control_groups_go_with_the_instance(sandboxed: LocalWorld) ->
     async def gone() -> bool:
         return not any(group.exists() for group in groups)
 
-    await eventually(gone)
+    await until(gone)

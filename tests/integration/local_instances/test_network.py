@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.support.instances import LocalWorld, eventually, local_world
+from tests.support.instances import LocalWorld, local_world
+from tests.support.patience import until
 
 from codehub.adapters.local import network
 from codehub.adapters.local.network import Gateway, find_gateway, name_servers
@@ -117,7 +118,7 @@ async def test_loopback_is_the_workspace_s_own(apart: LocalWorld) -> None:
     async def is_listening() -> bool:
         return (apart.home(one) / "ready").exists()
 
-    await eventually(is_listening)
+    await until(is_listening)
     dial = 'import socket; socket.create_connection(("127.0.0.1", 7777), 5); print("reached")'
     assert "refused" in await apart.inside(other, f"python3 -c '{dial}' 2>&1")
     assert await apart.inside(one, f"python3 -c '{dial}' 2>&1") == "reached\n"
@@ -143,7 +144,7 @@ async def test_what_this_machine_reaches_a_workspace_reaches(apart: LocalWorld) 
         async def is_reached() -> bool:
             return await apart.inside(one, f"python3 -c '{dial}' 2>/dev/null") == "elsewhere\n"
 
-        await eventually(is_reached)
+        await until(is_reached)
 
 
 async def test_without_a_way_out_of_this_machine_a_workspace_still_starts(
@@ -191,7 +192,7 @@ async def test_a_gateway_whose_sandbox_died_ends_with_the_next_start(apart: Loca
         seen = await apart.instances.status(one)
         return seen is not None and not seen.running
 
-    await eventually(is_gone)
+    await until(is_gone)
     await apart.instances.delete(one)
     assert not gateway.alive()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support.instances import LocalWorld, eventually, new_spec
-from tests.support.patience import PATIENCE_S
+from tests.support.instances import LocalWorld, new_spec
+from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.local import accounts, output
 from codehub.adapters.local.accounts import Accounts
@@ -83,7 +83,7 @@ async def test_the_log_is_followed_until_its_instance_is_deleted(sandboxed: Loca
     async def arrived() -> bool:
         return b"a line of my own\n" in b"".join(heard)
 
-    await eventually(arrived)
+    await until(arrived)
     await sandboxed.instances.delete(one)
     async with asyncio.timeout(PATIENCE_S):
         await listening
@@ -97,7 +97,7 @@ async def test_the_log_does_not_grow_without_end(sandboxed: LocalWorld) -> None:
         return path.stat().st_size > output.SIZE_MAX
 
     await sandboxed.post(one, "/say", "a line\n" * 1_000_000 + "the last\n")
-    await eventually(is_too_long)
+    await until(is_too_long)
     await sandboxed.instances.list_all()
     assert path.stat().st_size < output.SIZE_MAX
     await sandboxed.post(one, "/say", "the next\n")
