@@ -44,8 +44,8 @@ async def test_a_commit_that_could_not_be_flushed_is_flushed_before_it_is_believ
         flush(root, path)
         flushed.append(path.name)
 
-    flush = store._flush
-    monkeypatch.setattr(store, "_flush", moody)
+    flush = store.flush
+    monkeypatch.setattr(store, "flush", moody)
     for _ in range(2):
         with pytest.raises(BackendUnreachable, match="Input/output error"):
             await machine.provider.archive(home, volume_id, op_id, unheard, granted)
@@ -59,14 +59,14 @@ async def test_a_meta_that_the_disk_did_not_keep_is_noticed_when_it_was_written(
     machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, volume_id = await filled(machine)
-    flush = store._flush
+    flush = store.flush
 
     def forgets(root: Path, path: Path) -> None:
         flush(root, path)
         if path.suffix == ".meta":
             os.truncate(path, 0)
 
-    monkeypatch.setattr(store, "_flush", forgets)
+    monkeypatch.setattr(store, "flush", forgets)
     with pytest.raises(ActionFailed, match=r"not committed: its \.meta is not what was written"):
         await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
 

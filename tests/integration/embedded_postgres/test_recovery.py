@@ -123,7 +123,7 @@ async def test_the_server_of_an_older_codehub_is_replaced(
     cluster: Path, children: list[EmbeddedProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postmaster = await abandoned(cluster, children)
-    monkeypatch.setitem(server_module._INVARIANTS, "synchronous_commit", "on")
+    monkeypatch.setitem(server_module.INVARIANTS, "synchronous_commit", "on")
     server = embedded(cluster)
     await server.start()
     assert postmaster not in postmasters_of(cluster)

@@ -184,9 +184,9 @@ async def test_ending_all_tasks_ends_the_server_too(cluster: Path) -> None:
 async def test_a_server_that_does_not_react_is_ended_all_the_same(
     cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sum(patience_s for _, patience_s in server_module._WAYS_TO_END) < 7
-    quick = tuple((number, 0.2) for number, _ in server_module._WAYS_TO_END)
-    monkeypatch.setattr(server_module, "_WAYS_TO_END", quick)
+    assert sum(patience_s for _, patience_s in server_module.WAYS_TO_END) < 7
+    quick = tuple((number, 0.2) for number, _ in server_module.WAYS_TO_END)
+    monkeypatch.setattr(server_module, "WAYS_TO_END", quick)
     server = embedded(cluster)
     await server.start()
     os.kill(postmasters_of(cluster)[0], signal.SIGSTOP)

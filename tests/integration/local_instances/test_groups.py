@@ -63,7 +63,7 @@ def test_where_no_group_can_be_made_the_engine_is_told_of_none(tmp_path: Path) -
 
 
 async def test_a_workspace_of_this_machine_is_in_the_group_that_is_bound(sandboxed: LocalWorld) -> None:
-    launcher = sandboxed.instances._launcher
+    launcher = sandboxed.instances.launcher
     assert launcher is not None
     if "memory" in launcher.limits.missing:
         assert any("no limit on memory" in warning for warning in sandboxed.instances.warnings)

@@ -70,7 +70,7 @@ async def test_who_takes_more_memory_than_given_is_ended_and_nobody_else(sandbox
 
 
 async def test_the_control_groups_go_with_the_instance(sandboxed: LocalWorld) -> None:
-    launcher = sandboxed.instances._launcher
+    launcher = sandboxed.instances.launcher
     assert launcher is not None
     one = await sandboxed.run()
     groups = [parent / str(one) for parent in launcher.limits.parents.values()]

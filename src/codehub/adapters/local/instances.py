@@ -83,7 +83,7 @@ class LocalInstances:
         self._boot_s_max = boot_s_max
         self._most = most
         self._accounts = Accounts(self.run_directory.uids, install_id, used=lambda: used_in(self._hidden))
-        self._launcher: Launcher | None = None
+        self.launcher: Launcher | None = None
         self._watch = Watch()
         self._directory_fd: int | None = None
         self.warnings: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class LocalInstances:
                 gateway = None
                 warnings.append(f"WORKSPACES SHARE THIS MACHINE'S NETWORK, its loopback too: {why_shared}")
         self.warnings = tuple(warnings)
-        self._launcher = Launcher(
+        self.launcher = Launcher(
             self._install_id,
             self._accounts,
             limits,
@@ -139,8 +139,8 @@ class LocalInstances:
     async def close(self) -> None:
         """Let go of the instances, which run on."""
         self._watch.close()
-        if self._launcher is not None:
-            self._launcher.limits.close()
+        if self.launcher is not None:
+            self.launcher.limits.close()
         if self._directory_fd is not None:
             os.close(self._directory_fd)
             self._directory_fd = None
@@ -339,6 +339,6 @@ class LocalInstances:
         return ide
 
     def _opened(self) -> Launcher:
-        if self._launcher is None:
+        if self.launcher is None:
             raise BackendUnreachable("the local backend is not open")
-        return self._launcher
+        return self.launcher

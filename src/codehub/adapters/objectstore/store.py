@@ -181,7 +181,7 @@ class Objects:
         """A file that has its name after a power cut must have its content too. Other stores see to that themselves."""
         if self.directory is not None:
             with self.explaining():
-                await in_thread(_flush, self.directory, self.directory / path)
+                await in_thread(flush, self.directory, self.directory / path)
 
     async def delete(self, path: str) -> None:
         with self.explaining(), suppress(FileNotFoundError):
@@ -356,7 +356,7 @@ def _close(place: Path) -> None:
             place.chmod(stat.S_IMODE(mode) & ~_OTHERS)
 
 
-def _flush(root: Path, path: Path) -> None:
+def flush(root: Path, path: Path) -> None:
     """Write a file and the directories that name it to the disk, closed to others."""
     for each in (path, *path.parents):
         handle = os.open(each, os.O_RDONLY)

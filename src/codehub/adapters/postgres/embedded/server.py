@@ -20,7 +20,7 @@ from codehub.ports.system import Clock
 _LOG_BYTES_MAX = 10 * 1024 * 1024
 
 # What keeps data safe and strangers out is on the command line, where neither a file nor ALTER SYSTEM can change it.
-_INVARIANTS = {
+INVARIANTS = {
     "listen_addresses": "",
     "unix_socket_directories": HERE,
     "unix_socket_permissions": "0700",
@@ -33,7 +33,7 @@ _INVARIANTS = {
 }
 
 # A clean shutdown; an end at once, at the price of a recovery; the kernel's end. Together they fit in 8 s.
-_WAYS_TO_END = ((signal.SIGINT, 4.5), (signal.SIGQUIT, 1.5), (signal.SIGKILL, 0.5))
+WAYS_TO_END = ((signal.SIGINT, 4.5), (signal.SIGQUIT, 1.5), (signal.SIGKILL, 0.5))
 
 
 class Server:
@@ -87,7 +87,7 @@ class Server:
     async def end(self, clock: Clock) -> None:
         """End it and everything it started. Whoever cancels this is in a hurry: then the next, harder way is taken."""
         hurried: asyncio.CancelledError | None = None
-        for number, patience_s in _WAYS_TO_END:
+        for number, patience_s in WAYS_TO_END:
             self._process.send(number)
             try:
                 if await self._ended(clock, patience_s):
@@ -146,7 +146,7 @@ def bound_log(log: Path) -> None:
 
 
 def _command(binaries: Binaries) -> list[str]:
-    settings = [word for name, value in _INVARIANTS.items() for word in ("-c", f"{name}={value}")]
+    settings = [word for name, value in INVARIANTS.items() for word in ("-c", f"{name}={value}")]
     return [str(binaries.postgres), "-D", HERE, *settings]
 
 
