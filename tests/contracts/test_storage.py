@@ -95,7 +95,7 @@ async def test_half_a_volume_is_listed_without_an_id_and_replaced_by_provisionin
     storage: Storage, home: Home
 ) -> None:
     storage.leave_half_a_volume(home)
-    assert (await storage.provider.list_volumes())[home.workspace_id].volume_id is None
+    assert await storage.provider.list_volumes() == {home.workspace_id: Volume(None)}
     volume_id = await storage.provider.provision(home)
     assert await storage.provider.list_volumes() == {home.workspace_id: Volume(volume_id)}
     assert storage.files(home) == {}
@@ -471,6 +471,33 @@ async def test_a_volume_whose_identity_is_lost_is_there_and_adopted_with_its_fil
     assert storage.files(home) == FILES
     key = await storage.provider.archive(home, lost, uuid4(), unheard, granted)
     assert await storage.provider.head_archive(key) == Archive(committed=True)
+
+
+@pytest.mark.parametrize("call", ["provision", "restore", "delete"])
+async def test_a_volume_whose_identity_is_lost_goes_only_by_what_it_bears(
+    storage: Storage, home: Home, call: str
+) -> None:
+    """Nothing else tells it from half a volume: a call that comes late, or for an older row, must not take its files."""
+    provider, lost = storage.provider, await filled(storage, home)
+    key = await provider.create_empty_archive(home, uuid4(), granted)
+    storage.lose_identity(home)
+
+    async def act(name: str | None) -> None:
+        match call:
+            case "provision":
+                await provider.provision(home, replaces=name)
+            case "restore":
+                await provider.restore(home, key, unheard, replaces=name)
+            case _:
+                await provider.delete_volume(home, name)
+
+    for other in (None, str(uuid4())):
+        with pytest.raises(ActionFailed):
+            await act(other)
+    bears = (await provider.list_volumes())[home.workspace_id].bears
+    assert bears in (lost, UNTOLD)
+    await act(bears)
+    assert storage.files(home) == (None if call == "delete" else {})
 
 
 async def test_adopting_again_finds_what_was_adopted(storage: Storage, home: Home) -> None:

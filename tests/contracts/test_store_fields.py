@@ -30,6 +30,7 @@ words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 some_words = words.filter(bool)
 times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # the strategy adds the zone
 maybe_times = st.none() | times
+maybe_words = st.none() | words
 counts = st.integers(0, 2**31 - 1)
 conditions_ = st.builds(Condition, st.sampled_from(Truth), some_words, words, maybe_times)
 non_terminal = st.sampled_from([reason for reason in ErrorReason if not reason.is_terminal])
@@ -104,7 +105,7 @@ def statuses(draw: st.DrawFn, workspace_id: UUID) -> Status:
         if under_way
         else None,
         archive_key=draw(st.none() | st.builds(f"{workspace_id}/{{}}/home.tar.zst".format, st.uuids())),
-        home_ctx=draw(st.builds(HomeCtx, st.none() | words, st.none() | words, st.booleans())),
+        home_ctx=draw(st.builds(HomeCtx, maybe_words, maybe_words, st.booleans(), maybe_times, maybe_words)),
         error_info=draw(errors(terminal) if is_error else st.none() | errors(non_terminal)),
         error_count=draw(counts),
         restarts=tuple(draw(st.lists(times, max_size=3))),

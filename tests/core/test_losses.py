@@ -26,6 +26,7 @@ from tests.support.workspaces import (
     workspace,
 )
 
+from codehub.core.archives import CommittedArchive
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
 from codehub.core.judge import judge
@@ -33,7 +34,7 @@ from codehub.core.observation import UNTOLD, Archive, Instance, Observation, Vol
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Begin, Complete, Fail, Plan, Why, choose_next_operation, plan
 from codehub.core.transitions import Done, apply_outcome, apply_plan
-from codehub.core.workspace import RecoverChoice, Status, Workspace
+from codehub.core.workspace import HomeCtx, RecoverChoice, Status, Workspace
 
 # Contract 11: when a home is lost
 
@@ -185,9 +186,11 @@ IDENTITY = [
     # the look, the volume that the row knows, the reason
     (UNTOLD_VOLUME, "v1", "Unidentified"),
     (BEARING_VOLUME, "v1", "Unidentified"),
-    (BEARING_VOLUME, "v9", "NotReady"),
-    (UNTOLD_VOLUME, None, "NotReady"),
+    (BEARING_VOLUME, "v9", "Unidentified"),
+    (BEARING_VOLUME, None, "Unidentified"),
+    (UNTOLD_VOLUME, None, "Unidentified"),
     (HALF_VOLUME, "v1", "NotReady"),
+    (HALF_VOLUME, None, "NotReady"),
 ]
 
 
@@ -242,6 +245,55 @@ def test_what_a_person_adopts_gets_an_identity_and_stays_dirty(
     assert row.status.home_ctx == home("v2", marker=KEY, dirty=True)
 
 
+@pytest.mark.parametrize("operation", [Operation.RESTORING, Operation.PROVISIONING])
+@pytest.mark.parametrize(
+    ("look", "replaces", "is_replaced"),
+    [
+        (HALF_VOLUME, None, True),
+        (BEARING_VOLUME, None, False),
+        (BEARING_VOLUME, "v9", False),
+        (BEARING_VOLUME, "v1", True),
+        (UNTOLD_VOLUME, None, False),
+        (UNTOLD_VOLUME, UNTOLD, True),
+    ],
+)
+def test_a_volume_that_was_complete_once_is_replaced_only_if_a_person_gave_up_this_very_one(
+    operation: Operation, look: Volume, replaces: str | None, is_replaced: bool
+) -> None:
+    key = KEY if operation is Operation.RESTORING else None
+    phase = Phase.PENDING if key is None else Phase.ARCHIVED
+    row = workspace(phase, operation=operation, archive_key=key, home_ctx=HomeCtx(replaces=replaces))
+    status = judge(row, observation(None, look, None if key is None else COMMITTED), NOW).status
+    assert (status.phase is Phase.ERROR) is not is_replaced
+
+
+@pytest.mark.parametrize(
+    ("look", "known", "adopted"),
+    [
+        (BEARING_VOLUME, home("v1", marker=KEY), home("v1", marker=KEY, dirty=True)),
+        (BEARING_VOLUME, home("v9", marker=KEY, dirty=True), home("v1", dirty=True)),
+        (BEARING_VOLUME, HomeCtx(), home("v1", dirty=True)),
+        (UNTOLD_VOLUME, HomeCtx(), home(str(OP_ID), dirty=True)),
+    ],
+)
+def test_what_is_adopted_is_the_volume_that_is_there_whatever_the_row_knows(
+    look: Volume, known: HomeCtx, adopted: HomeCtx
+) -> None:
+    row = unidentified(**ADOPT)
+    row = replace(row, status=replace(row.status, home_ctx=known))
+    assert passed(row, observation(None, look, COMMITTED), ADOPTION).status.home_ctx == adopted
+
+
+@pytest.mark.parametrize("choice", [{"recover_accepts_loss": True}, {"recover_choice": RecoverChoice.NEWEST}])
+def test_what_a_person_gives_up_is_the_volume_that_is_there(choice: dict[str, Any]) -> None:
+    row = unidentified(recover_at=ago(1), **choice)
+    look = observation(None, BEARING_VOLUME, COMMITTED, archives=(CommittedArchive(KEY, ago(90)),))
+    row = passed(row, look, Begin(Operation.RESTORING, Why.MOVES_UP))
+    assert row.status.home_ctx == HomeCtx(replaces="v1")
+    row = passed(row, look, Act(Operation.RESTORING, Step.RESTORE), Done(volume_id="v2", restore_marker=KEY))
+    assert row.status.home_ctx == home("v2", marker=KEY)
+
+
 ADOPTION = Begin(Operation.RESTORING, Why.ADOPTED, adopts=True)
 
 
@@ -268,12 +320,12 @@ def test_a_word_to_adopt_counts_for_the_error_that_it_answers_alone() -> None:
 NOT_ADOPTED = [
     observation(HEALTHY_INSTANCE, BEARING_VOLUME),
     observation(None, None),
-    observation(None, Volume(None, "v9")),
+    observation(None, HALF_VOLUME),
 ]
 
 
 @pytest.mark.parametrize("look", NOT_ADOPTED)
-def test_what_is_used_gone_or_another_is_not_adopted(look: Observation) -> None:
+def test_what_is_used_gone_or_half_is_not_adopted(look: Observation) -> None:
     row = unidentified(**ADOPT)
     verdict = judge(row, replace(look, archive=COMMITTED), NOW)
     assert (verdict.is_adopted, verdict.status.phase) == (False, Phase.ERROR)

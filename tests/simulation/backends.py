@@ -125,8 +125,10 @@ class ProcessStorage(_Backend):
     def _there(self) -> Any:
         return self._machine.world.storage
 
-    async def provision(self, home: Home) -> str:
-        made: str = await self._act("provision", home.workspace_id, lambda: self._there.provision(home))
+    async def provision(self, home: Home, *, replaces: str | None = None) -> str:
+        made: str = await self._act(
+            "provision", home.workspace_id, lambda: self._there.provision(home, replaces=replaces)
+        )
         return made
 
     async def adopt(self, home: Home, lost: str) -> str:

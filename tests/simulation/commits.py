@@ -1,6 +1,7 @@
 """Commits: every write of a row in, the contract that it breaks out. What is true is known from the judges who see the effects."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -143,7 +144,7 @@ class Commits:
     def _adopt(self, row: Workspace) -> None:
         """Who adopts what is there goes on with its files, whatever was chosen before."""
         disk = self._world.storage._disks.get(row.id)
-        if disk is not None and disk.volume_id is None and disk.bears == row.status.home_ctx.volume_id:
+        if disk is not None and disk.bears is not None:
             self._truth(row.id).expected = dict(disk.files)
 
     def _check_use(self, after: Workspace) -> None:
@@ -241,7 +242,8 @@ class Commits:
         error, spec = before.status.error_info, after.spec
         if error is None or spec.recover_choice is not RecoverChoice.ADOPT or not is_recovered(spec, error):
             self._break("11 no silent loss", after.id, "a volume was adopted, and nobody had said so")
-        if after.status.home_ctx != before.status.home_ctx:
+        known, home = before.status.home_ctx, after.status.home_ctx
+        if home.volume_id == known.volume_id and home != replace(known, dirty=True):
             self._break("11 no silent loss", after.id, "an adoption forgot what is known of the home")
         return True
 

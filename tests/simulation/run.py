@@ -187,10 +187,12 @@ def _judge_leftovers(world: World) -> None:
     }
     for workspace_id in world.storage._disks.keys() - forgotten:
         # In PENDING a volume that nobody knows may be a home that came back: the next start finds it. And one that somebody worked in
-        # before an older dump was restored stays until a person says what to do with it.
+        # before an older dump was restored stays until a person says what to do with it, as does one whose identity is lost.
         row = rows[workspace_id]
-        is_kept = _is_worked_on_since_deletion(world, row) or (
-            world.has_rolled_back and _is_worked_on(world, row)
+        is_kept = (
+            _is_worked_on_since_deletion(world, row)
+            or (world.has_rolled_back and _is_worked_on(world, row))
+            or (world.storage._disks[workspace_id].bears is not None and not is_purge_asked(row.spec))
         )
         if row.status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING) and not is_kept:
             world.break_("no orphan", workspace_id, f"a volume in {row.status.phase}")

@@ -1,6 +1,7 @@
 """Storages for tests: a provider, and ways to look into its homes and to break them, in memory or on this machine."""
 
 import asyncio
+import json
 import os
 import shutil
 import time
@@ -18,7 +19,7 @@ from tests.support.trees import Picture, picture
 from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.storage import DockerStorage
-from codehub.adapters.docker.volumes import home_name, seal_name
+from codehub.adapters.docker.volumes import home_name, making_name, seal_name
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
@@ -178,12 +179,14 @@ class OnThisMachine(Storage):
 
     def files(self, home: Home) -> Files | None:
         path = self.path(home)
-        return read_files(path) if (path.parent / "volume.json").exists() else None
+        identity = path.with_name("volume.json")
+        is_complete = identity.exists() and json.loads(identity.read_bytes())["volume_id"] is not None
+        return read_files(path) if is_complete else None
 
     def leave_half_a_volume(self, home: Home) -> None:
         self.path(home).mkdir(parents=True, exist_ok=True)
         (self.path(home) / "half").write_bytes(b"half")
-        (self.path(home).parent / "volume.json").unlink(missing_ok=True)
+        self.path(home).with_name("volume.json").write_text('{"volume_id": null, "format": 1}')
 
     def lose_identity(self, home: Home) -> None:
         (self.path(home).parent / "volume.json").unlink()
@@ -257,9 +260,13 @@ class OnDocker(Storage):
         return read_files(self.path(home)) if is_sealed else None
 
     def leave_half_a_volume(self, home: Home) -> None:
-        labels = self.connection.labels(home.workspace_id, "home") | {VOLUME: str(uuid4())}
-        name = home_name(home.workspace_id)
-        self.engine.ask("POST", "volumes/create", body={"Name": name, "Labels": labels})
+        volume_id = str(uuid4())
+        for role, name in (
+            ("helper", making_name(home.workspace_id, volume_id)),
+            ("home", home_name(home.workspace_id)),
+        ):
+            labels = self.connection.labels(home.workspace_id, role) | {VOLUME: volume_id}
+            self.engine.ask("POST", "volumes/create", body={"Name": name, "Labels": labels})
         (self.path(home) / "half").write_bytes(b"half")
 
     def lose_identity(self, home: Home) -> None:

@@ -31,6 +31,8 @@ class Found:
     committed: bool = True
     committed_at: datetime | None = None
     """Of an archive: the database's time, as its `.meta` says."""
+    bears: str | None = None
+    """Of a volume that was complete once and has lost its identity: the id that it had."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,20 @@ from datetime import datetime, timedelta
 from codehub.core.archives import CommittedArchive, newer_archive, newest, newest_facts
 from codehub.core.conditions import HEALTHY, NO_ARCHIVE, Condition, Conditions, Truth, unknown_conditions
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason
-from codehub.core.observation import ARCHIVE_READY, Observation, Unobserved, observed_conditions
+from codehub.core.observation import (
+    ARCHIVE_READY,
+    UNTOLD,
+    Observation,
+    Unmarked,
+    Unobserved,
+    Volume,
+    observed_conditions,
+)
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import (
+    HomeCtx,
     RecoverChoice,
     Spec,
     Status,
@@ -20,6 +29,7 @@ from codehub.core.workspace import (
     start_facts,
 )
 
+_MAKES_VOLUME = frozenset({Operation.PROVISIONING, Operation.RESTORING})
 # These make a home, or an archive, from what the row names: nothing newer may be there.
 MAKES_ANEW = frozenset({Operation.PROVISIONING, Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING})
 
@@ -75,7 +85,7 @@ def judge(
     if (error := stored.error_info) is not None and error.is_terminal and is_answered(spec, error):
         status = _answer(spec, status, error, observation, now)
     if _is_adopted(spec, stored, status):
-        return Verdict(enter(status, resource_phase(conditions), now), is_adopted=True)
+        return Verdict(enter(_adopt(status, observation), resource_phase(conditions), now), is_adopted=True)
     if (broken := check_invariants(spec, stored, status, observation, now)) is not None:
         return Verdict(enter_error(status, broken, now))
     if status.error_info is not None and status.error_info.is_terminal:
@@ -115,6 +125,8 @@ def check_invariants(
     elif status.home_ctx.dirty:
         is_there = status.conditions.volume_ready.is_unidentified
         reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST if is_there else VOLUME_LOST
+    elif status.operation in _MAKES_VOLUME and not may_replace(status, observation.volume):
+        reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST
     elif status.archive_key is not None and status.conditions.archive_ready.is_false:
         reason, message = ErrorReason.DATA_LOST, ARCHIVE_LOST
     elif status.operation in MAKES_ANEW and (newer := _newer_archive(status, observation)) is not None:
@@ -157,6 +169,14 @@ def is_recovered(spec: Spec, error: ErrorInfo) -> bool:
 def error_time(spec: Spec, now: datetime) -> datetime:
     """Return when an error counts as new: no request that was there before answers it, though a clock was set back since."""
     return max([now, *(at for at in (spec.recover_at, spec.deleted_at) if at is not None)])
+
+
+def may_replace(status: Status, volume: Volume | Unobserved | Unmarked | None) -> bool:
+    """Whether no files are lost with a volume that is not ready: it is not one that was complete once and has lost its identity, or a
+    person gave up this very one. What the row knows of it decides nothing, for the row may be older than the home (ADR 0030)."""
+    if not isinstance(volume, Volume) or volume.volume_id is not None:
+        return True
+    return volume.bears in (None, status.home_ctx.replaces)
 
 
 def needs_archive_look(workspace: Workspace) -> bool:
@@ -226,15 +246,15 @@ def _answer(spec: Spec, status: Status, error: ErrorInfo, observation: Observati
     """Drop an error that a newer request answers, and what was counted towards it."""
     if is_recovered(spec, error) and not status.conditions.volume_ready.is_true:
         if spec.recover_accepts_loss:
-            status = _accept_loss(status, error)
+            status = _accept_loss(status, error, observation)
         elif spec.recover_choice is RecoverChoice.NEWEST:
             status = _take_newest(status, observation, now)
     return replace(status, error_info=None, error_count=0, restarts=())
 
 
-def _accept_loss(status: Status, error: ErrorInfo) -> Status:
+def _accept_loss(status: Status, error: ErrorInfo, observation: Observation) -> Status:
     """Go on without what is gone: a person said so. A corrupted archive is gone, and a newer one is if the error named it."""
-    home = replace(status.home_ctx, dirty=False)
+    home = replace(status.home_ctx, dirty=False, replaces=_borne(observation))
     if error.reason is ErrorReason.ARCHIVE_CORRUPTED or NEWEST_ARCHIVE in error.context:
         home = replace(home, given_up_at=error.occurred_at)
     status = replace(status, home_ctx=home)
@@ -256,8 +276,20 @@ def _is_adopted(spec: Spec, stored: Status, status: Status) -> bool:
         and spec.recover_choice is RecoverChoice.ADOPT
         and conditions.volume_ready.is_unidentified
         and conditions.container_ready.is_absent
-        and status.home_ctx.dirty
     )
+
+
+def _adopt(status: Status, observation: Observation) -> Status:
+    """Take what is there for the home: a person said so. Nobody knows what became of it since it was last archived."""
+    home, borne = status.home_ctx, _borne(observation)
+    if borne not in (None, UNTOLD, home.volume_id):
+        home = HomeCtx(borne, given_up_at=home.given_up_at)
+    return replace(status, home_ctx=replace(home, dirty=True))
+
+
+def _borne(observation: Observation) -> str | None:
+    """Return what the volume bears that is there without an identity."""
+    return observation.volume.bears if isinstance(observation.volume, Volume) else None
 
 
 def _take_newest(status: Status, observation: Observation, now: datetime) -> Status:
@@ -272,7 +304,7 @@ def _take_newest(status: Status, observation: Observation, now: datetime) -> Sta
     return replace(
         status,
         archive_key=archive.key,
-        home_ctx=replace(status.home_ctx, dirty=False, given_up_at=None),
+        home_ctx=replace(status.home_ctx, dirty=False, given_up_at=None, replaces=_borne(observation)),
         conditions=replace(status.conditions, archive_ready=ready),
     )
 

@@ -49,7 +49,13 @@ class Volume:
     volume_id: str | None
     """None: the volume is there, but nothing says that it is complete."""
     bears: str | None = None
-    """Of one without: the id that it was made under, or UNTOLD where its files are there and nothing tells."""
+    """Of one without that was complete once, so that its identity was lost: the id that it had, or UNTOLD where nothing tells. None: it was
+    cut off while it was made."""
+
+    @property
+    def name(self) -> str | None:
+        """What a call must name to replace or delete it. None: half a volume, which nobody misses."""
+        return self.volume_id or self.bears
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +131,11 @@ def _volume_ready(
             return Condition(Truth.UNKNOWN, Reason.MARK_MISSING, MARK_MISSING.format(mark=mark))
         case None:
             return VOLUME_ABSENT
-        case Volume(volume_id=None, bears=bears):
-            # Only what was complete once has its id in the row: anything else was cut off while it was made.
-            was_complete = volume_id is not None and bears in (volume_id, UNTOLD)
-            return VOLUME_UNIDENTIFIED if was_complete else VOLUME_HALF
+        case Volume(volume_id=None, bears=None):
+            return VOLUME_HALF
+        case Volume(volume_id=None):
+            # Whether or not the row knows its id: the row may be older than the home.
+            return VOLUME_UNIDENTIFIED
         case Volume(volume_id=found) if found == volume_id:
             return VOLUME_READY
         case _:

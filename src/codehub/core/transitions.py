@@ -69,7 +69,11 @@ def apply_plan(spec: Spec, status: Status, planned: Plan, now: datetime, *, op_i
     match planned:
         case Begin(operation=operation, adopts=adopts):
             begun = _begin(status, operation, now, op_id)
-            return replace(begun, home_ctx=status.home_ctx) if adopts else begun
+            if not adopts:
+                return begun
+            # Nothing may tell which volume it was: then it gets an id that no other has.
+            volume_id = status.home_ctx.volume_id or str(op_id)
+            return replace(begun, home_ctx=replace(status.home_ctx, volume_id=volume_id))
         case TakeOver():
             return replace(status, op_id=op_id)
         case Hold(is_held_up=True) if holdup(status) is None:
@@ -151,7 +155,7 @@ def _begin(status: Status, operation: Operation, now: datetime, op_id: UUID) -> 
         status = enter(answered, resource_phase(status.conditions), now)
     home = status.home_ctx
     if operation in (Operation.PROVISIONING, Operation.RESTORING):
-        home = HomeCtx(dirty=home.dirty, given_up_at=home.given_up_at)
+        home = HomeCtx(dirty=home.dirty, given_up_at=home.given_up_at, replaces=home.replaces)
     elif operation is Operation.STARTING:
         home = replace(home, dirty=True)
     return replace(
@@ -205,7 +209,7 @@ def _note(status: Status, done: Done, now: datetime) -> Status:
     is yet to be seen."""
     home = status.home_ctx
     if done.volume_id is not None:
-        home = replace(home, volume_id=done.volume_id, restore_marker=done.restore_marker)
+        home = replace(home, volume_id=done.volume_id, restore_marker=done.restore_marker, replaces=None)
     if done.archive_key is None:
         return replace(status, home_ctx=home)
     conditions = replace(

@@ -76,6 +76,8 @@ class HomeCtx:
     dirty: bool = False
     given_up_at: datetime | None = None
     """Until when a person gave up the archives that are newer than the row's. What was chosen instead is then committed as the newest."""
+    replaces: str | None = None
+    """What a volume bears that has lost its identity, and whose files a person gave up. No other such volume is replaced or deleted."""
 
 
 # What people may set beside a wish: a change of it is a line of the history.

@@ -11,6 +11,7 @@ import structlog
 from codehub.core.archives import archive_made_since, newest_facts
 from codehub.core.ceilings import Ceilings, clamped, may_run
 from codehub.core.errors import ARCHIVED_SINCE, NOT_DELETED, NOT_REPLACED, WORKED_ON_SINCE, ErrorReason
+from codehub.core.judge import IDENTITY_LOST, may_replace
 from codehub.core.observation import Instance, Volume
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
@@ -135,13 +136,14 @@ class Executor:
             return Done(archive_key=await self._make_archive(storage, workspace, step, op_id, report))
         match step:
             case Step.PROVISION:
-                return Done(volume_id=await storage.provision(home))
+                return Done(volume_id=await storage.provision(home, replaces=status.home_ctx.replaces))
             case Step.ADOPT:
                 return await _adopted(storage, home, status.home_ctx)
             case Step.RESTORE:
                 assert status.archive_key is not None
                 await self._refuse_newer(storage, workspace, there, NOT_REPLACED)
-                restored = await storage.restore(home, status.archive_key, report, replaces=there)
+                replaces = there or status.home_ctx.replaces
+                restored = await storage.restore(home, status.archive_key, report, replaces=replaces)
                 return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
             case Step.START:
                 assert status.home_ctx.volume_id is not None
@@ -149,7 +151,7 @@ class Executor:
             case Step.DELETE_INSTANCE:
                 await instances.delete(workspace.id)
             case Step.DELETE_VOLUME:
-                await self._delete_volume(storage, workspace, there, since)
+                await self._delete_volume(storage, workspace, volume, since)
             case Step.PURGE_ARCHIVES:
                 await storage.purge(home)
         return Done()
@@ -206,13 +208,17 @@ class Executor:
         return max([at, *(each.committed_at + _TICK for each in archives if each.committed_at is not None)])
 
     async def _delete_volume(
-        self, storage: StorageProvider, workspace: Workspace, there: str | None, now: datetime
+        self, storage: StorageProvider, workspace: Workspace, volume: Volume | None, now: datetime
     ) -> None:
         """Delete what was archived just now, what a purge is due for, or what no archive need hold."""
         is_deletion = workspace.status.operation is Operation.DELETING
         if is_deletion and not is_purge_due(workspace.spec, now):
+            if not may_replace(workspace.status, volume):
+                raise ActionFailed(IDENTITY_LOST, reason=ErrorReason.DATA_LOST)
+            there = None if volume is None else volume.volume_id
             await self._refuse_newer(storage, workspace, there, NOT_DELETED)
-        await storage.delete_volume(Home(workspace.id, workspace.spec.home_store_key), there)
+        name = None if volume is None else volume.name
+        await storage.delete_volume(Home(workspace.id, workspace.spec.home_store_key), name)
 
     async def _refuse_later_work(
         self, storage: StorageProvider, workspace: Workspace, op_id: UUID, volume: Volume | None

@@ -9,6 +9,8 @@ from uuid import UUID
 import structlog
 
 from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage, to_be_read
+from codehub.core.judge import may_replace
+from codehub.core.observation import Volume
 from codehub.core.operations import Phase
 from codehub.core.requests import is_purge_asked
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
@@ -20,6 +22,7 @@ from codehub.ports.store import ControllerStore
 log = structlog.get_logger()
 
 _NEWER_THAN_KNOWN = "Somebody worked on it, and its workspace knows nothing of that: the database is older. `--orphans` removes it."
+_UNIDENTIFIED = "Its files are there, but not what says which volume it is, so that nobody knows what they are. `--orphans` removes it."
 _WORKED_ON_SINCE = "Somebody worked on it after the deletion that was forgotten, and no file goes by that. `--orphans` removes it."
 Backend = InstanceBackend | StorageBackend
 
@@ -90,7 +93,7 @@ class GarbageCollector:
         for home, storage in self._platforms.storage.items():
             try:
                 for workspace_id, volume in (await storage.list_volumes()).items():
-                    yield home, Found(Thing.VOLUME, workspace_id, volume.volume_id)
+                    yield home, Found(Thing.VOLUME, workspace_id, volume.volume_id, bears=volume.bears)
                 for archive in await storage.list_archives():
                     owner = UUID(archive.key.split("/")[0])
                     yield (
@@ -187,29 +190,33 @@ class GarbageCollector:
         is_over = row.status.phase is Phase.DELETED and not is_purge_asked(row.spec)
         if volume is None or not (is_over or row.status.phase is Phase.ARCHIVED):
             return None
+        if not may_replace(row.status, volume):
+            return _UNIDENTIFIED
+        if volume.volume_id is None:
+            return None
         home = Home(row.id, row.spec.home_store_key)
-        if await storage.is_worked_on(home, volume, since=row.spec.deleted_at if is_over else None):
+        since = row.spec.deleted_at if is_over else None
+        if await storage.is_worked_on(home, volume.volume_id, since=since):
             return _NEWER_THAN_KNOWN if row.spec.forgotten_at is None else _WORKED_ON_SINCE
         return None
 
-    async def _volume_of(self, found: Found, row: Workspace) -> tuple[str | None, StorageProvider]:
-        """Return the complete volume that would go, or lose what runs on it."""
+    async def _volume_of(self, found: Found, row: Workspace) -> tuple[Volume | None, StorageProvider]:
+        """Return the volume that would go, or lose what runs on it."""
         storage = self._platforms.storage.get(row.spec.storage_backend)
         if storage is None:
             raise BackendUnreachable("This process has no adapter for its home.")
         if found.thing is Thing.VOLUME:
-            return found.name, storage
+            return Volume(found.name, found.bears), storage
         if found.thing is Thing.ARCHIVE:
             return None, storage
-        volume = (await storage.list_volumes()).get(row.id)
-        return None if volume is None else volume.volume_id, storage
+        return (await storage.list_volumes()).get(row.id), storage
 
     async def _delete(self, found: Found, backend: Backend, row: Workspace | None) -> None:
         if isinstance(backend, InstanceBackend):
             await self._platforms.instances[backend].delete(found.workspace_id)
         elif found.thing is Thing.VOLUME:
             home = Home(found.workspace_id, row.spec.home_store_key if row else "")
-            await self._platforms.storage[backend].delete_volume(home, found.name)
+            await self._platforms.storage[backend].delete_volume(home, found.name or found.bears)
         else:
             assert found.name is not None
             await self._platforms.storage[backend].delete_archive(found.name)

@@ -62,8 +62,11 @@ def tell_nobody(_amount: Amount) -> None:
 
 
 class StorageProvider(Protocol):
-    async def provision(self, home: Home) -> str:
-        """Make an empty volume, or find the complete one, and return its volume_id."""
+    async def provision(self, home: Home, *, replaces: str | None = None) -> str:
+        """Make an empty volume, or find the complete one, and return its volume_id. What was half there is replaced.
+
+        One that was complete once, and has lost its identity, is replaced only if it bears `replaces`: its files may be all there is.
+        """
 
     async def adopt(self, home: Home, lost: str) -> str:
         """Give the volume that is there, and was this one before its identity was lost, an identity again, and return its volume_id.
@@ -77,7 +80,7 @@ class StorageProvider(Protocol):
         """Make a new volume from an archive. It counts only when complete; what was half there is replaced.
 
         A complete volume is replaced only if it is `replaces`, the one that was seen there: a call that comes late must not hit a home
-        that somebody uses by now. None is ever taken as it is, not even one made from this archive: its deletion may have been asked
+        that somebody uses by now. One that has lost its identity is replaced only if it bears `replaces`. None is ever taken as it is, not even one made from this archive: its deletion may have been asked
         for, and that call must not find the files of whoever worked on it since.
         """
 
@@ -98,14 +101,18 @@ class StorageProvider(Protocol):
         """Commit what another archive of this home holds as this operation's, so that it is the newest, and return its key."""
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
-        """Delete this very volume (None: one that was never completed). Refuses any other, and one that is in use."""
+        """Delete this very volume, or the one that bears this id (None: one that was never completed). Refuses any other, and one that
+        is in use."""
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         """Whether anything in this complete volume was changed since it was made and, if given, after `since`. Where that can't be told,
         it was."""
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
-        """Return all volumes of this installation. Complete, or raises BackendUnreachable."""
+        """Return all volumes of this installation. Complete, or raises BackendUnreachable.
+
+        One that was complete once always bears something; one that a call was cut off in never does, and the same call again replaces it.
+        """
 
     async def head_archive(self, archive_key: str) -> Archive | None:
         """Look at one archive. It is committed if its `.meta` can be read, and fits the object that is there."""

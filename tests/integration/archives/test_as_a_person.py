@@ -201,7 +201,7 @@ async def test_a_closed_home_has_its_mode_back_on_the_disk_before_it_counts(
 
     def heard(handle: int) -> None:
         found = os.fstat(handle)
-        counts = (machine.path(home).parent / "volume.json").exists()
+        counts = machine.files(home) is not None
         flushed.append((found.st_ino, stat.S_IMODE(found.st_mode), counts))
         fsync(handle)
 

@@ -374,3 +374,25 @@ def test_processes_that_start_for_the_first_time_at_once_mark_their_directory_to
             together = Barrier(8)
             for marked in [beside.submit(mark, tmp_path / str(number), together) for _ in range(8)]:
                 marked.result()
+
+
+async def test_a_restore_that_dies_before_its_home_counts_is_repeated_without_a_word(
+    machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it leaves is full of files: only what it wrote before tells it from a home that has lost its identity."""
+    home = new_home()
+    volume_id = await machine.provider.provision(home)
+    machine.write(home, {"kept": b"kept"})
+    key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
+
+    def dies(*_args: object) -> str:
+        raise ActionFailed("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Homes, "_complete", dies)
+        with pytest.raises(ActionFailed, match="killed"):
+            await machine.provider.restore(home, key, unheard, replaces=volume_id)
+    assert machine.path(home).joinpath("kept").exists()
+    assert await machine.provider.list_volumes() == {home.workspace_id: Volume(None)}
+    await machine.provider.restore(home, key, unheard)
+    assert machine.files(home) == {"kept": b"kept"}

@@ -111,7 +111,7 @@ async def test_a_provision_does_not_replace_a_home_that_runs_though_its_identity
     thesis.write_text("chapter one")
     world.engine.ask("DELETE", f"volumes/{seal_name(spec.workspace_id, volume_id)}")
     with pytest.raises(ActionFailed, match="the home is in use, so it is not removed"):
-        await world.storage.provision(Home(spec.workspace_id, ""))
+        await world.storage.provision(Home(spec.workspace_id, ""), replaces=volume_id)
     assert thesis.read_text() == "chapter one"
     await become_healthy(world.instances, spec.workspace_id)
 

@@ -95,11 +95,15 @@ class DockerStorage(ArchivingStorage):
         found = await self.volumes.look(workspace_id)
         return Mount("volume", home_name(workspace_id)), found.volume_id
 
-    async def provision(self, home: Home) -> str:
+    async def provision(self, home: Home, *, replaces: str | None = None) -> str:
         async with self._turns.of(home.workspace_id):
             found = await self.volumes.look(home.workspace_id)
             if found.volume_id is not None:
+                # With both it would pass for half a volume, if it ever lost its seal.
+                if found.volume_id in found.makings:
+                    await self.volumes.seal(home.workspace_id, found.volume_id)
                 return found.volume_id
+            _refuse_other(found, replaces)
             volume_id = await self._make_anew(home, found)
             check = partial(self.volumes.require_unsealed, home.workspace_id, volume_id)
             await run_job(self._engine, self.helper_image, home.workspace_id, _EMPTY, check=check)
@@ -136,8 +140,7 @@ class DockerStorage(ArchivingStorage):
     async def _replaceable(self, home: Home, replaces: str | None) -> Found:
         """Return what is there, if a restore may take its place."""
         found = await self.volumes.look(home.workspace_id)
-        if found.volume_id not in (None, replaces):
-            raise ActionFailed(f"the volume that is there is not {replaces}")
+        _refuse_other(found, replaces)
         return found
 
     async def _replace(
@@ -155,7 +158,7 @@ class DockerStorage(ArchivingStorage):
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         async with self._turns.of(home.workspace_id):
             found = await self.volumes.look(home.workspace_id)
-            if found.exists and found.volume_id != volume_id:
+            if found.exists and found.name != volume_id:
                 raise ActionFailed(f"the volume that is there is not {volume_id}")
             await self._clear(home.workspace_id)
             await self.volumes.remove(home.workspace_id, found)
@@ -287,6 +290,11 @@ class DockerStorage(ArchivingStorage):
             for each in listed
             if each["State"] != "running"
         ]
+
+
+def _refuse_other(found: Found, replaces: str | None) -> None:
+    if found.name not in (None, replaces):
+        raise ActionFailed(f"the volume that is there is not {replaces}")
 
 
 def _volumes(found: Mapping[UUID, Found]) -> Mapping[UUID, Volume]:

@@ -5,6 +5,8 @@ ws-{id}-home             the home; its label says which volume it is, from the m
 ws-{id}-trial            where an archive is tried that is to replace a whole home; counts for nobody
 ws-{id}-seal-{volume}    an empty volume whose label names a home's volume_id: that one is complete. Made last, removed last; each
                          home has its own, so that nobody ever breaks another's
+ws-{id}-making-{volume}  the same for a home that is being made: made before it, removed once it is sealed. A home that has neither this
+                         nor a seal was complete, and has lost its seal
 """
 
 import asyncio
@@ -24,7 +26,7 @@ from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed, MarkMissing
 from codehub.ports.system import Identity
 
-_HOME, _SEAL, _TRIAL, _MARK = "home", "helper", "helper", "mark"
+_HOME, _SEAL, _MAKING, _TRIAL, _MARK = "home", "helper", "helper", "helper", "mark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +38,34 @@ class Found:
     exists: bool = False
     seals: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
     """By the volume_id that they name: what each is called, and when it was made."""
+    makings: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
+    """The same of what says that a home is being made."""
     trial_made_at: datetime | None = None
 
     @property
     def volume(self) -> Volume | None:
         if not self.exists:
             return None
-        return Volume(self.home) if self.home in self.seals else Volume(None, self.home)
+        if self.home in self.seals:
+            return Volume(self.home)
+        return Volume(None, None if self.home in self.makings else self.home)
 
     @property
     def volume_id(self) -> str | None:
         return None if self.volume is None else self.volume.volume_id
 
+    @property
+    def name(self) -> str | None:
+        return None if self.volume is None else self.volume.name
+
     def leftovers(self, workspace_id: UUID) -> Iterator[tuple[str, datetime]]:
-        """Yield what counts for nobody: seals of homes that are gone, and a trial, by their names."""
+        """Yield what counts for nobody: seals of homes that are gone, what says that they are being made, and a trial, by their names."""
         for volume_id, seal in self.seals.items():
             if volume_id != self.home:
                 yield seal
+        for volume_id, making in self.makings.items():
+            if volume_id != self.home or self.home in self.seals:
+                yield making
         if self.trial_made_at is not None:
             yield trial_name(workspace_id), self.trial_made_at
 
@@ -100,6 +113,8 @@ class Volumes:
     async def make(self, workspace_id: UUID) -> str:
         """Make a new volume, which does not count before it is sealed, and return its volume_id."""
         volume_id = str(self._identity.new_id())
+        being_made = self._engine.labels(workspace_id, _MAKING) | {VOLUME: volume_id}
+        await self._make(making_name(workspace_id, volume_id), being_made)
         labels = self._engine.labels(workspace_id, _HOME) | {VOLUME: volume_id}
         made = await self._make(home_name(workspace_id), labels)
         if (made.get("Labels") or {}).get(VOLUME) != volume_id:
@@ -117,6 +132,7 @@ class Volumes:
         labels = self._engine.labels(workspace_id, _SEAL) | {VOLUME: volume_id}
         await self._make(seal_name(workspace_id, volume_id), labels)
         await self.require(workspace_id, volume_id)
+        await self.drop_leftover(making_name(workspace_id, volume_id))
 
     async def refuse_in_use(self, workspace_id: UUID) -> None:
         """Refuse if a container has it. Between this and what follows one could come: only the workspace's operation keeps others away."""
@@ -135,7 +151,7 @@ class Volumes:
         await ended(asyncio.ensure_future(self._drop_rest(workspace_id, found)))
 
     async def _drop_rest(self, workspace_id: UUID, found: Found) -> None:
-        for name, _ in found.seals.values():
+        for name, _ in (*found.seals.values(), *found.makings.values()):
             await self.drop_leftover(name)
         await self.drop_leftover(trial_name(workspace_id))
 
@@ -144,7 +160,7 @@ class Volumes:
         await self._make(trial_name(workspace_id), self._engine.labels(workspace_id, _TRIAL))
 
     async def drop_leftover(self, name: str) -> None:
-        """Remove a seal or a trial."""
+        """Remove a seal, a trial, or what says that a home is being made."""
         await self._drop(name, _SEAL)
 
     @property
@@ -196,6 +212,10 @@ def seal_name(workspace_id: UUID, volume_id: str) -> str:
     return f"ws-{workspace_id}-seal-{volume_id}"
 
 
+def making_name(workspace_id: UUID, volume_id: str) -> str:
+    return f"ws-{workspace_id}-making-{volume_id}"
+
+
 def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
     parts: dict[UUID, dict[str, Any]] = {}
     for each in volumes:
@@ -204,13 +224,15 @@ def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
             workspace_id = UUID(labels.get(WORKSPACE, ""))
         except ValueError:
             continue
-        part = parts.setdefault(workspace_id, {"seals": {}})
+        part = parts.setdefault(workspace_id, {"seals": {}, "makings": {}})
         name, role, volume_id = each["Name"], labels.get(ROLE), labels.get(VOLUME)
         if name == home_name(workspace_id) and role == _HOME:
             part |= {"exists": True, "home": volume_id}
         elif role == _SEAL and volume_id is not None and name.startswith(f"ws-{workspace_id}-seal"):
             # By its beginning: an earlier codehub left out the volume_id, and what that sealed is whole.
             part["seals"][volume_id] = (name, datetime.fromisoformat(each["CreatedAt"]))
+        elif role == _MAKING and volume_id is not None and name == making_name(workspace_id, volume_id):
+            part["makings"][volume_id] = (name, datetime.fromisoformat(each["CreatedAt"]))
         elif name == trial_name(workspace_id) and role == _TRIAL:
             part["trial_made_at"] = datetime.fromisoformat(each["CreatedAt"])
     return {workspace_id: Found(**part) for workspace_id, part in parts.items()}

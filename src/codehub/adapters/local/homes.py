@@ -2,7 +2,8 @@
 
 users/.codehub-installation                       the mark: without it the root is an outage, not an empty store
 users/{user}/workspaces/{id}/home                 the home
-users/{user}/workspaces/{id}/volume.json          its identity, written last: a home without it was never completed
+users/{user}/workspaces/{id}/volume.json          its identity, written last. While a home is put in place it says just that: such a home,
+                                                  or an empty one without it, was never completed; any other without it was
 users/{user}/workspaces/{id}/staging-*, trash-*   what is being restored or removed; counts for nobody
 """
 
@@ -24,6 +25,7 @@ from codehub.ports.storage import Home
 from codehub.ports.system import Identity
 
 _IDENTITY = "volume.json"
+_BEING_MADE = {"volume_id": None, "format": 1}
 MARK = ".codehub-installation"
 _PRIVATE = 0o700
 _KEY = re.compile(r"users/(?P<user>[0-9a-f-]{36})/workspaces/(?P<workspace>[0-9a-f-]{36})/home")
@@ -67,7 +69,7 @@ class Homes:
             raise ActionFailed(f"{home.home_store_key!r} is not the place of a local home")
         return self._root / home.home_store_key
 
-    def provision(self, home: Home) -> str:
+    def provision(self, home: Home, replaces: str | None) -> str:
         """Return the volume_id of the complete volume, or of a new and empty one. What was half there goes to the trash."""
         self.check()
         path = self.path(home)
@@ -75,6 +77,7 @@ class Homes:
             found = _volume(path.parent)
             if found is not None and found.volume_id is not None:
                 return found.volume_id
+            _refuse_other(path.parent, replaces)
             _forget(path.parent)
             self._discard(path)
             self.make_empty(home, path)
@@ -120,9 +123,9 @@ class Homes:
             if not (staging / "home").is_dir():
                 raise ActionFailed("another restore of this home has begun meanwhile")
             _refuse_other(path.parent, replaces)
-            # Never may the old identity stand beside the new home, not even after a power cut.
-            _forget(path.parent)
             self._discard(path)
+            # Never may the old identity stand beside the new home, nor none, not even after a power cut.
+            write_whole(path.with_name(_IDENTITY), json.dumps(_BEING_MADE).encode())
             _move(staging / "home", path)
             return self._complete(home)
 
@@ -162,7 +165,7 @@ class Homes:
         with self._usable(path), locked(self._root, path.parent):
             found = _volume(path.parent)
             if found is not None:
-                if found.volume_id != volume_id:
+                if found.name != volume_id:
                     raise ActionFailed(f"the volume that is there is not {volume_id}")
                 self._discard(path)
             _forget(path.parent)
@@ -256,10 +259,13 @@ class Homes:
 def _volume(parent: Path) -> Volume | None:
     if not (parent / "home").is_dir():
         return None
-    volume_id = _identity(parent).get("volume_id")
+    identity = _identity(parent)
+    volume_id = identity.get("volume_id")
     if isinstance(volume_id, str):
         return Volume(volume_id)
-    # Nothing is ever unpacked in place: a home that holds anything was whole.
+    if identity == _BEING_MADE:
+        return Volume(None)
+    # Nothing is ever unpacked in place: any other home that holds something was whole.
     return Volume(None, UNTOLD if _holds_anything(parent / "home") else None)
 
 
@@ -294,7 +300,7 @@ def _move(staged: Path, path: Path) -> None:
 
 def _refuse_other(parent: Path, replaces: str | None) -> None:
     found = _volume(parent)
-    if found is not None and found.volume_id not in (None, replaces):
+    if found is not None and found.name not in (None, replaces):
         raise ActionFailed(f"the volume that is there is not {replaces}")
 
 

@@ -54,11 +54,11 @@ class LocalStorage(ArchivingStorage):
         """Return where the home is, and which volume lies there: None if there is none that is complete."""
         return await in_thread(self.homes.locate, home)
 
-    async def provision(self, home: Home) -> str:
+    async def provision(self, home: Home, *, replaces: str | None = None) -> str:
         _, there = await self.locate(home)
         if there is None:
             await self._refuse_in_use(home, "replaced")
-        volume_id = await in_thread(self.homes.provision, home)
+        volume_id = await in_thread(self.homes.provision, home, replaces)
         await self._tidy(home)
         return volume_id
 

@@ -28,6 +28,10 @@ class Disk:
     bears: str | None = None
     """Of one whose identity was lost, the id that it had."""
 
+    @property
+    def name(self) -> str | None:
+        return self.volume_id or self.bears
+
 
 @dataclass(frozen=True, slots=True)
 class Object:
@@ -60,10 +64,11 @@ class MemoryStorage:
         self.made: list[UUID] = []
         self.destroyed: list[UUID] = []
 
-    async def provision(self, home: Home) -> str:
+    async def provision(self, home: Home, *, replaces: str | None = None) -> str:
         await self._faults("storage.provision.before_effect")
         disk = self._disks.get(home.workspace_id)
         if disk is None or disk.volume_id is None:
+            _refuse_other(disk, replaces)
             self._refuse_in_use(home, "replaced")
             disk = self._disks[home.workspace_id] = Disk(None)
             await self._faults("storage.provision.between_effects")
@@ -92,8 +97,7 @@ class MemoryStorage:
         await self._faults("storage.restore.before_effect")
         found = self._archived(archive_key)
         disk = self._disks.get(home.workspace_id)
-        if disk is not None and disk.volume_id not in (None, replaces):
-            raise ActionFailed(f"the volume that is there is not {replaces}")
+        _refuse_other(disk, replaces)
         self._refuse_in_use(home, "replaced")
         if disk is not None and disk.volume_id is not None:
             self.destroyed.append(home.workspace_id)
@@ -152,7 +156,7 @@ class MemoryStorage:
         await self._faults("storage.delete_volume.before_effect")
         disk = self._disks.get(home.workspace_id)
         if disk is not None:
-            if disk.volume_id != volume_id:
+            if disk.name != volume_id:
                 raise ActionFailed(f"the volume that is there is not {volume_id}")
             self._refuse_in_use(home, "deleted")
             del self._disks[home.workspace_id]
@@ -314,6 +318,11 @@ class MemoryStorage:
         if key not in self._objects:  # garbage collection was faster than a job that nobody waits for
             raise ActionFailed("the archive was removed while it was made")
         self._objects[key] = replace(self._objects[key], has_meta=True, committed_at=at)
+
+
+def _refuse_other(disk: Disk | None, replaces: str | None) -> None:
+    if disk is not None and disk.name not in (None, replaces):
+        raise ActionFailed(f"the volume that is there is not {replaces}")
 
 
 def _digest(files: Files) -> str:

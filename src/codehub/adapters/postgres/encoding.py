@@ -60,6 +60,7 @@ def to_home(text: str) -> HomeCtx:
         stored["restore_marker"],
         stored["dirty"],
         None if given_up_at is None else _to_time(given_up_at),
+        stored.get("replaces"),
     )
 
 
@@ -114,10 +115,11 @@ def _condition_head(status: Truth, reason: str, message: str) -> str:
 def from_home(home: HomeCtx) -> str:
     volume_id, marker, given_up_at = home.volume_id, home.restore_marker, home.given_up_at
     given_up = "" if given_up_at is None else f',"given_up_at":{_from_time(given_up_at)}'
+    replaces = "" if home.replaces is None else f',"replaces":{quoted(home.replaces)}'
     return (
         f'{{"volume_id":{"null" if volume_id is None else quoted(volume_id)},'
         f'"restore_marker":{"null" if marker is None else quoted(marker)},'
-        f'"dirty":{"true" if home.dirty else "false"}{given_up}}}'
+        f'"dirty":{"true" if home.dirty else "false"}{given_up}{replaces}}}'
     )
 
 

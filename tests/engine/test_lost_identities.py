@@ -1,0 +1,181 @@
+"""A home whose identity is lost, and a row that knows nothing of it or of what was done in it: its files go by a person's word alone."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.support.engine import BY, Plane
+from tests.support.storages import unheard
+
+from codehub.core.errors import ErrorReason
+from codehub.core.judge import IDENTITY_LOST
+from codehub.core.operations import DesiredState, Phase
+from codehub.core.workspace import RecoverChoice, Status
+from codehub.engine.controller import WorkspaceController
+from codehub.engine.gc import GarbageCollector
+from codehub.ports.storage import Home
+
+THESIS = {"thesis": b"the last chapter"}
+A, P, R = DesiredState.ARCHIVED, DesiredState.PENDING, DesiredState.RUNNING
+# With an archive that the row names, and without any.
+BOTH = pytest.mark.parametrize("made", [A, P])
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[Plane]:
+    made = Plane()
+    yield made
+    await made.close()
+
+
+async def unknown_home(plane: Plane, made: DesiredState) -> tuple[UUID, WorkspaceController]:
+    """A workspace at rest, as an older dump has it; somebody worked in a home that it knows nothing of, and whose identity is lost."""
+    controller = plane.controller()
+    workspace_id = await plane.create(made)
+    await plane.apply_plan(controller)
+    await lose_another_home(plane, workspace_id)
+    return workspace_id, controller
+
+
+async def lose_another_home(plane: Plane, workspace_id: UUID) -> None:
+    row = await plane.get(workspace_id)
+    home, key = Home(workspace_id, row.spec.home_store_key), row.status.archive_key
+    if key is None:
+        await plane.storage.provision(home)
+    else:
+        await plane.storage.restore(home, key, unheard)
+    plane.storage.write(workspace_id, "thesis", THESIS["thesis"])
+    plane.storage.lose_identity(workspace_id)
+
+
+async def wish(
+    plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
+) -> Status:
+    await plane.service.set_wish(workspace_id, wanted, BY)
+    await plane.apply_plan(controller)
+    return (await plane.get(workspace_id)).status
+
+
+async def recover(plane: Plane, controller: WorkspaceController, workspace_id: UUID, **choice: Any) -> Status:
+    await plane.service.recover(workspace_id, BY, **choice)
+    await plane.apply_plan(controller)
+    return (await plane.get(workspace_id)).status
+
+
+def is_asked(status: Status) -> bool:
+    error = status.error_info
+    return (
+        status.phase is Phase.ERROR
+        and error is not None
+        and (error.reason, error.message) == (ErrorReason.DATA_LOST, IDENTITY_LOST)
+    )
+
+
+def files(plane: Plane, workspace_id: UUID) -> object:
+    disk = plane.storage._disks.get(workspace_id)
+    return None if disk is None else disk.files
+
+
+@BOTH
+async def test_a_home_that_the_row_does_not_know_is_not_taken_for_half_a_volume(
+    plane: Plane, made: DesiredState
+) -> None:
+    workspace_id, controller = await unknown_home(plane, made)
+    assert is_asked(await wish(plane, controller, workspace_id, R))
+    assert is_asked(await recover(plane, controller, workspace_id))
+    assert files(plane, workspace_id) == THESIS
+
+
+@BOTH
+async def test_such_a_home_is_adopted_with_its_files(plane: Plane, made: DesiredState) -> None:
+    workspace_id, controller = await unknown_home(plane, made)
+    await wish(plane, controller, workspace_id, R)
+    status = await recover(plane, controller, workspace_id, choice=RecoverChoice.ADOPT)
+    assert (status.phase, status.home_ctx.dirty) == (Phase.RUNNING, True)
+    assert plane.storage.files(workspace_id) == THESIS
+
+
+@BOTH
+async def test_such_a_home_is_replaced_when_its_loss_is_accepted_and_no_other_is(
+    plane: Plane, made: DesiredState
+) -> None:
+    workspace_id, controller = await unknown_home(plane, made)
+    await wish(plane, controller, workspace_id, R)
+    status = await recover(plane, controller, workspace_id, accept_loss=True)
+    assert (status.phase, status.home_ctx.replaces) == (Phase.RUNNING, None)
+    assert plane.storage.files(workspace_id) == {}
+    assert (await wish(plane, controller, workspace_id, A)).phase is Phase.ARCHIVED
+    await lose_another_home(plane, workspace_id)
+    assert is_asked(await wish(plane, controller, workspace_id, R))
+    assert files(plane, workspace_id) == THESIS
+
+
+async def test_who_takes_the_newest_archive_gives_up_such_a_home(plane: Plane) -> None:
+    workspace_id, controller = await unknown_home(plane, A)
+    await wish(plane, controller, workspace_id, R)
+    status = await recover(plane, controller, workspace_id, choice=RecoverChoice.NEWEST)
+    assert status.phase is Phase.RUNNING
+    assert plane.storage.files(workspace_id) == {}
+
+
+async def test_a_home_that_the_row_takes_for_untouched_is_not_replaced_either(plane: Plane) -> None:
+    """The dump was made after a restore and before the first start: the id is the same, and the row is not dirty."""
+    controller = plane.controller()
+    workspace_id = await plane.create(A)
+    await plane.apply_plan(controller)
+    await wish(plane, controller, workspace_id, DesiredState.STANDBY)
+    plane.storage.write(workspace_id, "thesis", THESIS["thesis"])
+    plane.storage.lose_identity(workspace_id)
+    assert is_asked(await wish(plane, controller, workspace_id, R))
+    assert files(plane, workspace_id) == THESIS
+
+
+@BOTH
+@pytest.mark.parametrize("is_purge", [True, False])
+async def test_a_deletion_leaves_such_a_home_until_it_is_purged_or_its_loss_accepted(
+    plane: Plane, made: DesiredState, is_purge: bool
+) -> None:
+    workspace_id, controller = await unknown_home(plane, made)
+    await plane.service.delete(workspace_id, BY)
+    await plane.apply_plan(controller)
+    assert is_asked((await plane.get(workspace_id)).status)
+    assert files(plane, workspace_id) == THESIS
+    if is_purge:
+        await plane.service.delete(workspace_id, BY, purge=True)
+        await plane.apply_plan(controller)
+    else:
+        await recover(plane, controller, workspace_id, accept_loss=True)
+    assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
+    assert files(plane, workspace_id) is None
+
+
+async def test_garbage_collection_leaves_such_a_home_beside_an_archive(plane: Plane) -> None:
+    workspace_id, _ = await unknown_home(plane, A)
+    await check_that_it_stays(plane, workspace_id)
+
+
+@BOTH
+async def test_garbage_collection_leaves_such_a_home_of_a_deleted_workspace(
+    plane: Plane, made: DesiredState
+) -> None:
+    controller = plane.controller()
+    workspace_id = await plane.create(made)
+    await plane.apply_plan(controller)
+    await plane.service.delete(workspace_id, BY)
+    await plane.apply_plan(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
+    await lose_another_home(plane, workspace_id)
+    plane.clock.seconds += 2000
+    await check_that_it_stays(plane, workspace_id)
+
+
+async def check_that_it_stays(plane: Plane, workspace_id: UUID) -> None:
+    collector = GarbageCollector(plane.store, plane.platforms, grace=timedelta(hours=2))
+    collected = await collector.collect()
+    assert collected.removed == ()
+    assert ["not what says which volume it is" in why for _, why in collected.failed] == [True]
+    assert files(plane, workspace_id) == THESIS
+    await collector.collect(orphans=True)
+    assert files(plane, workspace_id) is None
