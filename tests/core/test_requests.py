@@ -20,7 +20,7 @@ from tests.support.workspaces import (
 )
 
 from codehub.core.conditions import HEALTHY, Condition, Conditions
-from codehub.core.errors import ErrorReason
+from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import Event, EventKind, is_to_be_carried_out, observed, wished
 from codehub.core.idle import archives_at, idle_wish, sleeps_at, sleeps_soon
 from codehub.core.judge import is_answered
@@ -469,6 +469,24 @@ def test_what_outlived_its_time_in_the_trash_can_be_undeleted(
     phase: Phase, spec: dict[str, Any], may: bool
 ) -> None:
     row = workspace(phase, P, error_info=error() if phase is Phase.ERROR else None, spec=spec)
+    assert isinstance(rule_undeletion(row, NOW), Accepted) is may
+
+
+@pytest.mark.parametrize(
+    ("reason", "operation", "failed_at", "may"),
+    [
+        (ErrorReason.RETRY_EXCEEDED, Operation.DELETING, ago(2), False),
+        (ErrorReason.TIMEOUT, Operation.DELETING, ago(2), False),
+        (ErrorReason.RETRY_EXCEEDED, Operation.DELETING, ago(7), True),
+        (ErrorReason.RETRY_EXCEEDED, Operation.ARCHIVING, ago(2), True),
+        (ErrorReason.DATA_LOST, Operation.DELETING, ago(2), True),
+    ],
+)
+def test_a_purge_that_failed_half_way_is_not_taken_back_for_its_last_call_may_still_come(
+    reason: ErrorReason, operation: Operation, failed_at: datetime, may: bool
+) -> None:
+    failed = ErrorInfo(reason, "it failed", operation, 4, failed_at)
+    row = workspace(Phase.ERROR, P, error_info=failed, spec=OVER)
     assert isinstance(rule_undeletion(row, NOW), Accepted) is may
 
 

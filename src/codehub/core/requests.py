@@ -276,8 +276,13 @@ def is_purge_asked(spec: Spec) -> bool:
 
 
 def is_kept(workspace: Workspace) -> bool:
-    """Whether its time in the trash is over, but it was not removed: that failed, or somebody worked on it after its deletion."""
-    return workspace.status.phase is Phase.ERROR and not is_purge_asked(workspace.spec)
+    """Whether its time in the trash is over, but nothing was removed by that: it was in ERROR by then, or somebody worked on it after its
+    deletion. A removal that failed may still come, and would take what is made after it."""
+    spec, error = workspace.spec, workspace.status.error_info
+    if workspace.status.phase is not Phase.ERROR or is_purge_asked(spec) or error is None:
+        return False
+    is_removal = error.operation is Operation.DELETING and error.reason is not ErrorReason.DATA_LOST
+    return not (is_removal and is_purge_due(spec, error.occurred_at))
 
 
 def in_trash(workspace: Workspace, now: datetime) -> bool:
