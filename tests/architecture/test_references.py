@@ -29,6 +29,7 @@ NORM = re.compile(r"(?<![\w/-])(spec|wire|security|house|style|components)\.md\b
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: |src=\")(?!https?:|mailto:)([^)\s\"]+)", re.MULTILINE)
 FILE_LINK = re.compile(r"\[`?([\w/.-]+\.(?:py|sql))`?\]\(([^)\s]+)\)")
+MODULE = re.compile(r"`([\w/]+\.(?:py|sql))`")
 NAME = re.compile(r"`(\w+)`, \[([\w/.]+)\]")
 HEADING = re.compile(r"^#{1,6} +(.+?)\s*$")
 
@@ -128,6 +129,12 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
         assert (ROOT / path).exists(), f"{path} is not there"
         is_there = re.search(rf"^\s*(async )?def {name}\b", text_of(ROOT / path), re.MULTILINE)
         assert not name or is_there, f"{path} has no {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_every_module_that_a_page_names_exists(page: Path) -> None:
+    gone = [name for name in MODULE.findall(text_of(page)) if not any(path.match(name) for path in SOURCES)]
+    assert not gone
 
 
 @pytest.mark.parametrize("page", ["names.md", "names.ko.md"])
