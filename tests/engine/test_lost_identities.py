@@ -34,7 +34,7 @@ async def unknown_home(plane: Plane, made: DesiredState) -> tuple[UUID, Workspac
     """A workspace at rest, as an older dump has it; somebody worked in a home that it knows nothing of, and whose identity is lost."""
     controller = plane.controller()
     workspace_id = await plane.create(made)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await lose_another_home(plane, workspace_id)
     return workspace_id, controller
 
@@ -54,13 +54,13 @@ async def wish(
     plane: Plane, controller: WorkspaceController, workspace_id: UUID, wanted: DesiredState
 ) -> Status:
     await plane.service.set_wish(workspace_id, wanted, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     return (await plane.get(workspace_id)).status
 
 
 async def recover(plane: Plane, controller: WorkspaceController, workspace_id: UUID, **choice: Any) -> Status:
     await plane.service.recover(workspace_id, BY, **choice)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     return (await plane.get(workspace_id)).status
 
 
@@ -124,7 +124,7 @@ async def test_a_home_that_the_row_takes_for_untouched_is_not_replaced_either(pl
     """The dump was made after a restore and before the first start: the id is the same, and the row is not dirty."""
     controller = plane.controller()
     workspace_id = await plane.create(A)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await wish(plane, controller, workspace_id, DesiredState.STANDBY)
     plane.storage.write(workspace_id, "thesis", THESIS["thesis"])
     plane.storage.lose_identity(workspace_id)
@@ -139,12 +139,12 @@ async def test_a_deletion_leaves_such_a_home_until_it_is_purged_or_its_loss_acce
 ) -> None:
     workspace_id, controller = await unknown_home(plane, made)
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert is_asked((await plane.get(workspace_id)).status)
     assert files(plane, workspace_id) == THESIS
     if is_purge:
         await plane.service.delete(workspace_id, BY, purge=True)
-        await plane.apply_plan(controller)
+        await plane.converge(controller)
     else:
         await recover(plane, controller, workspace_id, accept_loss=True)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
@@ -162,9 +162,9 @@ async def test_garbage_collection_leaves_such_a_home_of_a_deleted_workspace(
 ) -> None:
     controller = plane.controller()
     workspace_id = await plane.create(made)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
     await lose_another_home(plane, workspace_id)
     plane.clock.seconds += 2000
