@@ -25,6 +25,7 @@ from tests.support.workspaces import (
 )
 
 import codehub.core
+from codehub.core.ceilings import Ceilings
 from codehub.core.decide import FinishedStep, NextLook
 from codehub.core.errors import ErrorReason
 from codehub.core.history import EventKind
@@ -256,3 +257,13 @@ def _is_write(call: ast.Call) -> bool:
     return makes in ("replace", "Status") and any(
         keyword.arg in ("operation", "op_id") for keyword in call.keywords
     )
+
+
+def test_the_history_says_with_what_it_starts_where_that_is_less_than_was_asked_for() -> None:
+    row = workspace(Phase.STANDBY, home_ctx=home())
+    ceilings = Ceilings(resources=replace(row.spec.resources, memory_mb=512))
+    (event,) = decided(row, ASLEEP, ceilings=ceilings).events("c1")
+    assert event.after == Operation.STARTING
+    assert event.reason.startswith("It starts with 512 MB")
+    (plain,) = decided(row, ASLEEP).events("c1")
+    assert plain.reason == Why.MOVES_UP.value

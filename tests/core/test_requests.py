@@ -495,3 +495,14 @@ def test_a_deletion_that_is_asked_for_again_after_the_trash_s_time_is_no_purge()
     assert accepted(rule_deletion(row, NOW, trash_s=700)).purge_at == ago(-700)
     row = workspace(Phase.ERROR, P, error_info=error(), spec=ASKED)
     assert accepted(rule_deletion(row, NOW, trash_s=700)).purge_at == NOW
+
+
+def test_a_pin_is_kept_with_the_time_since_when_it_is_so() -> None:
+    pinned = accepted(rule_change(workspace(), {"pinned": True}, now=NOW))
+    assert pinned.pinned_at == NOW
+    later = rule_change(workspace(spec={"pinned_at": NOW}), {"pinned": True}, now=NOW + timedelta(hours=1))
+    assert later == Unchanged()
+    assert (
+        accepted(rule_change(workspace(spec={"pinned_at": NOW}), {"pinned": False}, now=NOW)).pinned_at
+        is None
+    )
