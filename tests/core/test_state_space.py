@@ -163,7 +163,7 @@ def check_convergence(point: Point) -> None:
         assert all(leg.plan.operation is Operation.STOPPING for leg in path if isinstance(leg.plan, Act)), (
             point
         )
-    elif isinstance(last.plan, Rest):
+    elif isinstance(last.plan, Rest | Wait):  # in the trash it waits for the end of its time
         assert is_satisfied(point, last.phase), point
     else:
         assert isinstance(last.plan, Hold), point
