@@ -151,6 +151,20 @@ async def test_a_deletion_leaves_such_a_home_until_it_is_purged_or_its_loss_acce
     assert files(plane, workspace_id) is None
 
 
+async def test_a_deletion_stops_what_runs_on_such_a_home_before_it_asks_about_the_files(plane: Plane) -> None:
+    """Else what runs makes the files the only copy again and again, and the deletion is asked about for ever (simulator, seed 10005)."""
+    controller = plane.controller()
+    workspace_id = await plane.create(R)
+    await plane.apply_plan(controller)
+    plane.storage.lose_identity(workspace_id)
+    await plane.apply_plan(controller)
+    await plane.service.delete(workspace_id, BY)
+    await plane.apply_plan(controller)
+    assert is_asked(await recover(plane, controller, workspace_id, accept_loss=True))
+    assert (await recover(plane, controller, workspace_id, accept_loss=True)).phase is Phase.DELETED
+    assert files(plane, workspace_id) is None
+
+
 async def test_garbage_collection_leaves_such_a_home_beside_an_archive(plane: Plane) -> None:
     workspace_id, _ = await unknown_home(plane, A)
     await check_that_it_stays(plane, workspace_id)

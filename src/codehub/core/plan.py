@@ -199,6 +199,9 @@ def choose_next_operation(spec: Spec, status: Status, now: datetime) -> Rest | W
     if is_purge_due(spec, now) and is_answered_error:
         return Begin(Operation.DELETING, Why.PURGE)
     if is_deletion and phase in MOVES[Operation.DELETING].sources:
+        # What still writes to a volume that is not known as this home's may make it the only copy: then no mere deletion may go on.
+        if status.conditions.container_ready.is_present and status.conditions.volume_ready.is_present:
+            return Begin(Operation.STOPPING, Why.STRAY_CONTAINER)
         return Begin(Operation.DELETING, Why.DELETION)
     if phase is Phase.ERROR:
         if is_deletion and is_answered_error and _has_nothing_to_save(status):
