@@ -98,7 +98,26 @@ def go_on_without_a_volume_whose_identity_is_lost() -> Any:
         return original(spec, stored, status, look, now)
 
     original = judge.check_invariants
-    return patched(judge, "check_invariants", broken)
+    return [patched(judge, "check_invariants", broken), *_unguarded()]
+
+
+@mutant
+def take_what_the_row_does_not_know_for_half_a_volume() -> Any:
+    """As it was once: what counts is whether the row is dirty."""
+    return [patched(judge, "may_replace", lambda _status, _volume: True), *_unguarded()]
+
+
+def _unguarded() -> list[Any]:
+    """Let every call replace or delete a volume whose identity is lost."""
+
+    def refuse_other(disk: Any, replaces: str | None) -> None:
+        original(None if disk is None or disk.volume_id is None else disk, replaces)
+
+    original = memory_storage._refuse_other
+    return [
+        patched(memory_storage, "_refuse_other", refuse_other),
+        *(patched(each, "may_replace", lambda _status, _volume: True) for each in (execute, gc)),
+    ]
 
 
 @mutant
