@@ -1,4 +1,4 @@
-"""Only core/route.py knows where workspaces are mounted: no other source names it, in code, comments or templates."""
+"""Only core/route.py knows where workspaces are mounted: no other source, comment or template names it."""
 
 from pathlib import Path
 

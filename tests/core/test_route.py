@@ -1,4 +1,4 @@
-"""What a request is for, as its target says: the hub, a workspace, or what is like a workspace's address and is none."""
+"""What a request is for: the hub, a workspace, or what is like a workspace's address and is none."""
 
 from uuid import UUID
 

@@ -1,7 +1,7 @@
-"""A proxy's whole policy in virtual time: gate, route cache, grants and activity as they are, over memory adapters.
+"""A proxy's whole policy in virtual time: gate, route cache, grants and activity, over memory adapters.
 
-People sign in and out, workspaces stop and start, the database goes away, hints are lost. Whoever is let in, and
-whose connection stays open, is held against what is true.
+People sign in and out, workspaces stop and start, the database goes away, hints are lost. Whoever is let in,
+and whose connection stays open, is held against what is true.
 """
 
 import asyncio

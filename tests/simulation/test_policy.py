@@ -1,4 +1,4 @@
-"""The proxy's policy as it is, in virtual time: who is let in may be, and who may no longer be is out in time."""
+"""The proxy's policy in virtual time: who is let in may be, and who may no longer be is out in time."""
 
 import pytest
 from tests.simulation.policy_world import PolicyWorld

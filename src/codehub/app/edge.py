@@ -116,7 +116,7 @@ async def edge(
 
 
 def _address_of(stored: ApiStores, backends: Platforms) -> AddressOf:
-    """Workspaces that share this machine's network are told from its own programs, which loopback alone does not do."""
+    """Tell workspaces that share this machine's network from its own programs: loopback alone does not."""
     local = backends.instances.get(InstanceBackend.LOCAL_PROCESS)
     if isinstance(local, LocalInstances) and local.shares_network:
         return LoopbackPeers(stored.installation).address_of
@@ -133,7 +133,7 @@ def upstream_of(url: str) -> Upstream:
 
 
 def own_origins(settings: Settings, port: int) -> frozenset[str]:
-    """Return the origins that are ours: the public one, or, where none is set, this port under this machine's own names."""
+    """Return the origins that are ours: the public one, else this port under this machine's own names."""
     if settings.public_base_url is not None:
         return frozenset({settings.public_base_url})
     return frozenset(written_origin("http", host, port) for host in (settings.host, *_LOOPBACK))

@@ -1,4 +1,4 @@
-"""Telling a working person from an open tab: what a request or a socket's traffic is goes in, whether it counts as use comes out.
+"""Telling a working person from an open tab: a request or traffic goes in, whether it is use comes out.
 
 The rules belong to the IDE, as data (docs/adr/0018). Time comes in as seconds; nothing here has a clock.
 """
@@ -26,12 +26,15 @@ def counts_as_use(profile: IdeProfile, visit: Visit, path: str) -> bool:
 
 
 def is_its_own_socket(profile: IdeProfile, path: str) -> bool:
-    """Whether the IDE talks of itself over it: JupyterLab tells its tab of every file that the tab itself has asked for, every ten seconds."""
+    """Whether the IDE talks of itself over it.
+
+    JupyterLab tells its tab of every file that the tab itself has asked for, every ten seconds.
+    """
     return path.startswith(profile.own_sockets)
 
 
 def is_its_own_doing(profile: IdeProfile, message: bytes) -> bool:
-    """Whether a message up only answers that the IDE wrote its own files, which an open tab does every second."""
+    """Whether a message up only answers that the IDE wrote its own files: an open tab does each second."""
     if profile.own_files is None or _FILE_EVENT not in message:
         return False
     paths = _PATH.findall(message)
@@ -51,7 +54,10 @@ class Window:
         self._total = 0
 
     def add(self, size: int, at_s: float, *, tabs: int = 1) -> bool:
-        """Note it, and say whether somebody is at work now: a busy minute, and a busy moment in it, beside what idle tabs send."""
+        """Note it, and say whether somebody is at work now.
+
+        That is a busy minute, and a busy moment in it, beside what idle tabs send.
+        """
         bucket = int(at_s) // _BUCKET_S
         if bucket != self._bucket:
             passed = bucket - self._bucket

@@ -34,7 +34,7 @@ class Route(NamedTuple):
     mount: str
     """Where the workspace is mounted, without the slash; empty if there is none."""
     rest: str
-    """The path behind the mount, with its query. Without a slash at its start it is no path in the workspace."""
+    """The path behind the mount, with its query. Without a slash at its start it is none in the workspace."""
 
     @property
     def query(self) -> str:

@@ -1,4 +1,7 @@
-"""Ids as they are written in addresses: text in, an id out. Refuses every form but the one with four dashes: one thing, one address."""
+"""Ids as they are written in addresses: text in, an id out.
+
+Every form but the one with four dashes is refused: one thing, one address.
+"""
 
 import re
 from uuid import UUID

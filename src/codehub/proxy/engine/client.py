@@ -19,7 +19,8 @@ from codehub.proxy.engine.upstream import UpstreamConnection
 if TYPE_CHECKING:
     from codehub.proxy.engine.runtime import Task
 
-# What it does or waits for. At the gate it also waits for a connection; lingering, it reads what nobody wants.
+# What it does or waits for. At the gate it also waits for a connection; lingering, it reads what nobody
+# wants.
 _HEAD, _GATE, _BODY, _RESPONSE, _TUNNEL, _LINGER = range(6)
 
 
@@ -372,7 +373,9 @@ class ClientConnection(ClientTransport):
     def _begin_lingering(self) -> None:
         """Let the client read the answer: closing with its bytes unread would reset the connection.
 
-        Many read nothing before they have sent everything: this lasts while something comes, but not for ever."""
+        Many read nothing before they have sent everything: this lasts while something comes, but not for
+        ever.
+        """
         self._state = _LINGER
         self._buffer = b""
         self._lingers_until = self._context.now + self._context.limits.linger_s_max

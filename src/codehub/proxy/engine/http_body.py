@@ -99,8 +99,9 @@ TIGHT = Framing(1, 4_096)
 
 
 class Chunked:
-    """A chunked body, its trailers included. `take` reads so much at once, and `has_more` says that there is more.
+    """A chunked body, its trailers included.
 
+    `take` reads so much at once, and `has_more` says that there is more.
     A line is taken once it is all there: until then `take` leaves it, and wants it again with what follows.
     `refused` are the names of trailers that can't be, in lower case; None: there can't be any. `is_secret`
     says of a trailer's line that it can't be either.

@@ -1,4 +1,4 @@
-"""The database's time at a moment of ours: what a look read goes in, what its clock showed at any other moment comes out."""
+"""The database's time: what a look read goes in, what its clock showed at another moment comes out."""
 
 from datetime import datetime, timedelta
 

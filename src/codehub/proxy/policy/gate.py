@@ -369,7 +369,7 @@ def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Vi
 
 
 def _path_in(workspace_id: UUID | str, to: str) -> str:
-    """Return the path in a workspace that was asked for, or its first page if `to` is none (security.md 7)."""
+    """Return the path in a workspace that was asked for, or its first page if it is none (security.md 7)."""
     entry = entry_of(workspace_id)
     is_in_it = to.startswith(entry) and not to.startswith(f"{entry}{ACTIONS}/")
     return to if is_in_it and _HARMLESS.fullmatch(to) and not _CLIMBS.search(to) else entry

@@ -1,6 +1,7 @@
 """The proxy's own pages: a workspace that can't be entered yet goes in, a page that says why comes out.
 
-They work without scripts: buttons are forms, and the waking page comes back by itself. With scripts it follows live.
+They work without scripts: buttons are forms, and the waking page comes back by itself. With scripts it
+follows live.
 """
 
 import base64
