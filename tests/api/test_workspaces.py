@@ -20,6 +20,7 @@ FIELDS = [
     "name",
     "description",
     "memo",
+    "pinned_at",
     "owner",
     "url",
     "revision",

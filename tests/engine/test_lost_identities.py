@@ -155,11 +155,11 @@ async def test_a_deletion_stops_what_runs_on_such_a_home_before_it_asks_about_th
     """Else what runs makes the files the only copy again and again, and the deletion is asked about for ever (simulator, seed 10005)."""
     controller = plane.controller()
     workspace_id = await plane.create(R)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     plane.storage.lose_identity(workspace_id)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     await plane.service.delete(workspace_id, BY)
-    await plane.apply_plan(controller)
+    await plane.converge(controller)
     assert is_asked(await recover(plane, controller, workspace_id, accept_loss=True))
     assert (await recover(plane, controller, workspace_id, accept_loss=True)).phase is Phase.DELETED
     assert files(plane, workspace_id) is None
