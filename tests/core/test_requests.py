@@ -40,6 +40,7 @@ from codehub.core.requests import (
     Ruling,
     Unchanged,
     in_trash,
+    is_purge_asked,
     rule_change,
     rule_deletion,
     rule_keep_awake,
@@ -506,3 +507,24 @@ def test_a_pin_is_kept_with_the_time_since_when_it_is_so() -> None:
         accepted(rule_change(workspace(spec={"pinned_at": NOW}), {"pinned": False}, now=NOW)).pinned_at
         is None
     )
+
+
+REMOVAL_DUE = {"deleted_at": ago(700), "purge_at": ago(60)}
+
+
+def test_what_is_being_removed_gets_no_new_time_in_the_trash() -> None:
+    """A call that was given up on may still come, and takes what a longer time in the trash would keep."""
+    removing = workspace(Phase.ARCHIVED, operation=Operation.DELETING, spec=REMOVAL_DUE)
+    assert rule_deletion(removing, NOW, trash_s=700) == Unchanged()
+    failed = error(operation=Operation.DELETING, at=ago(10))
+    retried = accepted(
+        rule_deletion(workspace(Phase.ERROR, spec=REMOVAL_DUE, error_info=failed), NOW, trash_s=700)
+    )
+    assert (retried.deleted_at, retried.purge_at) == (ago(700), ago(60))
+    assert retried.recover_at == NOW
+    assert not retried.recover_accepts_loss
+
+
+def test_a_purge_of_what_is_being_removed_is_a_persons_word() -> None:
+    removing = workspace(Phase.ARCHIVED, operation=Operation.DELETING, spec=REMOVAL_DUE)
+    assert is_purge_asked(accepted(rule_deletion(removing, NOW, trash_s=700, purge=True)))

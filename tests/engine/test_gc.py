@@ -16,6 +16,7 @@ from codehub.core.workspace import StorageBackend
 from codehub.engine.gc import GarbageCollector
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import BackendUnreachable
+from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home
 
 
@@ -88,6 +89,24 @@ async def test_what_a_restore_left_that_was_never_recorded_goes(plane: Plane) ->
     collected = await collector(plane).collect()
     assert [removal.found.thing for removal in collected.removed] == [Thing.VOLUME]
     assert plane.storage.volume_id(workspace_id) is None
+
+
+async def test_a_home_that_an_instance_runs_on_stays_though_the_row_knows_neither(plane: Plane) -> None:
+    """The row may be older than both, as after an older dump was restored: a container goes before its volume (contract 8)."""
+    workspace_id = await restored_unrecorded(plane)
+    row = await plane.get(workspace_id)
+    volume_id = plane.storage.volume_id(workspace_id)
+    assert volume_id is not None
+    spec = row.spec
+    await plane.instances.start(
+        InstanceSpec(
+            row.id, spec.storage_backend, spec.home_store_key, spec.image_ref, spec.ide, spec.resources
+        ),
+        volume_id,
+    )
+    collected = await collector(plane).collect()
+    assert [why for _, why in collected.failed] == ["An instance runs on it."]
+    assert plane.storage.volume_id(workspace_id) == volume_id
 
 
 async def test_a_home_whose_workspace_changes_while_it_is_looked_through_stays(plane: Plane) -> None:

@@ -192,19 +192,27 @@ def _judge_leftovers(world: World) -> None:
         is_kept = (
             _is_worked_on_since_deletion(world, row)
             or (world.has_rolled_back and _is_worked_on(world, row))
-            or (world.storage._disks[workspace_id].bears is not None and not is_purge_asked(row.spec))
+            or _has_lost_its_identity(world, row)
         )
         if row.status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING) and not is_kept:
             world.break_("no orphan", workspace_id, f"a volume in {row.status.phase}")
     for workspace_id in world.instances._boxes.keys() - forgotten:
         row = rows[workspace_id]
-        if row.status.phase is not Phase.RUNNING and not _is_worked_on_since_deletion(world, row):
+        # What runs on a home that stays, stays with it.
+        is_kept = _is_worked_on_since_deletion(world, row) or _has_lost_its_identity(world, row)
+        if row.status.phase is not Phase.RUNNING and not is_kept:
             world.break_("no orphan", workspace_id, f"an instance in {row.status.phase}")
 
 
 def _is_worked_on(world: World, row: Workspace) -> bool:
     disk = world.storage._disks.get(row.id)
     return disk is not None and disk.volume_id is not None and disk.files != disk.as_made
+
+
+def _has_lost_its_identity(world: World, row: Workspace) -> bool:
+    """Whether its home is there without saying which it is: that stays until a person speaks, or asks for a purge."""
+    disk = world.storage._disks.get(row.id)
+    return disk is not None and disk.bears is not None and not is_purge_asked(row.spec)
 
 
 def _is_worked_on_since_deletion(world: World, row: Workspace) -> bool:

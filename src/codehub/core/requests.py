@@ -147,6 +147,9 @@ def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int, purge: b
     if spec.deleted_at is not None:
         if status.phase is Phase.DELETED and (not purge or not in_trash(workspace, now)):
             return _deleted(workspace)
+        is_over = is_purge_due(spec, now) and not is_purge_asked(spec)
+        if is_over and not purge and not is_kept(workspace):
+            return _remove_again(workspace, now)
     elif status.operation is not Operation.NONE and holdup(status) is None:
         return Refused(
             Refusal.OPERATION_IN_PROGRESS,
@@ -161,6 +164,18 @@ def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int, purge: b
             revision=spec.revision + 1,
         )
     )
+
+
+def _remove_again(workspace: Workspace, now: datetime) -> Ruling:
+    """Rule on a deletion that is asked for again once its removal is due: what may be removed at any moment gets no new time in the trash.
+    After an error it is a retry under the old request, so that what was worked on since that one is still looked for."""
+    spec, status = workspace.spec, workspace.status
+    if status.phase is not Phase.ERROR:
+        return Unchanged()
+    retried = replace(
+        spec, recover_at=_answering(status, now), recover_accepts_loss=False, recover_choice=None
+    )
+    return Accepted(replace(retried, revision=spec.revision + 1))
 
 
 def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:

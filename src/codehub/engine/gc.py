@@ -168,6 +168,8 @@ class GarbageCollector:
                 return "It is needed by now."
             if not orphans and row is not None and (why := await self._in_the_way(found, row)):
                 return why
+            if found.thing is Thing.VOLUME and await self._has_instance(found.workspace_id):
+                return "An instance runs on it."  # the row may be older than both (contract 8)
             if row is not None and list((await self._store.load([row.id])).workspaces) != [row]:
                 return "Its workspace changed while it was looked at."
             await self._delete(found, backend, row)
@@ -199,6 +201,12 @@ class GarbageCollector:
         if await storage.is_worked_on(home, volume.volume_id, since=since):
             return _NEWER_THAN_KNOWN if row.spec.forgotten_at is None else _WORKED_ON_SINCE
         return None
+
+    async def _has_instance(self, workspace_id: UUID) -> bool:
+        for instances in distinct(self._platforms.instances):
+            if await instances.status(workspace_id) is not None:
+                return True
+        return False
 
     async def _volume_of(self, found: Found, row: Workspace) -> tuple[Volume | None, StorageProvider]:
         """Return the volume that would go, or lose what runs on it."""
