@@ -8,12 +8,16 @@ from codehub.adapters.groups import ROOT
 
 
 def groups_of(installation: str) -> list[str]:
-    """Return where groups of this installation are, those of workspaces first."""
-    # By os.walk: other containers' groups vanish while one looks, which it passes over.
+    """Return where groups of this installation are, those of workspaces first. Groups come and go meanwhile: os.walk passes over those."""
     name = f"codehub-{installation}"
-    found = [Path(place) / name for place, groups, _files in os.walk(ROOT) if name in groups]
-    below = [each for place in found for each in place.iterdir() if each.is_dir()]
-    return [str(place) for place in (*below, *found)]
+    places = [Path(place) / name for place, groups, _ in os.walk(ROOT) if name in groups]
+    below = [
+        Path(place) / group
+        for root in places
+        for place, groups, _ in os.walk(root, topdown=False)
+        for group in groups
+    ]
+    return [str(place) for place in (*below, *places)]
 
 
 def remove_groups(installation: str) -> None:
