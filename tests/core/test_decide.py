@@ -12,11 +12,14 @@ from tests.support.workspaces import (
     HEALTHY_INSTANCE,
     KEY,
     NEW_OP_ID,
+    NOT_READY,
     NOW,
     OP_ID,
     OUR_VOLUME,
+    READY,
     UNREACHABLE,
     ago,
+    conditions,
     decided,
     error,
     home,
@@ -44,6 +47,7 @@ from codehub.core.plan import (
     TakeOver,
     Wait,
     Why,
+    choose_next_operation,
 )
 from codehub.core.transitions import Done, Failed
 from codehub.core.workspace import Workspace
@@ -267,3 +271,18 @@ def test_the_history_says_with_what_it_starts_where_that_is_less_than_was_asked_
     assert event.reason.startswith("It starts with 512 MB")
     (plain,) = decided(row, ASLEEP).events("c1")
     assert plain.reason == Why.MOVES_UP.value
+
+
+def test_what_runs_on_a_volume_that_is_not_its_own_is_stopped_before_a_deletion_goes_on() -> None:
+    """What it writes may make that volume the only copy (simulator, seed 10005)."""
+    row = workspace(
+        Phase.ARCHIVED,
+        DesiredState.PENDING,
+        spec={"deleted_at": ago(1), "purge_at": PURGE_AT},
+        conditions=conditions(volume=NOT_READY, archive=READY, container=READY),
+        archive_key=KEY,
+    )
+    chosen = choose_next_operation(row.spec, row.status, NOW)
+    assert chosen == Begin(Operation.STOPPING, Why.STRAY_CONTAINER)
+    alone = replace(row.status, conditions=conditions(volume=NOT_READY, archive=READY))
+    assert choose_next_operation(row.spec, alone, NOW) == Begin(Operation.DELETING, Why.DELETION)
