@@ -188,6 +188,8 @@ async def test_what_was_archived_comes_back_in_a_new_volume(storage: Storage, ho
     made = await restored(storage, home, key)
     assert made.marker == key
     assert made.volume_id != old
+    volume = (await storage.provider.list_volumes())[home.workspace_id]
+    assert volume.made_from == key
     assert await storage.provider.list_volumes() == {home.workspace_id: Volume(made.volume_id)}
     assert storage.files(home) == FILES
 

@@ -11,6 +11,7 @@ from codehub.core import observation
 from codehub.core.conditions import Condition
 from codehub.core.errors import (
     ARCHIVED_SINCE,
+    LAST_COPY,
     NOT_DELETED,
     NOT_REPLACED,
     REMEDY,
@@ -31,7 +32,7 @@ from codehub.text import LANGUAGES, section, texts
 from codehub.web import domain_text, measures
 
 NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
-NEWER_THAN_KNOWN = (NOT_REPLACED, NOT_DELETED, WORKED_ON_SINCE, ARCHIVED_SINCE.format(at="noon"))
+NEWER_THAN_KNOWN = (NOT_REPLACED, NOT_DELETED, LAST_COPY, WORKED_ON_SINCE, ARCHIVED_SINCE.format(at="noon"))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -109,6 +109,20 @@ async def test_a_home_that_an_instance_runs_on_stays_though_the_row_knows_neithe
     assert plane.storage.volume_id(workspace_id) == volume_id
 
 
+async def test_the_last_copy_of_an_archive_that_is_gone_stays_though_the_row_does_not_know_it(
+    plane: Plane,
+) -> None:
+    workspace_id = await archived_twice(plane)
+    row = await plane.get(workspace_id)
+    lost = f"{workspace_id}/{UUID(int=7)}/home.tar.zst"
+    plane.storage.put_archive(lost, {"thesis": b"the last chapter"}, plane.clock.now())
+    await plane.storage.restore(Home(workspace_id, row.spec.home_store_key), lost, unheard)
+    plane.storage.lose_archive(lost)
+    collected = await collector(plane).collect()
+    assert ["The archive that it was restored from is gone" in why for _, why in collected.failed] == [True]
+    assert plane.storage.files(workspace_id) == {"thesis": b"the last chapter"}
+
+
 async def test_a_home_whose_workspace_changes_while_it_is_looked_through_stays(plane: Plane) -> None:
     workspace_id = await restored_unrecorded(plane)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from codehub.engine.controller import WorkspaceController
 from codehub.engine.execute import Executor, Superseded
 from codehub.ports.storage import Home
 
+EARLIER = datetime(2000, 1, 1, tzinfo=UTC)
 THESIS = {"thesis": b"the last chapter"}
 
 
@@ -155,6 +156,60 @@ async def test_a_loss_that_was_accepted_once_is_no_word_about_what_came_later(pl
     await wish(plane, controller, workspace_id, DesiredState.RUNNING)
     assert await reason(plane, workspace_id) is ErrorReason.DATA_LOST
     assert plane.storage.files(workspace_id) == THESIS
+
+
+async def restored_from_a_lost_archive(plane: Plane, workspace_id: UUID) -> None:
+    """Let a home be there that the row knows nothing of, as it was restored from an archive that is gone by now."""
+    row = await plane.get(workspace_id)
+    assert row.status.archive_key is not None
+    key = f"{workspace_id}/{UUID(int=7)}/home.tar.zst"
+    plane.storage.put_archive(key, THESIS, plane.clock.now())
+    await plane.storage.restore(Home(workspace_id, row.spec.home_store_key), key, unheard)
+    plane.storage.lose_archive(key)
+
+
+async def test_the_last_copy_of_a_lost_archive_is_not_replaced_unless_its_loss_is_accepted(
+    plane: Plane,
+) -> None:
+    controller = plane.controller()
+    workspace_id = await archived(plane, controller)
+    await restored_from_a_lost_archive(plane, workspace_id)
+    await wish(plane, controller, workspace_id, DesiredState.STANDBY)
+    assert await reason(plane, workspace_id) is ErrorReason.DATA_LOST
+    assert plane.storage.files(workspace_id) == THESIS
+    await plane.service.recover(workspace_id, BY, accept_loss=True)
+    await plane.converge(controller)
+    assert (await plane.get(workspace_id)).status.phase is Phase.STANDBY
+    assert plane.storage.files(workspace_id) == {}
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_the_last_copy_of_a_lost_archive_survives_a_deletion_and_the_end_of_the_trashs_time(
+    plane: Plane, is_over: bool
+) -> None:
+    controller = plane.controller()
+    workspace_id = await archived(plane, controller)
+    await plane.service.delete(workspace_id, BY)
+    if is_over:
+        await plane.converge(controller)
+        deletion = await plane.get(workspace_id)
+        assert deletion.spec.purge_at is not None
+        plane.clock.seconds += (deletion.spec.purge_at - plane.clock.now()).total_seconds() + 1
+    await restored_from_a_lost_archive(plane, workspace_id)
+    await plane.converge(controller)
+    assert await reason(plane, workspace_id) is ErrorReason.DATA_LOST
+    assert plane.storage.files(workspace_id) == THESIS
+
+
+async def test_a_home_whose_archive_is_there_is_no_last_copy(plane: Plane) -> None:
+    controller = plane.controller()
+    workspace_id = await archived(plane, controller)
+    row = await plane.get(workspace_id)
+    key = f"{workspace_id}/{UUID(int=7)}/home.tar.zst"
+    plane.storage.put_archive(key, THESIS, EARLIER)
+    await plane.storage.restore(Home(workspace_id, row.spec.home_store_key), key, unheard)
+    status = await wish(plane, controller, workspace_id, DesiredState.STANDBY)
+    assert (status.phase, plane.storage.files(workspace_id)) == (Phase.STANDBY, {})
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,10 @@ NOT_REPLACED = (
     "unless its loss is accepted."
 )
 NOT_DELETED = "A home is there that the database does not know of, and somebody worked in it: only a purge deletes it, unless its loss is accepted."
+LAST_COPY = (
+    "A home is there that the database does not know of, and the archive that it was restored from is gone: it is neither replaced nor "
+    "deleted, unless its loss is accepted."
+)
 _TRASH_OVER = "Its time in the trash is over, but somebody worked on it after its deletion{what}: the database is older than the home. Undelete it to go on with it, or purge it."
 WORKED_ON_SINCE = _TRASH_OVER.format(what="")
 ARCHIVED_SINCE = _TRASH_OVER.format(what=", and archived it at {at}")

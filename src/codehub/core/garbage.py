@@ -33,6 +33,8 @@ class Found:
     """Of an archive: the database's time, as its `.meta` says."""
     bears: str | None = None
     """Of a volume that was complete once and has lost its identity: the id that it had."""
+    made_from: str | None = None
+    """Of a volume: the archive that it was restored from, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

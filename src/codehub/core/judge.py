@@ -1,5 +1,6 @@
 """Judge: a workspace and what was seen of it in, what it is now out. Begins no operation, and ends none: see transitions."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -179,6 +180,18 @@ def may_replace(status: Status, volume: Volume | Unobserved | Unmarked | None) -
     return volume.bears in (None, status.home_ctx.replaces)
 
 
+def holds_lost_archive(status: Status, volume: Volume, archives: Iterable[CommittedArchive]) -> bool:
+    """Whether a volume that the row does not name was restored from an archive that is gone: then it may be all that is left of that. Not
+    if a person gave up this very one."""
+    if volume.made_from is None or volume.volume_id in (
+        None,
+        status.home_ctx.volume_id,
+        status.home_ctx.replaces,
+    ):
+        return False
+    return all(archive.key != volume.made_from for archive in archives)
+
+
 def needs_archive_look(workspace: Workspace) -> bool:
     """Whether this pass must look at the archive itself; the others are swept hourly."""
     spec, status = workspace.spec, workspace.status
@@ -254,7 +267,8 @@ def _answer(spec: Spec, status: Status, error: ErrorInfo, observation: Observati
 
 def _accept_loss(status: Status, error: ErrorInfo, observation: Observation) -> Status:
     """Go on without what is gone: a person said so. A corrupted archive is gone, and a newer one is if the error named it."""
-    home = replace(status.home_ctx, dirty=False, replaces=_borne(observation))
+    volume = observation.volume
+    home = replace(status.home_ctx, dirty=False, replaces=volume.name if isinstance(volume, Volume) else None)
     if error.reason is ErrorReason.ARCHIVE_CORRUPTED or NEWEST_ARCHIVE in error.context:
         home = replace(home, given_up_at=error.occurred_at)
     status = replace(status, home_ctx=home)

@@ -1,6 +1,6 @@
 """What one look at the backends brought back for one workspace. Absence and blindness are different things."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
@@ -51,6 +51,8 @@ class Volume:
     bears: str | None = None
     """Of one without that was complete once, so that its identity was lost: the id that it had, or UNTOLD where nothing tells. None: it was
     cut off while it was made."""
+    made_from: str | None = field(default=None, compare=False)
+    """The archive that it was restored from. None: it was made empty, or nothing tells."""
 
     @property
     def name(self) -> str | None:

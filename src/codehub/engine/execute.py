@@ -10,8 +10,15 @@ import structlog
 
 from codehub.core.archives import archive_made_since, newest_facts
 from codehub.core.ceilings import Ceilings, clamped, may_run
-from codehub.core.errors import ARCHIVED_SINCE, NOT_DELETED, NOT_REPLACED, WORKED_ON_SINCE, ErrorReason
-from codehub.core.judge import IDENTITY_LOST, may_replace
+from codehub.core.errors import (
+    ARCHIVED_SINCE,
+    LAST_COPY,
+    NOT_DELETED,
+    NOT_REPLACED,
+    WORKED_ON_SINCE,
+    ErrorReason,
+)
+from codehub.core.judge import IDENTITY_LOST, holds_lost_archive, may_replace
 from codehub.core.observation import Instance, Volume
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
@@ -141,7 +148,7 @@ class Executor:
                 return await _adopted(storage, home, status.home_ctx)
             case Step.RESTORE:
                 assert status.archive_key is not None
-                await self._refuse_newer(storage, workspace, there, NOT_REPLACED)
+                await self._refuse_newer(storage, workspace, volume, NOT_REPLACED)
                 replaces = there or status.home_ctx.replaces
                 restored = await storage.restore(home, status.archive_key, report, replaces=replaces)
                 return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
@@ -215,8 +222,7 @@ class Executor:
         if is_deletion and not is_purge_due(workspace.spec, now):
             if not may_replace(workspace.status, volume):
                 raise ActionFailed(IDENTITY_LOST, reason=ErrorReason.DATA_LOST)
-            there = None if volume is None else volume.volume_id
-            await self._refuse_newer(storage, workspace, there, NOT_DELETED)
+            await self._refuse_newer(storage, workspace, volume, NOT_DELETED)
         name = None if volume is None else volume.name
         await storage.delete_volume(Home(workspace.id, workspace.spec.home_store_key), name)
 
@@ -236,6 +242,8 @@ class Executor:
             is_unidentified = there is None and volume.bears is not None and since == spec.deleted_at
         if is_unidentified or (there and await storage.is_worked_on(home, there, since=since)):
             raise ActionFailed(WORKED_ON_SINCE, reason=ErrorReason.DATA_LOST)
+        if volume is not None:
+            await self._refuse_last_copy(storage, workspace, volume)
         archives = await committed_archives(storage, workspace.id)
         if (later := archive_made_since(workspace.status, archives, since)) is not None:
             raise ActionFailed(
@@ -246,17 +254,25 @@ class Executor:
         await self._require(workspace.id, op_id)  # such looks may have taken long
 
     async def _refuse_newer(
-        self, storage: StorageProvider, workspace: Workspace, there: str | None, refusal: str
+        self, storage: StorageProvider, workspace: Workspace, volume: Volume | None, refusal: str
     ) -> None:
         """Refuse to destroy a volume that somebody worked in, though the row does not name it: it is newer than the row, as after an
         older dump of the database was restored, and that takes a person's word. One that is as it was made was left by a restore that
         was never recorded."""
         home, op_id = Home(workspace.id, workspace.spec.home_store_key), workspace.status.op_id
-        if there is None or op_id is None:
+        if volume is None or volume.volume_id is None or op_id is None:
             return
-        if await storage.is_worked_on(home, there, since=_accepted_at(workspace.spec)):
+        if await storage.is_worked_on(home, volume.volume_id, since=_accepted_at(workspace.spec)):
             raise ActionFailed(refusal, reason=ErrorReason.DATA_LOST)
+        await self._refuse_last_copy(storage, workspace, volume)
         await self._require(workspace.id, op_id)  # such a look may have taken long
+
+    async def _refuse_last_copy(self, storage: StorageProvider, workspace: Workspace, volume: Volume) -> None:
+        """Refuse to destroy what is left of an archive that is gone, though nobody worked on it."""
+        if volume.made_from in (None, workspace.status.archive_key):
+            return  # as it is nearly always: what is there was left by a restore that was never recorded
+        if holds_lost_archive(workspace.status, volume, await committed_archives(storage, workspace.id)):
+            raise ActionFailed(LAST_COPY, reason=ErrorReason.DATA_LOST)
 
 
 async def _adopted(storage: StorageProvider, home: Home, known: HomeCtx) -> Done:

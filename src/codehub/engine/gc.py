@@ -9,11 +9,12 @@ from uuid import UUID
 import structlog
 
 from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage, to_be_read
-from codehub.core.judge import may_replace
+from codehub.core.judge import holds_lost_archive, may_replace
 from codehub.core.observation import Volume
 from codehub.core.operations import Phase
 from codehub.core.requests import is_purge_asked
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.engine.observe import committed_archives
 from codehub.engine.platforms import Platforms, distinct
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Home, StorageProvider
@@ -22,6 +23,7 @@ from codehub.ports.store import ControllerStore
 log = structlog.get_logger()
 
 _NEWER_THAN_KNOWN = "Somebody worked on it, and its workspace knows nothing of that: the database is older. `--orphans` removes it."
+_LAST_COPY = "The archive that it was restored from is gone, and its workspace knows nothing of it. `--orphans` removes it."
 _UNIDENTIFIED = "Its files are there, but not what says which volume it is, so that nobody knows what they are. `--orphans` removes it."
 _WORKED_ON_SINCE = "Somebody worked on it after the deletion that was forgotten, and no file goes by that. `--orphans` removes it."
 Backend = InstanceBackend | StorageBackend
@@ -93,7 +95,16 @@ class GarbageCollector:
         for home, storage in self._platforms.storage.items():
             try:
                 for workspace_id, volume in (await storage.list_volumes()).items():
-                    yield home, Found(Thing.VOLUME, workspace_id, volume.volume_id, bears=volume.bears)
+                    yield (
+                        home,
+                        Found(
+                            Thing.VOLUME,
+                            workspace_id,
+                            volume.volume_id,
+                            bears=volume.bears,
+                            made_from=volume.made_from,
+                        ),
+                    )
                 for archive in await storage.list_archives():
                     owner = UUID(archive.key.split("/")[0])
                     yield (
@@ -200,7 +211,10 @@ class GarbageCollector:
         since = row.spec.deleted_at if is_over else None
         if await storage.is_worked_on(home, volume.volume_id, since=since):
             return _NEWER_THAN_KNOWN if row.spec.forgotten_at is None else _WORKED_ON_SINCE
-        return None
+        if volume.made_from in (None, row.status.archive_key):
+            return None
+        archives = await committed_archives(storage, row.id)
+        return _LAST_COPY if holds_lost_archive(row.status, volume, archives) else None
 
     async def _has_instance(self, workspace_id: UUID) -> bool:
         for instances in distinct(self._platforms.instances):
@@ -214,7 +228,7 @@ class GarbageCollector:
         if storage is None:
             raise BackendUnreachable("This process has no adapter for its home.")
         if found.thing is Thing.VOLUME:
-            return Volume(found.name, found.bears), storage
+            return Volume(found.name, found.bears, found.made_from), storage
         if found.thing is Thing.ARCHIVE:
             return None, storage
         return (await storage.list_volumes()).get(row.id), storage

@@ -14,6 +14,7 @@ from codehub.core.disk_space import GREW, NO_ROOM
 from codehub.core.errors import (
     ARCHIVED_SINCE,
     KEPT_REMEDY,
+    LAST_COPY,
     NEWER_REMEDY,
     NOT_DELETED,
     NOT_REPLACED,
@@ -68,6 +69,7 @@ SENTENCES: Mapping[str, str] = {
     VOLUME_LOST: "VolumeLost",
     ARCHIVE_LOST: "ArchiveLost",
     NOT_REPLACED: "NotReplaced",
+    LAST_COPY: "LastCopy",
     NOT_DELETED: "NotDeleted",
     WORKED_ON_SINCE: "WorkedOnSince",
     UNUSED: "Unused",

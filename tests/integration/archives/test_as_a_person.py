@@ -186,7 +186,7 @@ async def test_a_closed_home_whose_restore_died_on_the_way_to_its_place_does_not
         with monkeypatch.context() as dying:
             dying.setattr(at, death)
             with pytest.raises(Killed):
-                homes.put_in_place(home, staging, None)
+                homes.put_in_place(home, staging, "key", None)
         assert homes.locate(home)[1] is None
         restored = await machine.provider.restore(home, key, unheard)
         assert await machine.provider.list_volumes() == {home.workspace_id: Volume(restored.volume_id)}
@@ -209,7 +209,7 @@ async def test_a_closed_home_has_its_mode_back_on_the_disk_before_it_counts(
         staging = machine.local.homes.stage(home, None)
         (staging / "home").chmod(0o555)
         monkeypatch.setattr(os, "fsync", heard)
-        machine.local.homes.put_in_place(home, staging, None)
+        machine.local.homes.put_in_place(home, staging, "key", None)
         assert (machine.path(home).stat().st_ino, 0o555, False) in flushed
 
 

@@ -121,6 +121,11 @@ def _unguarded() -> list[Any]:
 
 
 @mutant
+def take_a_home_for_a_copy_of_an_archive_that_is_gone() -> Any:
+    return [patched(each, "holds_lost_archive", lambda *_: False) for each in (execute, gc)]
+
+
+@mutant
 def adopt_what_nobody_spoke_of() -> Any:
     def is_adopted(_spec: Any, _stored: Status, status: Status) -> bool:
         conditions = status.conditions

@@ -22,6 +22,7 @@ NEEDS: dict[str, tuple[Fault, ...]] = {
     "restore_the_older_archive_without_a_word": (Fault.ROLLBACK,),
     "collect_archives_that_are_newer_than_the_row": (Fault.ROLLBACK,),
     "take_the_end_of_the_trash_for_a_persons_word": (Fault.ROLLBACK,),
+    "take_a_home_for_a_copy_of_an_archive_that_is_gone": (Fault.ROLLBACK, Fault.ARCHIVE_GONE),
     "take_what_an_earlier_restore_left_as_it_is": (Fault.ACT_LATE,),
     "take_what_the_row_does_not_know_for_half_a_volume": (Fault.IDENTITY_GONE, Fault.ROLLBACK),
     "take_a_step_in_flight_for_held_up": (Fault.ACT_HUNG, Fault.LOOK_FAILED),

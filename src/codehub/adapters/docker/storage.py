@@ -104,7 +104,7 @@ class DockerStorage(ArchivingStorage):
                     await self.volumes.seal(home.workspace_id, found.volume_id)
                 return found.volume_id
             _refuse_other(found, replaces)
-            volume_id = await self._make_anew(home, found)
+            volume_id = await self._make_anew(home, found, None)
             check = partial(self.volumes.require_unsealed, home.workspace_id, volume_id)
             await run_job(self._engine, self.helper_image, home.workspace_id, _EMPTY, check=check)
             await self.volumes.seal(home.workspace_id, volume_id)
@@ -150,7 +150,7 @@ class DockerStorage(ArchivingStorage):
         found = await self._replaceable(home, replaces)
         async with aclosing(self._opened(archive_key, report, acls=acls)) as parts:
             first = await anext(parts, memoryview(b""))  # what is not there at all takes nothing's place
-            volume_id = await self._make_anew(home, found)
+            volume_id = await self._make_anew(home, found, archive_key)
             check = partial(self.volumes.require_unsealed, home.workspace_id, volume_id)
             await self._unpack(home, _UNPACK_ACLS if acls else _UNPACK, first, parts, check=check)
         return volume_id
@@ -213,11 +213,11 @@ class DockerStorage(ArchivingStorage):
                         removed += 1
         return removed
 
-    async def _make_anew(self, home: Home, found: Found) -> str:
+    async def _make_anew(self, home: Home, found: Found, archive_key: str | None) -> str:
         """Make a new volume in place of what was found there. Refuses if that is in use, or something else by now."""
         await self._clear(home.workspace_id)
         await self.volumes.remove(home.workspace_id, found)
-        return await self.volumes.make(home.workspace_id)
+        return await self.volumes.make(home.workspace_id, archive_key)
 
     async def _clear(self, workspace_id: UUID) -> None:
         """Remove what would keep Docker from removing the volume: a helper, and what was set aside."""

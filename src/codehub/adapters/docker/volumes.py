@@ -1,7 +1,7 @@
 """Homes as Docker volumes with an identity. Refuses an engine without this installation's mark, and a volume it was not asked about.
 
 codehub-{installation}   the mark: an engine without it is another one, or has lost its disk; an outage, not an empty list
-ws-{id}-home             the home; its label says which volume it is, from the moment it is made
+ws-{id}-home             the home; its labels say which volume it is, and of which archive, from the moment it is made
 ws-{id}-trial            where an archive is tried that is to replace a whole home; counts for nobody
 ws-{id}-seal-{volume}    an empty volume whose label names a home's volume_id: that one is complete. Made last, removed last; each
                          home has its own, so that nobody ever breaks another's
@@ -27,6 +27,7 @@ from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFaile
 from codehub.ports.system import Identity
 
 _HOME, _SEAL, _MAKING, _TRIAL, _MARK = "home", "helper", "helper", "helper", "mark"
+_MADE_FROM = "codehub.archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Found:
     home: str | None = None
     """None with `exists`: a volume that Docker made of itself, and that was never ours."""
     exists: bool = False
+    made_from: str | None = None
     seals: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
     """By the volume_id that they name: what each is called, and when it was made."""
     makings: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
@@ -47,7 +49,7 @@ class Found:
         if not self.exists:
             return None
         if self.home in self.seals:
-            return Volume(self.home)
+            return Volume(self.home, made_from=self.made_from)
         return Volume(None, None if self.home in self.makings else self.home)
 
     @property
@@ -110,12 +112,14 @@ class Volumes:
         if (await self.look(workspace_id)).volume_id != volume_id:
             raise ActionFailed(f"there is no volume {volume_id} of workspace {workspace_id}")
 
-    async def make(self, workspace_id: UUID) -> str:
-        """Make a new volume, which does not count before it is sealed, and return its volume_id."""
+    async def make(self, workspace_id: UUID, archive_key: str | None) -> str:
+        """Make a new volume, which does not count before it is sealed, and return its volume_id. `archive_key`: what it is made from."""
         volume_id = str(self._identity.new_id())
         being_made = self._engine.labels(workspace_id, _MAKING) | {VOLUME: volume_id}
         await self._make(making_name(workspace_id, volume_id), being_made)
         labels = self._engine.labels(workspace_id, _HOME) | {VOLUME: volume_id}
+        if archive_key is not None:
+            labels |= {_MADE_FROM: archive_key}
         made = await self._make(home_name(workspace_id), labels)
         if (made.get("Labels") or {}).get(VOLUME) != volume_id:
             raise ActionFailed(f"a volume {home_name(workspace_id)} is there that was not made just now")
@@ -227,7 +231,7 @@ def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
         part = parts.setdefault(workspace_id, {"seals": {}, "makings": {}})
         name, role, volume_id = each["Name"], labels.get(ROLE), labels.get(VOLUME)
         if name == home_name(workspace_id) and role == _HOME:
-            part |= {"exists": True, "home": volume_id}
+            part |= {"exists": True, "home": volume_id, "made_from": labels.get(_MADE_FROM)}
         elif role == _SEAL and volume_id is not None and name.startswith(f"ws-{workspace_id}-seal"):
             # By its beginning: an earlier codehub left out the volume_id, and what that sealed is whole.
             part["seals"][volume_id] = (name, datetime.fromisoformat(each["CreatedAt"]))

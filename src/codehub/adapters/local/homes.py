@@ -92,7 +92,7 @@ class Homes:
             if found is None:
                 raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
             if found.volume_id is None:
-                return self._complete(home, lost)
+                return self._complete(home, volume_id=lost)
             if found.volume_id != lost:
                 raise ActionFailed("the volume that is there has an identity: it is not adopted")
             return lost
@@ -115,7 +115,7 @@ class Homes:
             self.make_empty(home, staging / "home")
             return staging
 
-    def put_in_place(self, home: Home, staging: Path, replaces: str | None) -> str:
+    def put_in_place(self, home: Home, staging: Path, archive_key: str, replaces: str | None) -> str:
         """Make what was staged, and is on the disk by now, the home. What may be replaced goes to the trash."""
         self.check()
         path = self.path(home)
@@ -127,7 +127,7 @@ class Homes:
             # Never may the old identity stand beside the new home, nor none, not even after a power cut.
             write_whole(path.with_name(_IDENTITY), json.dumps(_BEING_MADE).encode())
             _move(staging / "home", path)
-            return self._complete(home)
+            return self._complete(home, made_from=archive_key)
 
     def locate(self, home: Home) -> tuple[Path, str | None]:
         """Return where the home is, and which volume lies there: None if there is none that is complete."""
@@ -237,13 +237,13 @@ class Homes:
                 with suppress(ValueError):
                     yield UUID(workspace.name), workspace
 
-    def _complete(self, home: Home, volume_id: str | None = None) -> str:
+    def _complete(self, home: Home, *, volume_id: str | None = None, made_from: str | None = None) -> str:
         """Give the home that is in place its identity, a new one unless it had one: from here on it counts."""
         parent = self.path(home).parent
         flush(parent)
         volume_id = volume_id or str(self._identity.new_id())
-        said = {"volume_id": volume_id, "format": 1}
-        write_whole(parent / _IDENTITY, json.dumps(said).encode())
+        identity = {"volume_id": volume_id, "made_from": made_from, "format": 1}
+        write_whole(parent / _IDENTITY, json.dumps(identity).encode())
         return volume_id
 
     def _discard(self, path: Path) -> None:
@@ -262,7 +262,8 @@ def _volume(parent: Path) -> Volume | None:
     identity = _identity(parent)
     volume_id = identity.get("volume_id")
     if isinstance(volume_id, str):
-        return Volume(volume_id)
+        made_from = identity.get("made_from")
+        return Volume(volume_id, made_from=made_from if isinstance(made_from, str) else None)
     if identity == _BEING_MADE:
         return Volume(None)
     # Nothing is ever unpacked in place: any other home that holds something was whole.

@@ -88,7 +88,7 @@ class LocalStorage(ArchivingStorage):
                 await self._tar.unpack(_touching(staging, parts), staging / "home", acls=acls)
             await write_out(staging)
             await self._refuse_in_use(home, "replaced")
-            return await in_thread(self.homes.put_in_place, home, staging, replaces)
+            return await in_thread(self.homes.put_in_place, home, staging, archive_key, replaces)
         except ActionFailed:
             # The next try may need the room that this one took.
             await self._tidy(home)

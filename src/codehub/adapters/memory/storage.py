@@ -27,6 +27,7 @@ class Disk:
     written_at: datetime | None = None
     bears: str | None = None
     """Of one whose identity was lost, the id that it had."""
+    made_from: str | None = None
 
     @property
     def name(self) -> str | None:
@@ -102,7 +103,9 @@ class MemoryStorage:
         if disk is not None and disk.volume_id is not None:
             self.destroyed.append(home.workspace_id)
         job = self._begin_job(home)
-        disk = self._disks[home.workspace_id] = Disk(None, dict(found.files), found.files)
+        disk = self._disks[home.workspace_id] = Disk(
+            None, dict(found.files), found.files, made_from=archive_key
+        )
         await self._faults("storage.restore.between_effects")
         self._check_job(home, job)
         report(Amount("restore", _size(found.files), _size(found.files)))
@@ -172,7 +175,8 @@ class MemoryStorage:
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         await self._faults("storage.list_volumes")
         return {
-            workspace_id: Volume(disk.volume_id, disk.bears) for workspace_id, disk in self._disks.items()
+            workspace_id: Volume(disk.volume_id, disk.bears, disk.made_from)
+            for workspace_id, disk in self._disks.items()
         }
 
     async def head_archive(self, archive_key: str) -> Archive | None:

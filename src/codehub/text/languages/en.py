@@ -506,6 +506,10 @@ TEXTS: Mapping[str, str] = {
         "A home is there that the database does not know of, and somebody worked in it: it is not replaced "
         "by the older archive, unless its loss is accepted."
     ),
+    "reason.LastCopy": (
+        "A home is there that the database does not know of, and the archive that it was restored from is "
+        "gone: it is neither replaced nor deleted, unless its loss is accepted."
+    ),
     "reason.NotDeleted": (
         "A home is there that the database does not know of, and somebody worked in it: only to delete it "
         "for good deletes it, unless its loss is accepted."
