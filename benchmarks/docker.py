@@ -264,8 +264,8 @@ async def measure_looks(engine: TestEngine, s3: S3Server, count: int) -> None:
 
         async def bare() -> None:
             containers, volumes, listed = await asyncio.gather(
-                connection.listed("containers/json", {"codehub.role": "instance"}, all=True),
-                connection.listed("volumes", {}),
+                connection.list_labelled("containers/json", {"codehub.role": "instance"}, all=True),
+                connection.list_labelled("volumes", {}),
                 obstore.list(archives._store()).collect_async(),
             )
             assert (len(containers), len(volumes["Volumes"]), len(listed)) == (

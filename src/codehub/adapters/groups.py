@@ -52,7 +52,7 @@ def bind_together(parents: Mapping[str, Path], most: Totals, *, unified: bool) -
                 (parents[controller] / file).write_text(str(value))
 
 
-def removed(group: Path) -> bool:
+def remove_group(group: Path) -> bool:
     """Remove a group, and say whether it is gone: one with processes or groups in it stays."""
     try:
         group.rmdir()

@@ -76,7 +76,7 @@ def all_pids() -> list[int]:
 
 
 @contextmanager
-def seen_as(uid: int, gid: int) -> Iterator[None]:
+def as_user(uid: int, gid: int) -> Iterator[None]:
     """Look at a process as its own user. Root in a container may lack CAP_SYS_PTRACE and see nothing of others'.
 
     Only this thread, and only between two lines without an await.
@@ -94,7 +94,7 @@ def seen_as(uid: int, gid: int) -> Iterator[None]:
         libc.setfsgid(os.getegid())
 
 
-def told_of(pid: int, name: str) -> str | None:
+def read_proc_file(pid: int, name: str) -> str | None:
     """Read one file of /proc in one piece, or None if the process is gone. Every list reads several per instance."""
     try:
         fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
@@ -109,7 +109,7 @@ def told_of(pid: int, name: str) -> str | None:
 
 
 def _started_ticks(pid: int) -> int | None:
-    text = told_of(pid, "stat")
+    text = read_proc_file(pid, "stat")
     if not text:
         return None
     # The name in parentheses may hold anything, so fields are counted from the last one: state, ppid, …

@@ -21,7 +21,7 @@ def begin(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Fu
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Do `work` in a thread. A caller that is cancelled hears of it when the work has ended, and not before."""
-    return await ended(begin(work, *args, **kwargs))
+    return await wait_for(begin(work, *args, **kwargs))
 
 
 class Looking:
@@ -48,17 +48,17 @@ def _looked_at(done: asyncio.Future[Any]) -> None:
         done.exception()  # nobody else will
 
 
-async def ended(working: asyncio.Future[T], *, hurry: Callable[[], None] = lambda: None) -> T:
+async def wait_for(working: asyncio.Future[T], *, hurry: Callable[[], None] = lambda: None) -> T:
     """Return what a thread's work came to. It is waited for even if the caller is cancelled, after `hurry`, which lets it end."""
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
         hurry()
-        await settled(working)
+        await wait_until_done(working)
         raise
 
 
-async def settled(working: asyncio.Future[T]) -> None:
+async def wait_until_done(working: asyncio.Future[T]) -> None:
     """Wait until the work has ended, however it ended and however often somebody cancels."""
     cancelled: asyncio.CancelledError | None = None
     while not working.done():

@@ -14,7 +14,7 @@ import pytest
 from tests.support.patience import PATIENCE_S, until
 from tests.support.storages import OnThisMachine
 
-from codehub.adapters.docker.attach import Attached
+from codehub.adapters.docker.attach import AttachedStreams
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.job import Job
 from codehub.adapters.local.programs import PIPE_BYTES, Program, running
@@ -76,7 +76,7 @@ async def test_a_program_whose_disk_hangs_is_killed_when_whoever_feeds_it_gives_
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda job: job.write(memoryview(bytes(64 << 20))), lambda job: job.said()],
+    [lambda job: job.write(memoryview(bytes(64 << 20))), lambda job: job.read_output()],
     ids=["giving", "listening"],
 )
 async def test_an_engine_that_hangs_is_left_when_whoever_asks_it_gives_up(
@@ -93,7 +93,7 @@ async def test_an_engine_that_hangs_is_left_when_whoever_asks_it_gives_up(
 
     url = f"unix://{tmp_path / 'docker.sock'}"
     async with await asyncio.start_unix_server(hang, tmp_path / "docker.sock"):
-        streams = await in_thread(Attached, url, "a-container")
+        streams = await in_thread(AttachedStreams, url, "a-container")
         asking = asyncio.ensure_future(
             ask(Job(Engine(url, installation="ours"), "a-container", streams, streams))
         )
@@ -104,7 +104,7 @@ async def test_an_engine_that_hangs_is_left_when_whoever_asks_it_gives_up(
             await asyncio.wait([asking], timeout=PATIENCE_S)
             assert asking.cancelled()
         finally:
-            streams.hang_up()
+            streams.disconnect()
             streams.close()
             release.set()
 

@@ -16,7 +16,7 @@ from tests.support.docker import BASE, DOCKER, Docker
 from tests.support.patience import PATIENCE_S
 from tests.support.storages import OnDocker, docker_storage, granted, new_home, unheard
 
-from codehub.adapters.docker.attach import Attached
+from codehub.adapters.docker.attach import AttachedStreams
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.system.machine import SystemIdentity
@@ -74,7 +74,7 @@ async def test_a_look_through_a_home_of_which_nothing_arrived_does_not_say_that_
 ) -> None:
     home = new_home()
     volume_id = await storage.provider.provision(home)
-    monkeypatch.setattr(Attached, "hear", lambda _streams: None)
+    monkeypatch.setattr(AttachedStreams, "hear", lambda _streams: None)
     with pytest.raises(BackendUnreachable, match="broke off"):
         await storage.provider.is_worked_on(home, volume_id)
 

@@ -198,7 +198,7 @@ async def test_a_helper_whose_codehub_is_gone_ends_by_itself_and_is_a_leftover(s
     home = new_home()
     await storage.provider.provision(home)
     async with job(storage.connection, BASE, home.workspace_id, Task("cat", ())) as running:
-        running.streams.hang_up()  # as a kill -9 would
+        running.streams.disconnect()  # as a kill -9 would
 
         async def has_ended() -> bool:
             found = storage.engine.ask("GET", f"containers/{job_name(home.workspace_id)}/json")

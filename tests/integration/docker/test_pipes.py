@@ -11,9 +11,9 @@ from tests.support.docker import BASE, DOCKER
 from tests.support.patience import until
 from tests.support.storages import OnDocker, granted, new_home, there_and_back
 
-from codehub.adapters.docker.attach import Attached
-from codehub.adapters.docker.job import Job, Task, _created, job, job_name
-from codehub.adapters.docker.pipe import TARGET, Pipe, Piped
+from codehub.adapters.docker.attach import AttachedStreams
+from codehub.adapters.docker.job import Job, Task, _create, job, job_name
+from codehub.adapters.docker.pipe import TARGET, Pipe, PipedOutput
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home
 
@@ -45,7 +45,7 @@ async def test_all_of_it_comes_with_what_the_helper_told_and_how_it_ended(storag
     async with job(storage.connection, BASE, home.workspace_id, task, pipes=storage.pipes) as running:
         assert await said(running) == b"y\n" * MUCH
         assert await running.exit_code() == 3
-        assert running.told.endswith(b"y\nbroken\n")
+        assert running.error_output.endswith(b"y\nbroken\n")
 
 
 async def test_an_engine_that_does_not_see_the_directory_carries_the_output_itself(
@@ -78,12 +78,12 @@ async def test_a_pipe_that_nobody_reads_is_not_used(storage: OnDocker) -> None:
     """So it looks to a helper that runs under another kernel than we do, in a virtual machine."""
     home = await a_home(storage)
     pipe = Pipe(storage.pipes, home.workspace_id)
-    container_id = await _created(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipe)
+    container_id = await _create(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipe)
     pipe.close()
-    streams = Attached(storage.connection.url, container_id)
+    streams = AttachedStreams(storage.connection.url, container_id)
     os.mkfifo(pipe.path)  # the engine mounts it when it starts the helper
     await storage.connection.ask("POST", f"containers/{container_id}/start")
-    assert await asyncio.to_thread(streams.line) == b"engine"
+    assert await asyncio.to_thread(streams.read_line) == b"engine"
     assert (await asyncio.to_thread(streams.read)).startswith(b"pipe:[")
     streams.close()
 
@@ -91,12 +91,12 @@ async def test_a_pipe_that_nobody_reads_is_not_used(storage: OnDocker) -> None:
 async def test_a_helper_whose_reader_is_gone_ends_by_itself(storage: OnDocker) -> None:
     home = await a_home(storage)
     pipe = Pipe(storage.pipes, home.workspace_id)
-    container_id = await _created(storage.connection, BASE, home.workspace_id, Task("exec yes", ()), pipe)
-    streams = Attached(storage.connection.url, container_id)
+    container_id = await _create(storage.connection, BASE, home.workspace_id, Task("exec yes", ()), pipe)
+    streams = AttachedStreams(storage.connection.url, container_id)
     await storage.connection.ask("POST", f"containers/{container_id}/start")
-    assert await asyncio.to_thread(Piped(streams, pipe).read)
+    assert await asyncio.to_thread(PipedOutput(streams, pipe).read)
     pipe.close()  # as a kill -9 would
-    streams.hang_up()
+    streams.disconnect()
     streams.close()
     await until(lambda: has_ended(storage, home.workspace_id))
 

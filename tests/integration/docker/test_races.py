@@ -15,7 +15,7 @@ from codehub.adapters.docker import instances
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.storage import DockerStorage
-from codehub.adapters.docker.volumes import Found, home_name, seal_name
+from codehub.adapters.docker.volumes import WorkspaceVolumes, home_name, seal_name
 from codehub.adapters.health import answer_status
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
@@ -72,15 +72,15 @@ async def test_a_provision_that_looked_before_a_home_was_made_does_not_replace_w
 ) -> None:
     """As that of a controller which stood still: meanwhile another made the home, started it, and somebody worked there."""
     spec, late = new_spec(), DockerWorld(world.engine, world.install_id)
-    has_looked, may_go_on, look = asyncio.Event(), asyncio.Event(), late.storage.volumes.look
+    has_looked, may_go_on, inspect = asyncio.Event(), asyncio.Event(), late.storage.volumes.inspect
 
-    async def look_once(workspace_id: UUID) -> Found:
-        found = await look(workspace_id)
+    async def look_once(workspace_id: UUID) -> WorkspaceVolumes:
+        found = await inspect(workspace_id)
         has_looked.set()
         await may_go_on.wait()
         return found
 
-    monkeypatch.setattr(late.storage.volumes, "look", look_once)
+    monkeypatch.setattr(late.storage.volumes, "inspect", look_once)
     provision = asyncio.create_task(late.storage.provision(Home(spec.workspace_id, "")))
     async with asyncio.timeout(PATIENCE_S):
         await has_looked.wait()

@@ -17,7 +17,7 @@ from tests.support.patience import until
 
 from codehub.adapters.local import network
 from codehub.adapters.local.network import Gateway, find_gateway, name_servers
-from codehub.adapters.processes import Process, told_of
+from codehub.adapters.processes import Process, read_proc_file
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes networks beside this machine's")
 _FOUND = {name: shutil.which(name) for name in ("pasta", "slirp4netns")}
@@ -200,7 +200,7 @@ async def test_a_gateway_whose_sandbox_died_ends_with_the_next_start(apart: Loca
 @AS_ROOT
 async def test_the_gateway_runs_as_the_workspace_s_own_user(apart: LocalWorld) -> None:
     one = await apart.run()
-    status = told_of(gateway_of(apart, one).pid, "status") or ""
+    status = read_proc_file(gateway_of(apart, one).pid, "status") or ""
     assert f"Uid:\t{apart.instances.uid_of(one)}\t" in status
 
 

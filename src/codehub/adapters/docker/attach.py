@@ -1,6 +1,7 @@
-"""A container's streams as a socket that Docker hands over. Every call blocks: for a thread. Refuses an engine that is not of this machine.
+"""A container's streams over the socket of Docker's attach call. Every call blocks: run it in a thread.
 
-Not on the event loop: a home of gigabytes comes in frames of 32 KB, and each would cost it a turn.
+Refuses an engine of another machine. Not on the event loop: a home of gigabytes comes in frames of 32 KB, and
+each frame would cost the loop one iteration.
 """
 
 import socket
@@ -11,24 +12,24 @@ from codehub.adapters.docker.frames import HEADER, STDOUT
 from codehub.ports.backends import BackendUnreachable
 
 PART_BYTES = 1 << 20
-_TOLD_BYTES_MAX = 8192
+_ERROR_OUTPUT_BYTES_MAX = 8192
 _ANSWER_S_MAX = 60.0
 
 
-class Attached:
-    """Its output in parts, its input, and the last of what it told on its standard error."""
+class AttachedStreams:
+    """A container's output in parts, its input, and the end of its standard error."""
 
     def __init__(self, url: str, container_id: str) -> None:
-        self.told = bytearray()
-        self.is_hung_up = False
-        self._rest = b""
-        self._socket = _connected(url)
+        self.error_output = bytearray()
+        self.is_disconnected = False
+        self._unread = b""
+        self._socket = _connect(url)
         try:
             self._file = self._socket.makefile("rb", buffering=PART_BYTES)
             self._ask(container_id)
         except OSError as error:
             self._socket.close()
-            raise BackendUnreachable(f"Docker hung up on a container's streams: {error}") from None
+            raise BackendUnreachable(f"Docker closed a container's streams: {error}") from None
         except BaseException:
             self._socket.close()
             raise
@@ -53,33 +54,33 @@ class Attached:
         return self._socket.fileno()
 
     def read(self) -> bytes:
-        """Return the next part of its output, a large one if there is enough; nothing when it has ended."""
-        parts, length = [self._rest], len(self._rest)
-        self._rest = b""
-        while length < PART_BYTES and (words := self.hear()) is not None:
-            parts.append(words)
-            length += len(words)
+        """Return the next part of the output, up to PART_BYTES at once; b"" at its end."""
+        parts, length = [self._unread], len(self._unread)
+        self._unread = b""
+        while length < PART_BYTES and (payload := self.read_frame()) is not None:
+            parts.append(payload)
+            length += len(payload)
         return b"".join(parts)
 
-    def line(self) -> bytes:
-        """Return the first line of its output."""
-        heard = b""
-        while b"\n" not in heard and (words := self.hear()) is not None:
-            heard += words
-        line, _, self._rest = heard.partition(b"\n")
+    def read_line(self) -> bytes:
+        """Return the first line of the output."""
+        output = b""
+        while b"\n" not in output and (payload := self.read_frame()) is not None:
+            output += payload
+        line, _, self._unread = output.partition(b"\n")
         return line
 
-    def hear(self) -> bytes | None:
-        """Take in one frame, and return what it holds of the output. None when there are no more."""
+    def read_frame(self) -> bytes | None:
+        """Read one frame, and return its bytes of standard output; None after the last frame."""
         head = self._file.read(HEADER.size)
         if len(head) < HEADER.size:
             return None
         kind, size = HEADER.unpack(head)
-        words: bytes = self._file.read(size)
+        payload: bytes = self._file.read(size)
         if kind == STDOUT:
-            return words
-        self.told += words
-        del self.told[:-_TOLD_BYTES_MAX]
+            return payload
+        self.error_output += payload
+        del self.error_output[:-_ERROR_OUTPUT_BYTES_MAX]
         return b""
 
     def write(self, part: memoryview) -> None:
@@ -88,27 +89,27 @@ class Attached:
     def end_input(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)
 
-    def hang_up(self) -> None:
-        """Let whoever waits for it, in another thread, wait no longer."""
-        self.is_hung_up = True
+    def disconnect(self) -> None:
+        """End the wait of another thread for this socket."""
+        self.is_disconnected = True
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # it has been closed from the other side
+            return  # the other side has closed it
 
     def close(self) -> None:
         self._file.close()
         self._socket.close()
 
 
-def _connected(url: str) -> socket.socket:
+def _connect(url: str) -> socket.socket:
     parts = urlsplit(url)
     try:
         if parts.scheme == "unix":
-            made = socket.socket(socket.AF_UNIX)
-            made.settimeout(_ANSWER_S_MAX)
-            made.connect(parts.path)
-            return made
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(_ANSWER_S_MAX)
+            connection.connect(parts.path)
+            return connection
         if parts.scheme in ("tcp", "http") and parts.hostname is not None:
             return socket.create_connection((parts.hostname, parts.port or 2375), _ANSWER_S_MAX)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A spec goes in, the container that Docker is to make comes out, and a container's answer goes in, what we want to know comes out. Pure."""
+"""Translates specs into Docker's container configuration, and Docker's answers into values. Pure."""
 
 import hashlib
 import json
@@ -31,13 +31,13 @@ class Mount:
     source: str
 
     @property
-    def words(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
         return {"Type": self.kind, "Source": self.source, "Target": HOME}
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What the engine says of an instance."""
+    """An instance as the engine describes it."""
 
     id: str
     running: bool
@@ -45,10 +45,10 @@ class Container:
     upstream: TcpUpstream | None
     started_at: datetime | None = None
     is_new: bool = False
-    """Made, and not started yet."""
+    """Created, and not started yet."""
     has_ended: bool = False
     exit_code: int | None = None
-    """What it ended with, if it has; a list does not say."""
+    """The exit code, if it has ended; an entry of a list has none."""
 
 
 def container_name(workspace_id: UUID) -> str:
@@ -56,20 +56,22 @@ def container_name(workspace_id: UUID) -> str:
 
 
 def fingerprint(spec: InstanceSpec, mount: Mount) -> str:
-    """Return what tells a container of this spec from one of another."""
-    said = [_FORMAT, spec.image_ref, spec.ide, asdict(spec.resources), asdict(mount)]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    """Return a value that differs between containers of different specs."""
+    content = [_FORMAT, spec.image_ref, spec.ide, asdict(spec.resources), asdict(mount)]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def container_config(
     spec: InstanceSpec, mount: Mount, ide: IdeProfile, labels: Mapping[str, str], stray: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what to create. `stray` are the labels of a volume that Docker would make of itself if the home is gone by then."""
+    """Return the container to create.
+
+    `stray` are the labels of the volume that Docker itself makes if the home is gone by then."""
     port = f"{ide.port}/tcp"
-    mounted = mount.words
+    mount_config = mount.config
     if mount.kind == "volume":
-        # Nothing of the image's own /home/coder is copied into a home: a home is what its person made of it.
-        mounted["VolumeOptions"] = {"NoCopy": True, "Labels": dict(stray)}
+        # Nothing of the image's own /home/coder is copied into a home: a home holds only its user's files.
+        mount_config["VolumeOptions"] = {"NoCopy": True, "Labels": dict(stray)}
     resources = spec.resources
     memory = resources.memory_mb << 20
     config: dict[str, Any] = {
@@ -81,7 +83,7 @@ def container_config(
         "Labels": dict(labels),
         "ExposedPorts": {port: {}},
         "HostConfig": {
-            "Mounts": [mounted],
+            "Mounts": [mount_config],
             "NetworkMode": NETWORK,
             "PortBindings": {port: [{"HostIp": LOOPBACK, "HostPort": ""}]},
             "Memory": memory,
@@ -100,15 +102,19 @@ def container_config(
     return config
 
 
-def inspected(said: Mapping[str, Any]) -> Container:
-    """Read the answer to an inspection."""
-    state = said["State"]
-    bindings = (said["NetworkSettings"].get("Ports") or {}).values()
-    ports = [(each["HostIp"], int(each["HostPort"])) for found in bindings for each in found or ()]
+def parse_inspection(answer: Mapping[str, Any]) -> Container:
+    """Parse the answer to an inspection."""
+    state = answer["State"]
+    bindings = (answer["NetworkSettings"].get("Ports") or {}).values()
+    ports = [
+        (binding["HostIp"], int(binding["HostPort"]))
+        for port_bindings in bindings
+        for binding in port_bindings or ()
+    ]
     return Container(
-        said["Id"],
+        answer["Id"],
         state["Status"] == "running",
-        said["Config"].get("Labels") or {},
+        answer["Config"].get("Labels") or {},
         _on_loopback(ports),
         _time(state.get("StartedAt")),
         is_new=state["Status"] == "created",
@@ -117,39 +123,39 @@ def inspected(said: Mapping[str, Any]) -> Container:
     )
 
 
-def listed(said: Mapping[str, Any]) -> Container:
-    """Read one entry of a list."""
+def parse_list_entry(entry: Mapping[str, Any]) -> Container:
+    """Parse one entry of a list of containers."""
     ports = [
         (port["IP"], port["PublicPort"])
-        for port in said.get("Ports") or ()
+        for port in entry.get("Ports") or ()
         if "PublicPort" in port and "IP" in port
     ]
     return Container(
-        said["Id"],
-        said["State"] == "running",
-        said.get("Labels") or {},
+        entry["Id"],
+        entry["State"] == "running",
+        entry.get("Labels") or {},
         _on_loopback(ports),
-        has_ended=said["State"] in _ENDED,
+        has_ended=entry["State"] in _ENDED,
     )
 
 
-def spent(said: Mapping[str, Any] | None) -> Spent | None:
-    """Read what a container takes: what it could give back (its cache) is not counted, as Docker itself does not."""
-    memory = (said or {}).get("memory_stats") or {}
-    if said is None or "usage" not in memory:
+def parse_stats(stats: Mapping[str, Any] | None) -> Spent | None:
+    """Parse what a container uses. Its file cache is not counted, as in Docker's own figures."""
+    memory = (stats or {}).get("memory_stats") or {}
+    if stats is None or "usage" not in memory:
         return None
     detail = memory.get("stats") or {}
     cache = detail.get("inactive_file", detail.get("total_inactive_file", 0))
-    return Spent((memory["usage"] - cache) >> 20, said["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
+    return Spent((memory["usage"] - cache) >> 20, stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
 
 
 def _on_loopback(ports: list[tuple[str, int]]) -> TcpUpstream | None:
-    """A port that is open to others is none that we asked for."""
+    """Return the published port; one that is open beyond loopback is not from us, and is left out."""
     return next((TcpUpstream(host, port) for host, port in ports if host == LOOPBACK), None)
 
 
-def _time(written: str | None) -> datetime | None:
+def _time(text: str | None) -> datetime | None:
     """Docker writes nanoseconds, and the year 1 for "never"."""
-    if not written or written.startswith("0001"):
+    if not text or text.startswith("0001"):
         return None
-    return datetime.fromisoformat(written[:19] + "+00:00")
+    return datetime.fromisoformat(text[:19] + "+00:00")

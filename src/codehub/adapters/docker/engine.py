@@ -1,4 +1,4 @@
-"""Questions go in, the Docker engine's answers come out. What it refuses is a DockerError; what it can't be asked is an outage."""
+"""Requests to the Docker engine go in, its answers come out. A refusal is a DockerError, no answer an outage."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ NOT_FOUND, CONFLICT = 404, 409
 INSTALL, WORKSPACE, ROLE = "codehub.install", "codehub.workspace", "codehub.role"
 
 _ANSWER_S_MAX = 60.0
-# An engine that is being stopped says such things about whatever it was doing.
+# What an engine that is being stopped answers to any request.
 _GOING_AWAY = (
     *(
         "context canceled",
@@ -56,18 +56,18 @@ class Engine:
     async def ask(
         self, method: str, path: str, *, body: Json = None, wait: bool = False, **params: Json
     ) -> Json:
-        """Ask for one thing and return the answer, or raise DockerError. `wait`: it may take as long as it takes."""
-        target = f"{path}?{urlencode(_words(params))}" if params else path
-        told = b"" if body is None else json.dumps(body).encode()
-        with self.reaching():
+        """Send one request and return the answer, or raise DockerError. `wait`: without a time limit."""
+        target = f"{path}?{urlencode(_encode_params(params))}" if params else path
+        content = b"" if body is None else json.dumps(body).encode()
+        with self.report_outages():
             async with asyncio.timeout(None if wait else _ANSWER_S_MAX):
-                answer = await self._http.ask(method, target, told)
+                answer = await self._http.ask(method, target, content)
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 raise DockerError(answer.status, _message(answer.body))
             return json.loads(answer.body) if answer.body else None
 
     async def find(self, path: str) -> Json | None:
-        """Return what is there, or None."""
+        """Return the object at this path, or None."""
         try:
             return await self.ask("GET", path)
         except DockerError as error:
@@ -75,11 +75,11 @@ class Engine:
                 return None
             raise refusal(error) from None
 
-    async def listed(self, path: str, labels: Labels, **params: Json) -> Json:
-        """Return what has this installation's label, and these."""
-        wanted = {INSTALL: self.installation, **labels}
+    async def list_labelled(self, path: str, labels: Labels, **params: Json) -> Json:
+        """List the objects that have this installation's label, and these labels."""
+        required = {INSTALL: self.installation, **labels}
         try:
-            return await self.ask("GET", f"{path}?{_query(tuple(wanted.items()), tuple(params.items()))}")
+            return await self.ask("GET", f"{path}?{_query(tuple(required.items()), tuple(params.items()))}")
         except DockerError as error:
             raise refusal(error) from None
 
@@ -87,23 +87,23 @@ class Engine:
     async def stream(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **params: Json
     ) -> AsyncIterator[asyncio.StreamReader]:
-        """Yield an answer as it comes."""
-        target = f"{path}?{urlencode(_words(params))}" if params else path
-        with self.reaching():
+        """Yield an answer as a stream."""
+        target = f"{path}?{urlencode(_encode_params(params))}" if params else path
+        with self.report_outages():
             async with self._http.stream(method, target, headers or {}) as (status, body):
                 if status >= HTTPStatus.BAD_REQUEST:
                     raise DockerError(status, _message(await body.read()))
                 yield body
 
-    def labels(self, workspace_id: object, role: str, **others: str) -> dict[str, str]:
-        return {INSTALL: self.installation, WORKSPACE: str(workspace_id), ROLE: role, **others}
+    def labels(self, workspace_id: object, role: str, **more: str) -> dict[str, str]:
+        return {INSTALL: self.installation, WORKSPACE: str(workspace_id), ROLE: role, **more}
 
     def owns(self, labels: Labels | None, role: str) -> bool:
         return labels is not None and (labels.get(INSTALL), labels.get(ROLE)) == (self.installation, role)
 
     @contextmanager
-    def reaching(self) -> Iterator[None]:
-        """Tell an outage from an answer."""
+    def report_outages(self) -> Iterator[None]:
+        """Raise BackendUnreachable for every error that is an outage, not an answer."""
         try:
             yield
         except DockerError as error:
@@ -113,20 +113,20 @@ class Engine:
                 ) from None
             raise
         except (OSError, TimeoutError, ValueError) as error:
-            told = str(error) or type(error).__name__
-            raise BackendUnreachable(f"the Docker engine {self.url} can't be asked: {told}") from None
+            reason = str(error) or type(error).__name__
+            raise BackendUnreachable(f"the Docker engine {self.url} can't be asked: {reason}") from None
 
 
 def refusal(error: DockerError) -> ActionFailed:
-    """Say that the engine has refused, or failed itself, in its own words."""
-    said = f"({error.status}): {error.message.strip()[:500]}"
+    """Return the error to raise: the engine has refused, or failed itself. Quotes its message."""
+    description = f"({error.status}): {error.message.strip()[:500]}"
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return EngineFailed(f"Docker failed {said}")
-    return ActionFailed(f"Docker refused {said}")
+        return EngineFailed(f"Docker failed {description}")
+    return ActionFailed(f"Docker refused {description}")
 
 
 def _message(body: bytes) -> str:
-    """Docker says why in JSON; what stands before it, if anything does, in words."""
+    """Return the reason: Docker sends JSON, a proxy before it may send plain text."""
     try:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):
@@ -135,12 +135,12 @@ def _message(body: bytes) -> str:
 
 @lru_cache(maxsize=1024)
 def _query(labels: tuple[tuple[str, str], ...], params: tuple[tuple[str, Json], ...]) -> str:
-    """Return a list's query. The same few are asked again and again."""
-    wanted = json.dumps({"label": [f"{name}={value}" for name, value in labels]})
-    return urlencode(_words({"filters": wanted, **dict(params)}))
+    """Return a list's query. Cached: the same few are used again and again."""
+    filters = json.dumps({"label": [f"{name}={value}" for name, value in labels]})
+    return urlencode(_encode_params({"filters": filters, **dict(params)}))
 
 
-def _words(params: Mapping[str, Json]) -> dict[str, str]:
+def _encode_params(params: Mapping[str, Json]) -> dict[str, str]:
     return {
         name: str(int(value)) if isinstance(value, bool) else str(value) for name, value in params.items()
     }

@@ -1,4 +1,4 @@
-"""An image's name goes in; when this returns the engine has it. A registry that refuses is an error for good, one that is away an outage."""
+"""Pulls images. A registry that refuses is a permanent error, one that does not answer is an outage."""
 
 import json
 from collections.abc import Mapping
@@ -42,7 +42,10 @@ _AWAY = (
 
 
 async def pull(engine: Engine, image: str, report: Report, *, with_login: bool = True) -> None:
-    """Fetch the image, and report the layers' bytes as they come. `with_login`: by what `docker login` has kept."""
+    """Fetch the image, and report the layers' bytes as they come.
+
+    `with_login`: with the credentials of `docker login`.
+    """
     layers: dict[str, tuple[int, int]] = {}
     log.info("image_pull_began", image=image)
     headers = await in_thread(auth_header, image, config_file()) if with_login else {}
@@ -51,10 +54,10 @@ async def pull(engine: Engine, image: str, report: Report, *, with_login: bool =
             "POST", "images/create", headers=headers, fromImage=image, **_tag(image)
         ) as lines:
             async for line in lines:
-                said = json.loads(line)
-                if "error" in said:
-                    raise _failure(image, str(said["error"]))
-                if _count(said, layers):
+                message = json.loads(line)
+                if "error" in message:
+                    raise _failure(image, str(message["error"]))
+                if _count(message, layers):
                     done, total = (sum(column) for column in zip(*layers.values(), strict=True))
                     report(Amount("pull", done, total))
     except DockerError as error:
@@ -62,18 +65,21 @@ async def pull(engine: Engine, image: str, report: Report, *, with_login: bool =
     log.info("image_pulled", image=image)
 
 
-def unusable(image: str, said: str) -> ActionFailed:
-    """Say that trying again makes no sense."""
+def unusable(image: str, reason: str) -> ActionFailed:
+    """Return the error for an image that no retry can fetch."""
     return ActionFailed(
-        f"the image {image} can't be had: {said}",
+        f"the image {image} can't be had: {reason}",
         reason=ErrorReason.IMAGE_PULL_FAILED,
         context={"image": image},
     )
 
 
-def _count(said: Mapping[str, Any], layers: dict[str, tuple[int, int]]) -> bool:
-    """Take one line into account. A layer that is there counts whole, so that nothing ever goes back."""
-    layer, status, detail = said.get("id"), said.get("status"), said.get("progressDetail") or {}
+def _count(message: Mapping[str, Any], layers: dict[str, tuple[int, int]]) -> bool:
+    """Count one message's layer, and return whether it changed.
+
+    A complete layer counts in full, so no figure decreases.
+    """
+    layer, status, detail = message.get("id"), message.get("status"), message.get("progressDetail") or {}
     if layer is None:
         return False
     if status == "Downloading" and detail.get("total"):
@@ -92,9 +98,9 @@ def _tag(image: str) -> dict[str, str]:
     return {} if ":" in last or "@" in image else {"tag": "latest"}
 
 
-def _failure(image: str, said: str) -> Exception:
-    if any(sign in said for sign in _AWAY):
-        return BackendUnreachable(f"the registry of {image} can't be reached: {said}")
-    if any(sign in said for sign in _REFUSED):
-        return unusable(image, said)
-    return ActionFailed(f"the image {image} could not be fetched: {said}", context={"image": image})
+def _failure(image: str, reason: str) -> Exception:
+    if any(sign in reason for sign in _AWAY):
+        return BackendUnreachable(f"the registry of {image} can't be reached: {reason}")
+    if any(sign in reason for sign in _REFUSED):
+        return unusable(image, reason)
+    return ActionFailed(f"the image {image} could not be fetched: {reason}", context={"image": image})

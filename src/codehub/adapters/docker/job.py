@@ -1,4 +1,7 @@
-"""One helper container per workspace: a script and a home go in, the script's streams come out. A new one removes the old first."""
+"""One helper container per workspace: a script and a home go in, the script's streams come out.
+
+A new helper removes the old one first.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -11,13 +14,13 @@ from uuid import UUID
 
 import structlog
 
-from codehub.adapters.docker.aside import discard
-from codehub.adapters.docker.attach import Attached
+from codehub.adapters.docker.attach import AttachedStreams
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, DockerError, Engine, refusal
 from codehub.adapters.docker.images import pull
-from codehub.adapters.docker.pipe import TARGET, Pipe, Piped, by_pipe
+from codehub.adapters.docker.pipe import TARGET, Pipe, PipedOutput, by_pipe
+from codehub.adapters.docker.unremovable import discard
 from codehub.adapters.docker.volumes import home_name
-from codehub.adapters.threads import begin, ended, in_thread, settled
+from codehub.adapters.threads import begin, in_thread, wait_for, wait_until_done
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import tell_nobody
 
@@ -28,19 +31,19 @@ PLACE = "/home"
 _MEMORY = 1 << 30
 _PIDS = 64
 _TRIES_MAX = 4
-# The image's names of users are nobody's: what a home is given, it is given by numbers.
+# No user names of the image: a home's owners are numbers.
 _NAMELESS = [
     {"Type": "bind", "Source": "/dev/null", "Target": f"/etc/{names}", "ReadOnly": True}
     for names in ("passwd", "group")
 ]
 
-# Refuses, if the helper must not run after all.
+# Raises an error if the helper must not run after all.
 Check = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a helper is to do: a script, and what it may."""
+    """A helper's script, and the capabilities it runs with."""
 
     script: str
     capabilities: Sequence[str]
@@ -54,38 +57,41 @@ class Job:
 
     engine: Engine
     container_id: str
-    streams: Attached
-    output: Attached | Piped
+    streams: AttachedStreams
+    output: AttachedStreams | PipedOutput
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
-        """Yield its output, one part ahead of whoever takes it."""
-        following = begin(self.output.read)
+        """Yield its output, reading one part ahead."""
+        next_part = begin(self.output.read)
         part = b"?"
         try:
-            while part := await asyncio.shield(following):
-                following = begin(self.output.read)
+            while part := await asyncio.shield(next_part):
+                next_part = begin(self.output.read)
                 yield part
         except OSError as error:
             raise BackendUnreachable(f"Docker's stream broke off: {error}") from None
         finally:
             if part:
-                self.streams.hang_up()  # so that the thread which waits for its output ends
-            await settled(following)
+                self.streams.disconnect()  # so that the thread which waits for its output ends
+            await wait_until_done(next_part)
 
-    async def said(self) -> bytes:
-        """Return all of its output, once it has ended. If the engine hangs up first, how it ended has still to be asked."""
-        said = b""
+    async def read_output(self) -> bytes:
+        """Return all of its output, once it has ended.
+
+        After a lost connection the exit code is still to be asked.
+        """
+        output = b""
         with suppress(OSError):
-            while part := await ended(begin(self.streams.read), hurry=self.streams.hang_up):
-                said += part
-        return said
+            while part := await wait_for(begin(self.streams.read), hurry=self.streams.disconnect):
+                output += part
+        return output
 
     async def write(self, part: memoryview) -> None:
-        """Give it input. Raises OSError if it has ended."""
-        await ended(begin(self.streams.write, part), hurry=self.streams.hang_up)
+        """Write to its input. Raises OSError if it has ended."""
+        await wait_for(begin(self.streams.write, part), hurry=self.streams.disconnect)
 
     async def exit_code(self) -> int:
-        """Return how it ended. One that somebody has removed was taken over."""
+        """Return its exit code. A helper that was removed has been replaced by a newer one."""
         try:
             outcome = await self.engine.ask("POST", f"containers/{self.container_id}/wait", wait=True)
         except DockerError as error:
@@ -95,8 +101,8 @@ class Job:
         return int(outcome["StatusCode"])
 
     @property
-    def told(self) -> bytes:
-        return bytes(self.streams.told)
+    def error_output(self) -> bytes:
+        return bytes(self.streams.error_output)
 
 
 @asynccontextmanager
@@ -109,40 +115,42 @@ async def job(
     pipes: Path | None = None,
     check: Check | None = None,
 ) -> AsyncIterator[Job]:
-    """Run a helper on this workspace's home. When the block is left it is gone, killed if need be.
+    """Run a helper on this workspace's home. At the end of the block it is gone, killed if need be.
 
-    With `pipes`, a directory, its output comes by a pipe there if it can. `check` may refuse while nothing has run: the container that
-    was made keeps the volume that it will see from being replaced.
+    With `pipes`, a directory, its output comes through a pipe there if possible. `check` may refuse before
+    the script runs: the container exists by then, and keeps its volume from being replaced.
     """
-    with _opened(pipes, workspace_id) as pipe:
-        container_id = await _created(engine, image, workspace_id, task, pipe)
+    with _open_pipe(pipes, workspace_id) as pipe:
+        container_id = await _create(engine, image, workspace_id, task, pipe)
         try:
             if check is not None:
                 await check()
-            streams = await in_thread(Attached, engine.url, container_id)
+            streams = await in_thread(AttachedStreams, engine.url, container_id)
             try:
                 try:
                     await engine.ask("POST", f"containers/{container_id}/start")
                 except DockerError as error:
                     raise refusal(error) from None
                 if pipe is not None:
-                    pipe.unname()
-                yield Job(engine, container_id, streams, streams if pipe is None else Piped(streams, pipe))
+                    pipe.remove_name()
+                yield Job(
+                    engine, container_id, streams, streams if pipe is None else PipedOutput(streams, pipe)
+                )
             finally:
-                streams.hang_up()
+                streams.disconnect()
                 streams.close()
         finally:
-            await settled(asyncio.ensure_future(discard(engine, container_id)))
+            await wait_until_done(asyncio.ensure_future(discard(engine, container_id)))
 
 
 @contextmanager
-def _opened(directory: Path | None, workspace_id: UUID) -> Iterator[Pipe | None]:
+def _open_pipe(directory: Path | None, workspace_id: UUID) -> Iterator[Pipe | None]:
     pipe = None
     if directory is not None:
         try:
             pipe = Pipe(directory, workspace_id)
         except OSError as error:
-            log.warning("no_pipe_for_a_helper", error=str(error))  # it speaks by the engine
+            log.warning("no_pipe_for_a_helper", error=str(error))  # its output comes through the engine
     try:
         yield pipe
     finally:
@@ -151,29 +159,29 @@ def _opened(directory: Path | None, workspace_id: UUID) -> Iterator[Pipe | None]
 
 
 async def run_job(engine: Engine, image: str, workspace_id: UUID, task: Task, *, check: Check) -> None:
-    """Run a helper to its end. Refuses to call done what it says has failed."""
+    """Run a helper to its end. Raises ActionFailed if its script fails."""
     async with job(engine, image, workspace_id, task, check=check) as running:
-        await running.said()
+        await running.read_output()
         if code := await running.exit_code():
-            told = running.told.decode(errors="replace").strip()
-            raise ActionFailed(f"the helper for the home ended with {code}: {told}")
+            error_output = running.error_output.decode(errors="replace").strip()
+            raise ActionFailed(f"the helper for the home ended with {code}: {error_output}")
 
 
 async def end_job(engine: Engine, workspace_id: UUID) -> None:
     """Remove the workspace's helper, if there is one of ours."""
     name = job_name(workspace_id)
-    said = await engine.find(f"containers/{name}/json")
-    if said is not None:
-        if not engine.owns(said["Config"].get("Labels"), HELPER):
+    inspection = await engine.find(f"containers/{name}/json")
+    if inspection is not None:
+        if not engine.owns(inspection["Config"].get("Labels"), HELPER):
             raise ActionFailed(f"the container {name} is not this installation's: it is not touched")
-        await discard(engine, said["Id"])
+        await discard(engine, inspection["Id"])
 
 
 def job_name(workspace_id: UUID) -> str:
     return f"codehub-job-{workspace_id}"
 
 
-async def _created(
+async def _create(
     engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pipe | None = None
 ) -> str:
     config = _config(engine, image, workspace_id, task, pipe)
@@ -181,8 +189,8 @@ async def _created(
     for _ in range(_TRIES_MAX):
         await end_job(engine, workspace_id)
         try:
-            made = await engine.ask("POST", "containers/create", body=config, name=job_name(workspace_id))
-            return str(made["Id"])
+            answer = await engine.ask("POST", "containers/create", body=config, name=job_name(workspace_id))
+            return str(answer["Id"])
         except DockerError as error:
             if error.status == NOT_FOUND and "No such image" in error.message:
                 await pull(engine, image, tell_nobody)

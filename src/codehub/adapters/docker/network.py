@@ -1,4 +1,7 @@
-"""The network that all workspaces share and in which none reaches another. Refuses one of that name that lets them talk."""
+"""The network that all workspaces share and in which none reaches another.
+
+Refuses one that lets them connect.
+"""
 
 import json
 from operator import itemgetter
@@ -7,32 +10,36 @@ from codehub.adapters.docker.containers import NETWORK
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, DockerError, Engine, Json, refusal
 from codehub.ports.backends import ActionFailed
 
-# One network for all: a bridge per workspace ends at about thirty.
+# One network for all: Docker can make only about thirty bridges.
 _TALK = "com.docker.network.bridge.enable_icc"
 _IN_USE = 403
 
 
 async def ensure_network(engine: Engine) -> None:
-    """Return when there is one such network and it keeps its containers apart. It is never changed or removed: others may use it."""
+    """Make the network if it is missing, and check that it isolates its containers.
+
+    An existing one is never changed or removed: others may use it."""
     try:
-        found = await _found(engine)
-        if not found:
+        networks = await _list_networks(engine)
+        if not networks:
             await _make(engine)
-            found = await _found(engine)
-        if not found or any((one["Options"] or {}).get(_TALK) != "false" for one in found):
+            networks = await _list_networks(engine)
+        if not networks or any((network["Options"] or {}).get(_TALK) != "false" for network in networks):
             raise ActionFailed(
                 f"the Docker network {NETWORK!r} lets containers reach each other: remove it, and it is made anew as it must be"
             )
-        for late in found[1:]:
-            await _remove(engine, late)
+        for duplicate in networks[1:]:
+            await _remove(engine, duplicate)
     except DockerError as error:
         raise refusal(error) from None
 
 
-async def _found(engine: Engine) -> list[Json]:
+async def _list_networks(engine: Engine) -> list[Json]:
     """Return the networks of this name, the oldest first."""
-    alike = await engine.ask("GET", "networks", filters=json.dumps({"name": [NETWORK]}))
-    return sorted((one for one in alike if one["Name"] == NETWORK), key=itemgetter("Created", "Id"))
+    matches = await engine.ask("GET", "networks", filters=json.dumps({"name": [NETWORK]}))
+    return sorted(
+        (network for network in matches if network["Name"] == NETWORK), key=itemgetter("Created", "Id")
+    )
 
 
 async def _make(engine: Engine) -> None:
@@ -40,17 +47,17 @@ async def _make(engine: Engine) -> None:
     try:
         await engine.ask("POST", "networks/create", body=config)
     except DockerError as error:
-        if error.status != CONFLICT:  # somebody else was faster
+        if error.status != CONFLICT:  # another process was faster
             raise
 
 
-async def _remove(engine: Engine, late: Json) -> None:
-    """Remove the later of two that were made at once: the engine looks for duplicates before it makes one, and not again.
+async def _remove(engine: Engine, network: Json) -> None:
+    """Remove the later of two that were made at the same time: the engine looks for duplicates only before.
 
-    By its name neither could be used any more. One in use the engine itself refuses to remove.
+    With two of one name neither could be used by name. The engine itself refuses to remove one in use.
     """
     try:
-        await engine.ask("DELETE", f"networks/{late['Id']}")
+        await engine.ask("DELETE", f"networks/{network['Id']}")
     except DockerError as error:
         if error.status not in (NOT_FOUND, _IN_USE):
             raise

@@ -1,4 +1,5 @@
-"""Homes as Docker volumes with an identity. Refuses an engine without this installation's mark, and a volume it was not asked about.
+"""Homes as Docker volumes with an identity. Refuses an engine without this installation's mark, and a volume
+it was not asked about.
 
 codehub-{installation}   the mark: an engine without it is another one, or has lost its disk; an outage, not an empty list
 ws-{id}-home             the home; its labels say which volume it is, and of which archive, from the moment it is made
@@ -17,11 +18,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from codehub.adapters.docker.aside import list_aside
 from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, DockerError, Engine, refusal
 from codehub.adapters.docker.http import mark_of
-from codehub.adapters.threads import ended
+from codehub.adapters.docker.unremovable import list_unremovable
+from codehub.adapters.threads import wait_for
 from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed, MarkMissing
 from codehub.ports.system import Identity
@@ -31,8 +32,8 @@ _MADE_FROM = "codehub.archive"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What there is of one workspace: the home's identity, and when what else there is was made."""
+class WorkspaceVolumes:
+    """The volumes of one workspace: its home, and when each of the others was made."""
 
     home: str | None = None
     """None with `exists`: a volume that Docker made of itself, and that was never ours."""
@@ -61,7 +62,9 @@ class Found:
         return None if self.volume is None else self.volume.name
 
     def leftovers(self, workspace_id: UUID) -> Iterator[tuple[str, datetime]]:
-        """Yield what counts for nobody: seals of homes that are gone, what says that they are being made, and a trial, by their names."""
+        """Yield what counts for nobody: seals of homes that are gone, what says that they are being made, and
+        a trial, by their names.
+        """
         for volume_id, seal in self.seals.items():
             if volume_id != self.home:
                 yield seal
@@ -78,57 +81,68 @@ class Volumes:
         self._identity = identity
 
     async def prepare(self) -> None:
-        """Mark the engine as this installation's. For the first start alone: afterwards a missing mark is an outage."""
+        """Mark the engine as this installation's.
+
+        For the first start alone: afterwards a missing mark is an outage.
+        """
         await self._make(self._mark, {ROLE: _MARK})
         await self.list_all()
 
-    async def list_all(self) -> Mapping[UUID, Found]:
-        """Return what there is of every workspace, by one list. Raises BackendUnreachable rather than leave one out."""
-        volumes = await self._listed()
+    async def list_all(self) -> Mapping[UUID, WorkspaceVolumes]:
+        """Return what there is of every workspace, by one list.
+
+        Raises BackendUnreachable rather than leave one out.
+        """
+        volumes = await self._list_entries()
         if self._mark not in {each["Name"] for each in volumes}:
             raise MarkMissing(f"The volume {self._mark} of the Docker engine")
-        return _found(volumes)
+        return _group_by_workspace(volumes)
 
-    async def list_unmarked(self) -> Mapping[UUID, Found]:
+    async def list_unmarked(self) -> Mapping[UUID, WorkspaceVolumes]:
         """Return what there is, whether or not it is the right engine: for whoever has to decide that."""
-        return _found(await self._listed())
+        return _group_by_workspace(await self._list_entries())
 
-    async def _listed(self) -> list[Mapping[str, Any]]:
-        said = await self._engine.listed("volumes", {})
-        if said.get("Warnings"):
-            raise BackendUnreachable(f"Docker could not list all volumes: {said['Warnings']}")
-        return said.get("Volumes") or []
+    async def _list_entries(self) -> list[Mapping[str, Any]]:
+        answer = await self._engine.list_labelled("volumes", {})
+        if answer.get("Warnings"):
+            raise BackendUnreachable(f"Docker could not list all volumes: {answer['Warnings']}")
+        return answer.get("Volumes") or []
 
-    async def look(self, workspace_id: UUID) -> Found:
-        """Look at one workspace."""
-        said = await self._engine.listed("volumes", {WORKSPACE: str(workspace_id)})
-        found = _found(said.get("Volumes") or []).get(workspace_id, Found())
-        if not found.exists:
-            await self.list_all()  # is it gone, or are we blind?
-        return found
+    async def inspect(self, workspace_id: UUID) -> WorkspaceVolumes:
+        """Return the volumes of one workspace."""
+        answer = await self._engine.list_labelled("volumes", {WORKSPACE: str(workspace_id)})
+        volumes = _group_by_workspace(answer.get("Volumes") or []).get(workspace_id, WorkspaceVolumes())
+        if not volumes.exists:
+            await self.list_all()  # is it gone, or is this another engine?
+        return volumes
 
     async def require(self, workspace_id: UUID, volume_id: str) -> None:
         """Refuse unless this very volume is there and complete."""
-        if (await self.look(workspace_id)).volume_id != volume_id:
+        if (await self.inspect(workspace_id)).volume_id != volume_id:
             raise ActionFailed(f"there is no volume {volume_id} of workspace {workspace_id}")
 
     async def make(self, workspace_id: UUID, archive_key: str | None) -> str:
-        """Make a new volume, which does not count before it is sealed, and return its volume_id. `archive_key`: what it is made from."""
+        """Make a new volume, which does not count before it is sealed, and return its volume_id.
+
+        `archive_key`: what it is made from.
+        """
         volume_id = str(self._identity.new_id())
         being_made = self._engine.labels(workspace_id, _MAKING) | {VOLUME: volume_id}
         await self._make(making_name(workspace_id, volume_id), being_made)
         labels = self._engine.labels(workspace_id, _HOME) | {VOLUME: volume_id}
         if archive_key is not None:
             labels |= {_MADE_FROM: archive_key}
-        made = await self._make(home_name(workspace_id), labels)
-        if (made.get("Labels") or {}).get(VOLUME) != volume_id:
+        answer = await self._make(home_name(workspace_id), labels)
+        if (answer.get("Labels") or {}).get(VOLUME) != volume_id:
             raise ActionFailed(f"a volume {home_name(workspace_id)} is there that was not made just now")
         return volume_id
 
     async def require_unsealed(self, workspace_id: UUID, volume_id: str) -> None:
-        """Refuse unless this very volume is there and still to be filled: by its name alone it might be somebody's home by now."""
-        found = await self.look(workspace_id)
-        if found.home != volume_id or found.volume_id is not None:
+        """Refuse unless this very volume is there and still to be filled: by its name alone it might be
+        somebody's home by now.
+        """
+        volumes = await self.inspect(workspace_id)
+        if volumes.home != volume_id or volumes.volume_id is not None:
             raise ActionFailed(f"another volume took the place of {volume_id}")
 
     async def seal(self, workspace_id: UUID, volume_id: str) -> None:
@@ -139,23 +153,26 @@ class Volumes:
         await self.drop_leftover(making_name(workspace_id, volume_id))
 
     async def refuse_in_use(self, workspace_id: UUID) -> None:
-        """Refuse if a container has it. Between this and what follows one could come: only the workspace's operation keeps others away."""
+        """Refuse if a container uses the home.
+
+        A later one is not excluded by this: only the workspace's operation does that.
+        """
         filters = json.dumps({"volume": [home_name(workspace_id)]})
         try:
-            users = await self._engine.ask("GET", "containers/json", all=True, filters=filters)
+            containers = await self._engine.ask("GET", "containers/json", all=True, filters=filters)
         except DockerError as error:
             raise refusal(error) from None
-        if users:
-            raise ActionFailed(f"the home is in use, so it is not adopted: {users[0]['Names']}")
+        if containers:
+            raise ActionFailed(f"the home is in use, so it is not adopted: {containers[0]['Names']}")
 
-    async def remove(self, workspace_id: UUID, found: Found) -> None:
-        """Remove the home that was found, then its seal: a whole volume never looks like half of one."""
-        await self._drop(home_name(workspace_id), _HOME, volume_id=found.home)
-        # Whoever sees that the home is gone may call the rest off; it is done all the same.
-        await ended(asyncio.ensure_future(self._drop_rest(workspace_id, found)))
+    async def remove(self, workspace_id: UUID, volumes: WorkspaceVolumes) -> None:
+        """Remove the home, then its seal: a complete volume never looks like an incomplete one."""
+        await self._drop(home_name(workspace_id), _HOME, volume_id=volumes.home)
+        # Somebody who sees that the home is gone may cancel the rest; it is done all the same.
+        await wait_for(asyncio.ensure_future(self._drop_rest(workspace_id, volumes)))
 
-    async def _drop_rest(self, workspace_id: UUID, found: Found) -> None:
-        for name, _ in (*found.seals.values(), *found.makings.values()):
+    async def _drop_rest(self, workspace_id: UUID, volumes: WorkspaceVolumes) -> None:
+        for name, _ in (*volumes.seals.values(), *volumes.makings.values()):
             await self.drop_leftover(name)
         await self.drop_leftover(trial_name(workspace_id))
 
@@ -172,21 +189,22 @@ class Volumes:
         return mark_of(self._engine.installation)
 
     async def _make(self, name: str, labels: Mapping[str, str]) -> Mapping[str, Any]:
-        # An engine that is going down still makes volumes, but without their labels, and then nobody may touch them. It answers no question.
+        # An engine that is going down still makes volumes, but without their labels, and then nobody may
+        # touch them. It answers no question.
         await self._engine.find(f"volumes/{name}")
         body = {"Name": name, "Labels": {**labels, "codehub.install": self._engine.installation}}
         try:
-            made: Mapping[str, Any] = await self._engine.ask("POST", "volumes/create", body=body)
+            answer: Mapping[str, Any] = await self._engine.ask("POST", "volumes/create", body=body)
         except DockerError as error:
             raise refusal(error) from None
-        return made
+        return answer
 
     async def _drop(self, name: str, role: str, *, volume_id: str | None = None) -> None:
         """Remove it. A home: only if it is still this one."""
-        said = await self._engine.find(f"volumes/{name}")
-        if said is None:
+        volume = await self._engine.find(f"volumes/{name}")
+        if volume is None:
             return
-        labels = said.get("Labels") or {}
+        labels = volume.get("Labels") or {}
         if not self._engine.owns(labels, role):
             raise ActionFailed(f"the volume {name} is not this installation's: it is not touched")
         if role == _HOME and labels.get(VOLUME) != volume_id:
@@ -195,7 +213,7 @@ class Volumes:
             await self._engine.ask("DELETE", f"volumes/{name}")
         except DockerError as error:
             if error.status == CONFLICT:
-                if any(one.id in error.message for one in await list_aside(self._engine)):
+                if any(container.id in error.message for container in await list_unremovable(self._engine)):
                     raise EngineFailed(
                         f"a container that Docker can't remove holds it: {error.message}"
                     ) from None
@@ -220,23 +238,23 @@ def making_name(workspace_id: UUID, volume_id: str) -> str:
     return f"ws-{workspace_id}-making-{volume_id}"
 
 
-def _found(volumes: list[Mapping[str, Any]]) -> Mapping[UUID, Found]:
-    parts: dict[UUID, dict[str, Any]] = {}
-    for each in volumes:
-        labels = each.get("Labels") or {}
+def _group_by_workspace(entries: list[Mapping[str, Any]]) -> Mapping[UUID, WorkspaceVolumes]:
+    by_workspace: dict[UUID, dict[str, Any]] = {}
+    for entry in entries:
+        labels = entry.get("Labels") or {}
         try:
             workspace_id = UUID(labels.get(WORKSPACE, ""))
         except ValueError:
             continue
-        part = parts.setdefault(workspace_id, {"seals": {}, "makings": {}})
-        name, role, volume_id = each["Name"], labels.get(ROLE), labels.get(VOLUME)
+        fields = by_workspace.setdefault(workspace_id, {"seals": {}, "makings": {}})
+        name, role, volume_id = entry["Name"], labels.get(ROLE), labels.get(VOLUME)
         if name == home_name(workspace_id) and role == _HOME:
-            part |= {"exists": True, "home": volume_id, "made_from": labels.get(_MADE_FROM)}
+            fields |= {"exists": True, "home": volume_id, "made_from": labels.get(_MADE_FROM)}
         elif role == _SEAL and volume_id is not None and name.startswith(f"ws-{workspace_id}-seal"):
             # By its beginning: an earlier codehub left out the volume_id, and what that sealed is whole.
-            part["seals"][volume_id] = (name, datetime.fromisoformat(each["CreatedAt"]))
+            fields["seals"][volume_id] = (name, datetime.fromisoformat(entry["CreatedAt"]))
         elif role == _MAKING and volume_id is not None and name == making_name(workspace_id, volume_id):
-            part["makings"][volume_id] = (name, datetime.fromisoformat(each["CreatedAt"]))
+            fields["makings"][volume_id] = (name, datetime.fromisoformat(entry["CreatedAt"]))
         elif name == trial_name(workspace_id) and role == _TRIAL:
-            part["trial_made_at"] = datetime.fromisoformat(each["CreatedAt"])
-    return {workspace_id: Found(**part) for workspace_id, part in parts.items()}
+            fields["trial_made_at"] = datetime.fromisoformat(entry["CreatedAt"])
+    return {workspace_id: WorkspaceVolumes(**part) for workspace_id, part in by_workspace.items()}

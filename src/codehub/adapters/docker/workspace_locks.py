@@ -1,4 +1,7 @@
-"""One at a time per workspace, in this process. Between processes Docker's names decide: there is one container of a name."""
+"""One at a time per workspace, in this process.
+
+Between processes Docker's names decide: there is one container of a name.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import structlog
 
-from codehub.adapters.processes import all_pids, told_of
+from codehub.adapters.processes import all_pids, read_proc_file
 from codehub.ports.backends import ActionFailed
 
 log = structlog.get_logger()
@@ -95,7 +95,7 @@ def used_in(data_dir: Path) -> Used:
     """Look through the data directory, the directories that everybody may write to, and the processes of this machine."""
     names, uids = set[str](), set[int]()
     for pid in all_pids():
-        rows = (line.split() for line in (told_of(pid, "status") or "").splitlines())
+        rows = (line.split() for line in (read_proc_file(pid, "status") or "").splitlines())
         uids |= {int(uid) for row in rows if row and row[0] == "Uid:" for uid in row[1:]}
     for directory in (data_dir, *_SCRATCH):
         # The database's own files are nobody's home, and many.

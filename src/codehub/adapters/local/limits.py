@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.groups import ROOT as _ROOT
-from codehub.adapters.groups import Totals, bind_together, is_unified, make_group, removed
+from codehub.adapters.groups import Totals, bind_together, is_unified, make_group, remove_group
 from codehub.adapters.local.processes import POLL_S
 from codehub.core.workspace import Resources
 from codehub.ports.disks import Spent
@@ -68,13 +68,13 @@ class Limits:
         """Take the groups away. The kernel takes a moment to see that they are empty; one that stays is used again."""
         deadline = clock.monotonic() + _REMOVE_S
         for group in {parent / str(workspace_id) for parent in self.parents.values()}:
-            while not removed(group) and clock.monotonic() < deadline:
+            while not remove_group(group) and clock.monotonic() < deadline:
                 await clock.sleep(POLL_S)
 
     def close(self) -> None:
         """Take the parents away, if nothing runs in them."""
         for parent in set(self.parents.values()):
-            removed(parent)
+            remove_group(parent)
 
 
 def find_limits(install_id: str, most: Totals | None = None) -> Limits:

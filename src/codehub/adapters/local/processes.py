@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from codehub.adapters.processes import Process, all_pids, seen_as, told_of
+from codehub.adapters.processes import Process, all_pids, as_user, read_proc_file
 
 POLL_S = 0.01
 _PROC = Path("/proc")
@@ -17,7 +17,7 @@ def boot_id() -> str:
 
 def children(pid: int) -> list[Process]:
     """Return the live children of a process."""
-    told = told_of(pid, f"task/{pid}/children")
+    told = read_proc_file(pid, f"task/{pid}/children")
     pids = map(int, told.split()) if told is not None else (p for p in all_pids() if _parent(p) == pid)
     return [process for child in pids if (process := Process.of(child)) is not None]
 
@@ -56,7 +56,7 @@ def _environment(pid: int, uids: set[int]) -> frozenset[bytes]:
     path = _PROC / f"{pid}/environ"
     with suppress(OSError):
         return frozenset(path.read_bytes().split(b"\0"))
-    with suppress(OSError), seen_as(next(iter(uids), os.geteuid()), os.getegid()):
+    with suppress(OSError), as_user(next(iter(uids), os.geteuid()), os.getegid()):
         return frozenset(path.read_bytes().split(b"\0"))
     return frozenset()
 
@@ -67,5 +67,5 @@ def _parent(pid: int) -> int | None:
 
 
 def _status(pid: int) -> dict[str, str]:
-    lines = (told_of(pid, "status") or "").splitlines()
+    lines = (read_proc_file(pid, "status") or "").splitlines()
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from codehub.adapters.gnutar import complaint
-from codehub.adapters.threads import begin, ended, settled
+from codehub.adapters.threads import begin, wait_for, wait_until_done
 
 PIPE_BYTES = 1 << 20
 _TOLD_BYTES_MAX = 8192
@@ -39,11 +39,11 @@ class Program:
         finally:
             if part:
                 self.kill()  # so that the thread which waits for its output ends
-            await settled(following)
+            await wait_until_done(following)
 
     async def write(self, part: memoryview) -> None:
         """Give it input. Raises BrokenPipeError if it has ended."""
-        await ended(begin(_drain, self.pipe, part), hurry=self.kill)
+        await wait_for(begin(_drain, self.pipe, part), hurry=self.kill)
 
     def close(self) -> None:
         """Say that there is no more input."""
@@ -97,9 +97,9 @@ async def running(command: Sequence[str | bytes], *, feeds_it: bool) -> AsyncIte
     finally:
         program.close()
         program.kill()
-        await settled(asyncio.ensure_future(process.wait()))
+        await wait_until_done(asyncio.ensure_future(process.wait()))
         # Whoever it has left behind may hold its words open: they are not worth waiting for.
-        await settled(asyncio.ensure_future(asyncio.wait([listening], timeout=_WORDS_S_MAX)))
+        await wait_until_done(asyncio.ensure_future(asyncio.wait([listening], timeout=_WORDS_S_MAX)))
         listening.cancel()
 
 
@@ -108,11 +108,11 @@ async def _created(creating: "asyncio.Future[asyncio.subprocess.Process]") -> as
     try:
         return await asyncio.shield(creating)
     except asyncio.CancelledError:
-        await settled(creating)
+        await wait_until_done(creating)
         if not creating.cancelled() and creating.exception() is None:
             with suppress(ProcessLookupError):
                 os.killpg(creating.result().pid, signal.SIGKILL)
-            await settled(asyncio.ensure_future(creating.result().wait()))
+            await wait_until_done(asyncio.ensure_future(creating.result().wait()))
         raise
 
 

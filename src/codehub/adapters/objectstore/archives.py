@@ -13,7 +13,7 @@ from codehub.adapters.objectstore.leftovers import Leftovers
 from codehub.adapters.objectstore.meta import LaterMeta, Meta, UnknownMeta, decode
 from codehub.adapters.objectstore.scan import Refused, TarScan, Unkept
 from codehub.adapters.objectstore.store import MARK, Objects
-from codehub.adapters.threads import begin, ended, in_thread, settled
+from codehub.adapters.threads import begin, in_thread, wait_for, wait_until_done
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import Archive
 from codehub.ports.archives import ARCHIVE_KEY, Attribute, Check, Estimate, nobody_knows
@@ -69,7 +69,7 @@ class ObjectArchives:
         try:
             await self._read_back(key, packer, report)
         finally:
-            await settled(durable)
+            await wait_until_done(durable)
         await durable
         proved = packer.proof.scan
         meta = Meta(
@@ -210,12 +210,12 @@ class ObjectArchives:
         unpacker = Unpacker(stored, scan, meta.uncompressed_size)
         following = begin(unpacker.next_part)
         try:
-            while part := await ended(following):
+            while part := await wait_for(following):
                 report(Amount("restore", stored.size, meta.size))
                 following = begin(unpacker.next_part)
                 yield part
         finally:
-            await settled(following)
+            await wait_until_done(following)
         if (stored.sha256, stored.size) != (meta.sha256, meta.size):
             raise Refused("its checksum is wrong")
         if (unpacker.uncompressed_size, scan.members) != (meta.uncompressed_size, meta.files):

@@ -18,7 +18,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, from_url
 
-from codehub.adapters.threads import in_thread, settled
+from codehub.adapters.threads import in_thread, wait_until_done
 from codehub.ports.archives import WORKSPACE, LongerThanSaid
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 
@@ -167,7 +167,7 @@ class Objects:
                 await asyncio.shield(sending)
             except asyncio.CancelledError:
                 source.stop.set()
-                await settled(sending)
+                await wait_until_done(sending)
                 self._remove_directories_of(path)
                 raise
             except Exception:
@@ -282,7 +282,7 @@ class _Source:
                 await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
                 if self.stop.is_set():
                     following.cancel()
-                    await settled(following)
+                    await wait_until_done(following)
                     raise _Stopped  # noqa: TRY301  # remembered below, like what the source raises
                 if (part := following.result()) is None:
                     return

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from codehub.adapters.hint_codec import EVERYBODY, read, written
+from codehub.adapters.hint_codec import EVERYBODY, decode, encode
 from codehub.adapters.postgres.connect import ConnectArgs, Role, connect, reaching
 from codehub.adapters.postgres.sql import statements
 from codehub.ports.hints import Hints
@@ -57,7 +57,7 @@ class PostgresHints:
                 for listener in self._deaf:
                     listener.own[connection.get_server_pid()] += 1
                 await connection.execute(
-                    *statements()["notify"](channel=self._channel, payload=written(workspace_ids))
+                    *statements()["notify"](channel=self._channel, payload=encode(workspace_ids))
                 )
         except StoreUnavailable as error:
             log.warning("hint_not_sent", reason=str(error))
@@ -176,7 +176,7 @@ class _Listener:
         if self.own[pid] > 0:
             self.own[pid] -= 1
             return
-        ids = read(str(payload))
+        ids = decode(str(payload))
         self._look_at_all = self._look_at_all or not ids
         self._pending.update(ids)
         self._woken.set()

@@ -12,7 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from codehub.adapters.hint_codec import EVERYBODY, read, written
+from codehub.adapters.hint_codec import EVERYBODY, decode, encode
 from codehub.ports.system import Clock
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ class RedisHints:
             return
         try:
             async with asyncio.timeout(_ANSWER_S):
-                await self._sender.publish(CHANNEL, written(workspace_ids))
+                await self._sender.publish(CHANNEL, encode(workspace_ids))
         except _FAILURES as error:
             log.warning("hint_not_sent", reason=str(error))
 
@@ -114,7 +114,7 @@ class _Listener:
         hints = []
         while message is not None:
             if message["type"] == "message":
-                hints.append(read(message["data"].decode(errors="replace")))
+                hints.append(decode(message["data"].decode(errors="replace")))
             message = await channel.get_message(timeout=0)
         if not hints:
             return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from codehub.adapters.processes import Process, all_pids, seen_as
+from codehub.adapters.processes import Process, all_pids, as_user
 from codehub.ports.system import Clock
 
 POLL_S = 0.02
@@ -57,7 +57,7 @@ def process_in(directory: Path, pid: int, programs: frozenset[str]) -> Process |
         try:
             cwd, program = _cwd_and_program(pid)
         except PermissionError:
-            with seen_as(owner.st_uid, owner.st_gid):
+            with as_user(owner.st_uid, owner.st_gid):
                 cwd, program = _cwd_and_program(pid)
     except OSError:
         return None  # it ended meanwhile, or is none of ours
