@@ -16,7 +16,7 @@ from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, in_backends
 
 from codehub.adapters.filesystems import free_mb
-from codehub.adapters.local.disk import FileReserve, LocalDisk, measured_mb
+from codehub.adapters.local.disk import FileReserve, LocalDisk, measure_mb
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.access import Role
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -127,8 +127,8 @@ async def test_a_home_is_measured_whatever_is_in_it(tmp_path: Path) -> None:
     (home / "a" / "b" / "file").write_bytes(os.urandom(3 << 20))
     (home / "loop").symlink_to(home)
     os.mkfifo(home / "pipe")
-    assert await measured_mb(home) in (3, 4)
-    assert await measured_mb(tmp_path / "nowhere") is None
+    assert await measure_mb(home) in (3, 4)
+    assert await measure_mb(tmp_path / "nowhere") is None
 
 
 async def test_what_is_free_is_looked_at_anew(small_disk: Path) -> None:

@@ -1,4 +1,4 @@
-"""What every kind of home shares: archives go in and out by their keys, whatever holds the home. Touches no volume itself."""
+"""What every kind of home shares: writing, reading and deleting archives by their keys. Touches no volume."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
@@ -30,7 +30,7 @@ class ArchivingStorage(ABC):
         """Refuse unless this very volume is there and complete."""
 
     @abstractmethod
-    def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
+    def _pack(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
         """Yield the home as a tar stream."""
 
     async def archive(
@@ -51,19 +51,26 @@ class ArchivingStorage(ABC):
         await self._require(home, volume_id)
 
         async def check() -> datetime:
-            at = await _require_turn(may_commit)
+            at = await _require_permission(may_commit)
             await self._require(home, volume_id)
             return at
 
         await self._write(
-            archives, key, lambda heard: self._packed(home, heard), report, check, refused=self._ungiven()
+            archives,
+            key,
+            lambda forward: self._pack(home, forward),
+            report,
+            check,
+            refused=self._unsupported_attributes(),
         )
         return key
 
     async def create_empty_archive(self, home: Home, op_id: UUID, may_commit: MayCommit) -> str:
         key = key_of(home.workspace_id, op_id)
         if not await self._archives.secure(key):
-            await self._archives.write(key, _nothing(), tell_nobody, lambda: _require_turn(may_commit))
+            await self._archives.write(
+                key, _empty_tar(), tell_nobody, lambda: _require_permission(may_commit)
+            )
         return key
 
     async def copy_archive(
@@ -74,9 +81,9 @@ class ArchivingStorage(ABC):
             await self._write(
                 self._archives,
                 key,
-                lambda heard: _copied(self._archives.read(archive_key, heard)),
+                lambda forward: _copy(self._archives.read(archive_key, forward)),
                 report,
-                lambda: _require_turn(may_commit),
+                lambda: _require_permission(may_commit),
             )
         return key
 
@@ -98,8 +105,8 @@ class ArchivingStorage(ABC):
     async def purge(self, home: Home) -> None:
         await self._archives.purge(home.workspace_id)
 
-    def _ungiven(self) -> Collection[Attribute]:
-        """Return what a file can't be given here: a home with such a file is not archived."""
+    def _unsupported_attributes(self) -> Collection[Attribute]:
+        """Return the attributes that can't be restored here: a home with such a file is not archived."""
         return ()
 
     async def _with_acls_if_kept(self, restore: Callable[[bool], Awaitable[T]]) -> T:
@@ -111,7 +118,9 @@ class ArchivingStorage(ABC):
                 self._keeps_acls = False
         return await restore(False)
 
-    def _opened(self, key: str, report: Report, *, acls: bool = True) -> AsyncGenerator[memoryview, None]:
+    def _read_archive(
+        self, key: str, report: Report, *, acls: bool = True
+    ) -> AsyncGenerator[memoryview, None]:
         return self._archives.read(key, report, refused=() if acls else (Attribute.ACL,))
 
     async def _write(
@@ -126,17 +135,17 @@ class ArchivingStorage(ABC):
     ) -> None:
         size = size_min = 0
 
-        def heard(amount: Amount) -> None:
+        def forward(amount: Amount) -> None:
             nonlocal size
             size = max(amount.total or 0, size_min)
             report(amount)
 
         while True:
             try:
-                async with aclosing(stream(heard)) as tar:
+                async with aclosing(stream(forward)) as tar:
                     return await archives.write(key, tar, report, check, size=lambda: size, refused=refused)
-            except LongerThanSaid as longer:
-                size_min = 2 * longer.size  # not every filesystem tells how much it holds
+            except LongerThanSaid as error:
+                size_min = 2 * error.size  # not every filesystem reports its true size
 
     async def _read_through(self, key: str) -> None:
         """Read the whole archive and find it good: before what it is to replace is touched."""
@@ -145,19 +154,19 @@ class ArchivingStorage(ABC):
                 pass
 
 
-async def _copied(parts: AsyncGenerator[memoryview, None]) -> AsyncGenerator[bytes, None]:
-    """Yield parts that stay good when the next is asked for."""
+async def _copy(parts: AsyncGenerator[memoryview, None]) -> AsyncGenerator[bytes, None]:
+    """Yield parts that stay valid when the next one is read."""
     async with aclosing(parts):
         async for part in parts:
             yield bytes(part)
 
 
-async def _nothing() -> AsyncGenerator[bytes, None]:
+async def _empty_tar() -> AsyncGenerator[bytes, None]:
     yield _EMPTY_TAR
 
 
-async def _require_turn(may_commit: MayCommit) -> datetime:
-    """Return the database's time. Refuse to commit what belongs to an operation that is somebody else's by now."""
+async def _require_permission(may_commit: MayCommit) -> datetime:
+    """Return the database's time. Refuses to commit for an operation that another process has taken over."""
     if (at := await may_commit()) is None:
         raise ActionFailed("the operation was taken over: its archive is not committed")
     return at

@@ -1,4 +1,6 @@
-"""What is made once and used again: its directory, which every user may pass, and copies in it that are there whole or not at all."""
+"""What is made once and used again: its directory, which every user may pass, and copies in it that are there
+whole or not at all.
+"""
 
 import fcntl
 import os
@@ -8,7 +10,9 @@ from pathlib import Path
 
 
 def cache_directory() -> Path:
-    """Return where every user of this machine can read what root has put there, or what this user has put there alone."""
+    """Return where every user of this machine can read what root has put there, or what this user has put
+    there alone.
+    """
     default = Path("/var/cache/codehub") if os.geteuid() == 0 else Path.home() / ".cache/codehub"
     return Path(os.environ.get("CODEHUB_CACHE") or default).absolute()
 
@@ -20,8 +24,9 @@ def make_enterable(directory: Path) -> None:
         missing.chmod(0o755)
 
 
-def built_once(target: Path, build: Callable[[Path], None], *, lock: str) -> bool:
-    """Let `build` fill a directory beside the target, which then gets its name; say whether it was ours to begin with.
+def build_once(target: Path, build: Callable[[Path], None], *, lock: str) -> bool:
+    """Let `build` fill a directory beside the target, which then gets its name; say whether it was ours to
+    begin with.
 
     Whoever comes at the same time waits. What has the name is whole.
     """

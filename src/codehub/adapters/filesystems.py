@@ -1,4 +1,4 @@
-"""What is left of a filesystem, for whichever adapter keeps something there."""
+"""The free space of a filesystem, for every adapter that keeps something there."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 MB = 1 << 20
 
 
-def free_mb(place: Path) -> int:
-    """Return what whoever is not root can still write there. Blocks: for a thread."""
-    found = os.statvfs(place)
-    return found.f_bavail * found.f_frsize // MB
+def free_mb(path: Path) -> int:
+    """Return how much a user who is not root can still write there. Blocks: run it in a thread."""
+    statistics = os.statvfs(path)
+    return statistics.f_bavail * statistics.f_frsize // MB

@@ -1,4 +1,7 @@
-"""How GNU tar is called for a home, and what its words mean. The same for every platform, so that each restores the other's archives."""
+"""How GNU tar is called for a home, and what its messages mean.
+
+The same for every platform, so that each restores the other's archives.
+"""
 
 import re
 from collections.abc import Sequence
@@ -11,14 +14,15 @@ _CAPABILITIES = "--xattrs-include=security.capability"
 ACLS = "--acls"
 PACK = (
     *("tar", "--create", "--file=-", "--format=posix", "--sparse", "--numeric-owner", "--one-file-system"),
-    # Times that reading changes, and a process id in every header, would make each archive of a home another one.
+    # Times that reading changes, and a process id in every header, would make each archive of a home another
+    # one.
     *(
         *(*_XATTRS, _CAPABILITIES, ACLS),
         "--pax-option=delete=atime,delete=ctime,exthdr.name=%d/PaxHeaders/%f",
         "--blocking-factor=256",
     ),
     *("--no-wildcards", "--anchored"),
-    "--warning=no-file-ignored",  # a thousand sockets must not drown what else it tells
+    "--warning=no-file-ignored",  # a thousand sockets must not hide its other messages
 )
 # What an ordinary user's tar does. Capabilities, like owners, are root's to give.
 OWN_UNPACK = (
@@ -26,14 +30,16 @@ OWN_UNPACK = (
     *(*_XATTRS, "--warning=no-timestamp", "--blocking-factor=256"),
 )
 UNPACK = (*OWN_UNPACK, _CAPABILITIES)
-# What root's tar needs to give files their owners, modes and capabilities; making a device node is not among it.
+# What root's tar needs to give files their owners, modes and capabilities; making a device node is not among
+# it.
 CAPABILITIES: Sequence[str] = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP")
-# What an ordinary user's tar needs, in a user namespace where they hold for that user's own files and no others: it makes a file with its
-# last mode first, and can give it attributes, or open it at all, only by these.
+# What an ordinary user's tar needs, in a user namespace where they hold for that user's own files and no
+# others: it makes a file with its last mode first, and can give it attributes, or open it at all, only by
+# these.
 OWN_CAPABILITIES: Sequence[str] = ("DAC_OVERRIDE", "FOWNER")
 FULL = ("No space left on device", "Disk quota exceeded")
 _CHANGED = ("file changed as we read it", "File removed before we read it", "File shrank by")
-_SENSELESS = (
+_CORRUPTED = (
     "does not look like a tar archive",
     "Unexpected EOF",
     "Cannot hard link",
@@ -42,63 +48,70 @@ _SENSELESS = (
 )
 # tar only warns of these, and ends well.
 _NOT_READ = re.compile(rb"[^\n]*: Warning: Cannot [^\n]*|[^\n]*support is not available[^\n]*")
-_NOT_GIVEN = re.compile(rb"[^\n]*: Cannot (?:set|drop) [^\n]*")
+_NOT_SET = re.compile(rb"[^\n]*: Cannot (?:set|drop) [^\n]*")
 _NO_ACLS = re.compile(rb"POSIX ACLs for file [^\n]*: Operation not supported")
 
 
 class KeepsNoAcls(ActionFailed):
-    """Where the home was unpacked to, no file can have an ACL. What has none can be unpacked there without."""
+    """Where the home was unpacked to, no file can have an ACL.
+
+    What has none can be unpacked there without.
+    """
 
 
-def complaint(told: bytes) -> str:
-    """Return the last line that says something."""
-    lines = [line for line in told.decode(errors="backslashreplace").splitlines() if line.strip()]
-    telling = [line for line in lines if "exit" not in line.lower()]
-    return (telling or lines or ["it said nothing"])[-1]
+def complaint(stderr: bytes) -> str:
+    """Return the last line that gives a reason."""
+    lines = [line for line in stderr.decode(errors="backslashreplace").splitlines() if line.strip()]
+    informative = [line for line in lines if "exit" not in line.lower()]
+    return (informative or lines or ["it gave no reason"])[-1]
 
 
-def elsewhere(path: str) -> ActionFailed:
-    """Return why a home with another filesystem in it is not packed: tar leaves that out, and says nothing."""
+def other_filesystem(path: str) -> ActionFailed:
+    """Return why a home with another filesystem in it is not packed: tar leaves that out without
+    a message.
+    """
     return ActionFailed(
         f"{path!r} is another filesystem; its files would not be archived: move them into the home or unmount it"
     )
 
 
-def refuse_unread(code: int, told: bytes) -> None:
+def check_packed(code: int, stderr: bytes) -> None:
     """Refuse a home that was not packed whole, its files' attributes included."""
     if code:
-        raise _unreadable(code, told)
-    if missed := _NOT_READ.search(told):
-        raise ActionFailed(f"the home can't be read whole: {_words(missed[0])}")
+        raise _pack_failure(code, stderr)
+    if match := _NOT_READ.search(stderr):
+        raise ActionFailed(f"the home can't be read whole: {_text(match[0])}")
 
 
-def refuse_unwritten(code: int, told: bytes) -> None:
-    """Refuse a home that was not unpacked whole, its files' attributes included: without its ACL a file is open to more people."""
+def check_unpacked(code: int, stderr: bytes) -> None:
+    """Refuse a home that was not unpacked whole, its files' attributes included: without its ACL a file is
+    open to more people.
+    """
     if code:
-        raise not_written(code, told)
-    if _NO_ACLS.search(told):
-        raise KeepsNoAcls(f"the home's filesystem keeps no ACLs: {complaint(told)}")
-    if lost := _NOT_GIVEN.search(told):
-        raise ActionFailed(f"the home can't be restored as it was: {_words(lost[0])}")
+        raise unpack_failure(code, stderr)
+    if _NO_ACLS.search(stderr):
+        raise KeepsNoAcls(f"the home's filesystem keeps no ACLs: {complaint(stderr)}")
+    if match := _NOT_SET.search(stderr):
+        raise ActionFailed(f"the home can't be restored as it was: {_text(match[0])}")
 
 
-def _words(told: bytes) -> str:
-    return told.decode(errors="backslashreplace").removeprefix("tar: ")
+def _text(stderr: bytes) -> str:
+    return stderr.decode(errors="backslashreplace").removeprefix("tar: ")
 
 
-def _unreadable(code: int, told: bytes) -> ActionFailed:
+def _pack_failure(code: int, stderr: bytes) -> ActionFailed:
     """Return why a home was not packed."""
-    if any(sign.encode() in told for sign in _CHANGED):
-        return ActionFailed(f"the home changed while it was archived: {complaint(told)}")
-    return ActionFailed(f"the home can't be read whole (tar ended with {code}): {complaint(told)}")
+    if any(sign.encode() in stderr for sign in _CHANGED):
+        return ActionFailed(f"the home changed while it was archived: {complaint(stderr)}")
+    return ActionFailed(f"the home can't be read whole (tar ended with {code}): {complaint(stderr)}")
 
 
-def not_written(code: int, told: bytes) -> ActionFailed:
+def unpack_failure(code: int, stderr: bytes) -> ActionFailed:
     """Return why a home was not unpacked."""
-    if any(sign.encode() in told for sign in FULL):
-        return ActionFailed(f"no space left to restore the home: {complaint(told)}")
-    is_senseless = any(sign.encode() in told for sign in _SENSELESS)
+    if any(sign.encode() in stderr for sign in FULL):
+        return ActionFailed(f"no space left to restore the home: {complaint(stderr)}")
+    is_corrupted = any(sign.encode() in stderr for sign in _CORRUPTED)
     return ActionFailed(
-        f"the home can't be written (tar ended with {code}): {complaint(told)}",
-        reason=ErrorReason.ARCHIVE_CORRUPTED if is_senseless else ErrorReason.ACTION_FAILED,
+        f"the home can't be written (tar ended with {code}): {complaint(stderr)}",
+        reason=ErrorReason.ARCHIVE_CORRUPTED if is_corrupted else ErrorReason.ACTION_FAILED,
     )

@@ -1,4 +1,6 @@
-"""The control group that all workspaces of an installation are in: where it is and what all of them may take together."""
+"""The control group that all workspaces of an installation are in: where it is and what all of them may take
+together.
+"""
 
 import os
 from collections.abc import Mapping
@@ -41,7 +43,10 @@ def make_group(parent: Path, controller: str, *, unified: bool) -> None:
 
 
 def bind_together(parents: Mapping[str, Path], most: Totals, *, unified: bool) -> None:
-    """Bound what all members of the parents take together. What they have already taken beyond it stays: the next one waits."""
+    """Bound what all members of the parents take together.
+
+    What they have already taken beyond it stays: the next one waits.
+    """
     memory = "memory.max" if unified else "memory.limit_in_bytes"
     for controller, file, value in (
         ("memory", memory, most.memory_mb * _MB),

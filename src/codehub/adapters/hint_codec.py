@@ -1,4 +1,7 @@
-"""Hints as text: ids in, one line out, and back. Whatever carries them, those who send and those who listen write alike."""
+"""Hints as text: ids in, one line out, and back.
+
+Whatever carries them, those who send and those who listen write alike.
+"""
 
 from collections.abc import Collection
 from uuid import UUID

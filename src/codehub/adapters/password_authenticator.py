@@ -1,4 +1,7 @@
-"""Signing in by password: a name and a password in, whose they are out. Takes as long for nobody, and for a user without a password."""
+"""Signing in by password: a name and a password in, whose they are out.
+
+Takes as long for nobody, and for a user without a password.
+"""
 
 from codehub.core.access import is_username
 from codehub.ports.access import AccessStore

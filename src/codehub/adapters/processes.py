@@ -12,7 +12,7 @@ from typing import Self
 from codehub.ports.system import Clock
 
 _POLL_S = 0.01
-_TOLD_MAX = 1 << 16
+_FILE_BYTES_MAX = 1 << 16
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -30,13 +30,16 @@ class Process:
 
     @classmethod
     def from_stat(cls, text: str) -> Self | None:
-        """Read what a process said about itself, if it had come to say it."""
+        """Parse a copy of /proc/PID/stat; None if it is not complete."""
         fields = text.rpartition(")")[2].split()
         pid = text.partition(" ")[0]
         return cls(int(pid), int(fields[19])) if pid.isdigit() and len(fields) > 19 else None  # noqa: PLR2004
 
     def alive(self) -> bool:
-        """Say whether it runs. A zombie does not; and of a pid namespace whose first process is one, nothing is left."""
+        """Say whether it runs.
+
+        A zombie does not; and of a pid namespace whose first process is one, nothing is left.
+        """
         return _started_ticks(self.pid) == self.started_ticks
 
     def age_s(self) -> float:
@@ -55,7 +58,10 @@ class Process:
                 os.close(fd)
 
     def reap(self) -> None:
-        """Take the exit status of a child of ours that has ended: until then it stays a zombie. Others' are not ours to take."""
+        """Take the exit status of a child of ours that has ended: until then it stays a zombie.
+
+        Others' are not ours to take.
+        """
         with suppress(ChildProcessError):
             os.waitpid(self.pid, os.WNOHANG)
 
@@ -77,7 +83,8 @@ def all_pids() -> list[int]:
 
 @contextmanager
 def as_user(uid: int, gid: int) -> Iterator[None]:
-    """Look at a process as its own user. Root in a container may lack CAP_SYS_PTRACE and see nothing of others'.
+    """Look at a process as its own user. Root in a container may lack CAP_SYS_PTRACE and see nothing of
+    others'.
 
     Only this thread, and only between two lines without an await.
     """
@@ -95,13 +102,16 @@ def as_user(uid: int, gid: int) -> Iterator[None]:
 
 
 def read_proc_file(pid: int, name: str) -> str | None:
-    """Read one file of /proc in one piece, or None if the process is gone. Every list reads several per instance."""
+    """Read one file of /proc in one piece, or None if the process is gone.
+
+    Every list reads several per instance.
+    """
     try:
         fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return os.read(fd, _TOLD_MAX).decode(errors="replace")
+        return os.read(fd, _FILE_BYTES_MAX).decode(errors="replace")
     except ProcessLookupError:
         return None
     finally:

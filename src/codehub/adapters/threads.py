@@ -1,4 +1,4 @@
-"""Blocking work goes in, its result comes out of a thread. Refuses to leave a thread behind: cancelled, it waits for its end."""
+"""Runs blocking work in threads. Leaves no thread behind: a cancelled caller waits for its end."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,8 @@ from codehub.ports.backends import BackendUnreachable
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Streams hold a thread while they wait for a pipe or a disk. In asyncio's own small pool they would hold up everybody's looks.
+# Streams hold a thread while they wait for a pipe or a disk. In asyncio's own small pool they would delay all
+# other work.
 _STREAMS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="codehub-blocking")
 
 
@@ -20,52 +21,58 @@ def begin(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Fu
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do `work` in a thread. A caller that is cancelled hears of it when the work has ended, and not before."""
+    """Do `work` in a thread. A cancelled caller still waits until the work has ended."""
     return await wait_for(begin(work, *args, **kwargs))
 
 
-class Looking:
-    """Questions to a disk that may never answer. Whoever gives up leaves the thread behind, and until that has ended all others are refused."""
+class BlockingReads:
+    """Reads of a disk that may never answer.
+
+    A caller that is cancelled leaves its thread behind; until that has ended, all other reads are refused.
+    """
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._hung: asyncio.Future[Any] | None = None
+        self._abandoned: asyncio.Future[Any] | None = None
 
     async def ask(self, work: Callable[[], T]) -> T:
-        if self._hung is not None and not self._hung.done():
+        if self._abandoned is not None and not self._abandoned.done():
             raise BackendUnreachable(f"{self._what} does not answer")
-        asked = begin(work)
+        future = begin(work)
         try:
-            return await asyncio.shield(asked)
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
-            asked.add_done_callback(_looked_at)
-            self._hung = asked
+            future.add_done_callback(_retrieve_exception)
+            self._abandoned = future
             raise
 
 
-def _looked_at(done: asyncio.Future[Any]) -> None:
-    if not done.cancelled():
-        done.exception()  # nobody else will
+def _retrieve_exception(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()  # nobody else will
 
 
-async def wait_for(working: asyncio.Future[T], *, hurry: Callable[[], None] = lambda: None) -> T:
-    """Return what a thread's work came to. It is waited for even if the caller is cancelled, after `hurry`, which lets it end."""
+async def wait_for(future: asyncio.Future[T], *, hurry: Callable[[], None] = lambda: None) -> T:
+    """Return the result of a thread's work.
+
+    A cancelled caller calls `hurry`, which makes it end, and waits for it.
+    """
     try:
-        return await asyncio.shield(working)
+        return await asyncio.shield(future)
     except asyncio.CancelledError:
         hurry()
-        await wait_until_done(working)
+        await wait_until_done(future)
         raise
 
 
-async def wait_until_done(working: asyncio.Future[T]) -> None:
+async def wait_until_done(future: asyncio.Future[T]) -> None:
     """Wait until the work has ended, however it ended and however often somebody cancels."""
     cancelled: asyncio.CancelledError | None = None
-    while not working.done():
+    while not future.done():
         try:
-            await asyncio.wait([working])
+            await asyncio.wait([future])
         except asyncio.CancelledError as error:
             cancelled = error
-    _looked_at(working)
+    _retrieve_exception(future)
     if cancelled is not None:
         raise cancelled

@@ -17,7 +17,7 @@ from tests.support.storages import OnThisMachine
 from codehub.adapters.docker.attach import AttachedStreams
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.job import Job
-from codehub.adapters.local.programs import PIPE_BYTES, Program, running
+from codehub.adapters.local.programs import PIPE_BYTES, Program, run_program
 from codehub.adapters.threads import in_thread
 from codehub.core.observation import Volume
 from codehub.ports.backends import BackendUnreachable
@@ -49,9 +49,9 @@ async def test_a_look_at_a_disk_that_hangs_can_be_given_up_and_the_next_is_refus
         assert asked == 1
     finally:
         answers.set()
-    look = machine.local._looking
-    assert look._hung is not None
-    await look._hung
+    look = machine.local._reads
+    assert look._abandoned is not None
+    await look._abandoned
     assert await machine.provider.list_volumes() == {}
 
 
@@ -59,7 +59,7 @@ async def test_a_program_whose_disk_hangs_is_killed_when_whoever_feeds_it_gives_
     fed: asyncio.Future[Program] = asyncio.get_running_loop().create_future()
 
     async def feed() -> None:
-        async with running(("sleep", "infinity"), feeds_it=True) as program:
+        async with run_program(("sleep", "infinity"), feeds_it=True) as program:
             fed.set_result(program)
             await program.write(memoryview(bytes(4 * PIPE_BYTES)))  # more than a pipe takes
 

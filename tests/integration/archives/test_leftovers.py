@@ -61,7 +61,7 @@ async def test_nobody_waits_until_an_old_home_is_removed(
         beside = {path.name for path in machine.path(home).parent.iterdir()} - {"home", "volume.json"}
         assert beside
         await machine.provider.delete_volume(home, again.volume_id)
-    await machine.local.emptied()
+    await machine.local.wait_until_empty()
     assert not machine.path(home).parent.exists()
 
 
@@ -69,7 +69,7 @@ async def test_what_a_process_left_in_the_trash_is_removed_by_the_next(machine: 
     home, volume_id, _ = await archived(machine)
     (machine.path(home).parent / "trash-dead" / "deep").mkdir(parents=True)
     await machine.provider.provision(home)
-    await machine.local.emptied()
+    await machine.local.wait_until_empty()
     assert {path.name for path in machine.path(home).parent.iterdir()} == {"home", "volume.json"}
     await machine.provider.delete_volume(home, volume_id)
 
@@ -83,7 +83,7 @@ async def test_trash_that_can_not_be_removed_neither_hides_nor_stops_the_rest(ma
     with mounted(machine.path(home).parent / "trash-1" / "busy"):
         await machine.provider.delete_volume(home, volume_id)
         assert home.workspace_id not in await machine.provider.list_volumes()
-        await machine.local.emptied()
+        await machine.local.wait_until_empty()
         stuck = machine.path(home).parent / "trash-1"
         assert sorted(path.name for path in machine.path(home).parent.iterdir()) == ["trash-1"]
         assert str(stuck) in await machine.provider.list_leftovers()
@@ -91,7 +91,7 @@ async def test_trash_that_can_not_be_removed_neither_hides_nor_stops_the_rest(ma
         assert await machine.provider.list_leftovers() == [str(stuck)]
         await machine.provider.restore(home, key, unheard)
         assert machine.files(home) == {"kept": b"kept"}
-        await machine.local.emptied()
+        await machine.local.wait_until_empty()
     assert await machine.provider.remove_leftovers(LATER) == 1
     assert await machine.provider.list_leftovers() == []
 
@@ -131,7 +131,7 @@ async def test_a_deep_tree_in_the_trash_is_removed(machine: OnThisMachine) -> No
     home, volume_id, _ = await archived(machine)
     dig(machine.path(home))
     await machine.provider.delete_volume(home, volume_id)
-    await machine.local.emptied()
+    await machine.local.wait_until_empty()
     assert not machine.path(home).parent.exists()
 
 

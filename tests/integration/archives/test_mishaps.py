@@ -212,7 +212,7 @@ async def test_a_cancelled_restore_leaves_what_was_there(machine: OnThisMachine,
     stop.task = asyncio.ensure_future(machine.provider.restore(other, key, stop, replaces=kept))
     with pytest.raises(asyncio.CancelledError):
         await stop.task
-    await machine.local.emptied()
+    await machine.local.wait_until_empty()
     assert machine.everything() == before
     assert (await machine.provider.list_volumes())[other.workspace_id] == Volume(kept)
     assert children() == others

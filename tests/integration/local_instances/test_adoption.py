@@ -13,7 +13,7 @@ import pytest
 from tests.support.instances import LocalWorld, are_listed, become_healthy, command_of, new_spec
 from tests.support.patience import PATIENCE_S, until
 
-from codehub.adapters.local.processes import marked
+from codehub.adapters.local.processes import find_marked
 from codehub.adapters.processes import Process
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.observation import Instance
@@ -66,7 +66,9 @@ def servers(world: LocalWorld, workspace_id: UUID) -> list[Process]:
     marks = frozenset(
         {f"CODEHUB_INSTALL={world.install_id}".encode(), f"CODEHUB_WORKSPACE={workspace_id}".encode()}
     )
-    return [each for each in marked(marks, owner=None) if command_of(each).startswith(b"/usr/bin/python3\0")]
+    return [
+        each for each in find_marked(marks, owner=None) if command_of(each).startswith(b"/usr/bin/python3\0")
+    ]
 
 
 async def test_a_killed_controller_leaves_its_instance_running_and_the_next_adopts_it(

@@ -16,7 +16,7 @@ from tests.support.patience import until
 from codehub.adapters.local import launch
 from codehub.adapters.local.directories import remove_whole
 from codehub.adapters.local.launch import Launcher
-from codehub.adapters.local.processes import marked
+from codehub.adapters.local.processes import find_marked
 from codehub.adapters.local.records import NOTHING_READABLE, Paths
 from codehub.adapters.processes import Process
 
@@ -128,5 +128,5 @@ def just_before_rmdir(
 
 def servers_of(workspace_id: UUID) -> list[Process]:
     """Return the IDEs that run for a workspace, whoever knows of them: not those that start one, whose words name it too."""
-    found = marked(frozenset({f"CODEHUB_WORKSPACE={workspace_id}".encode()}), owner=None)
+    found = find_marked(frozenset({f"CODEHUB_WORKSPACE={workspace_id}".encode()}), owner=None)
     return [each for each in found if b"python" in command_of(each).partition(b"\0")[0]]

@@ -11,7 +11,7 @@ import pytest
 from tests.support.instances import LocalWorld, are_listed, command_of, new_spec
 from tests.support.patience import PATIENCE_S, until, within
 
-from codehub.adapters.local.processes import marked
+from codehub.adapters.local.processes import find_marked
 from codehub.adapters.processes import Process, all_pids
 from codehub.core.observation import Instance
 
@@ -25,7 +25,9 @@ async def daemon_in(world: LocalWorld, workspace_id: UUID) -> Process:
     uid = world.instances.uid_of(workspace_id)
 
     def found() -> list[Process]:
-        return [each for each in marked(frozenset({b"no\0ne"}), owner=uid) if b"trap" in command_of(each)]
+        return [
+            each for each in find_marked(frozenset({b"no\0ne"}), owner=uid) if b"trap" in command_of(each)
+        ]
 
     async def there() -> bool:
         return bool(found())

@@ -135,7 +135,7 @@ async def test_abstract_sockets_of_this_machine_are_out_of_reach(apart: LocalWor
 
 @AS_ROOT
 async def test_what_this_machine_reaches_a_workspace_reaches(apart: LocalWorld) -> None:
-    if not network.has_way_out():
+    if not network.has_default_route():
         pytest.skip("this machine has no way out")
     with elsewhere() as address:
         one = await apart.run()
@@ -150,7 +150,7 @@ async def test_what_this_machine_reaches_a_workspace_reaches(apart: LocalWorld) 
 async def test_without_a_way_out_of_this_machine_a_workspace_still_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(network, "has_way_out", lambda: False)
+    monkeypatch.setattr(network, "has_default_route", lambda: False)
     lost = Gateway(("/usr/bin/false", "{pid}"), "169.254.1.1")
     monkeypatch.setattr("codehub.adapters.local.instances.find_gateway", lambda: lost)
     async with local_world() as world:
@@ -163,7 +163,7 @@ async def test_without_a_way_out_of_this_machine_a_workspace_still_starts(
 async def test_a_gateway_that_fails_on_a_machine_with_a_way_out_is_as_none_and_its_words_are_passed_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(network, "has_way_out", lambda: True)
+    monkeypatch.setattr(network, "has_default_route", lambda: True)
     broken = Gateway(("/bin/sh", "-c", "echo no tun for {pid}; exit 1"), "169.254.1.1")
     monkeypatch.setattr("codehub.adapters.local.instances.find_gateway", lambda: broken)
     async with local_world() as world:

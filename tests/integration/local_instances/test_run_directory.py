@@ -15,7 +15,7 @@ from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.local import accounts, output
 from codehub.adapters.local.accounts import Accounts
-from codehub.adapters.local.installed_ides import Place, installed_ides
+from codehub.adapters.local.installed_ides import IdePaths, installed_ides
 from codehub.adapters.local.sandbox import blocked_directory
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -147,7 +147,7 @@ def test_code_server_is_preferred_where_it_is_installed(tmp_path: Path) -> None:
     ide = ides["code-server"]
     assert ide.visible == (entry.parent.parent,)
     workspace_id = UUID(int=1)
-    argv = ide.argv(Place(workspace_id, "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
+    argv = ide.argv(IdePaths(workspace_id, "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
     assert argv[0] == str(entry)
     assert list(argv[-3:]) == ["--socket", "/run/codehub/ide.sock", "/home/coder"]
     assert ide.profile.health_path == "/healthz"
@@ -167,14 +167,14 @@ def test_code_server_from_npm_sees_its_modules_and_its_node(
     monkeypatch.setenv("PATH", str(node.parent))
     ide = installed_ides({"code-server": entry})["code-server"]
     assert set(ide.visible) == {tmp_path / "node_modules", node.parent}
-    assert list(ide.argv(Place(UUID(int=1), "h", "s", None))[:2]) == [str(node), str(entry)]
+    assert list(ide.argv(IdePaths(UUID(int=1), "h", "s", None))[:2]) == [str(node), str(entry)]
 
 
 def test_jupyterlab_is_told_to_trust_the_proxy_and_nobody_else() -> None:
     ide = installed_ides().get("jupyterlab")
     if ide is None:
         pytest.skip("JupyterLab is not installed")
-    words = ide.argv(Place(UUID(int=1), "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
+    words = ide.argv(IdePaths(UUID(int=1), "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
     assert words[0] == sys.executable
     assert f"--ServerApp.base_url=/w/{UUID(int=1)}/" in words
     assert "--KernelManager.transport=ipc" in words

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from codehub.adapters.local.accounts import Accounts, used_in
+from codehub.adapters.local.accounts import Accounts, find_remaining
 from codehub.ports.backends import ActionFailed
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a workspace a user of its own")
@@ -23,7 +23,9 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def accounts(data_dir: Path, block: int = 2) -> Accounts:
-    return Accounts(data_dir / "uids", str(data_dir), used=lambda: used_in(data_dir), block=block)
+    return Accounts(
+        data_dir / "uids", str(data_dir), find_remaining=lambda: find_remaining(data_dir), block=block
+    )
 
 
 def give(data_dir: Path, count: int = 2) -> dict[UUID, int]:

@@ -232,13 +232,13 @@ async def test_a_home_that_is_much_larger_than_it_was_taken_for_is_written_again
         return 400 if found and int(found[1]) > 2 else None
 
     async with flaky(server, takes_two_parts) as address, at(AWS_ENDPOINT_URL=address) as machine:
-        packed: Any = machine.local._packed
+        packed: Any = machine.local._pack
 
         def understated(home: Home, report: Report) -> AsyncGenerator[bytes, None]:
             found: AsyncGenerator[bytes, None] = packed(home, lambda amount: report(replace(amount, total=1)))
             return found
 
-        monkeypatch.setattr(machine.local, "_packed", understated)
+        monkeypatch.setattr(machine.local, "_pack", understated)
         await comes_back(machine, *await filled(machine, LARGE))
         assert await server.unfinished_uploads(bucket) == []
 

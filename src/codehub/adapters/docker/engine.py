@@ -1,4 +1,7 @@
-"""Requests to the Docker engine go in, its answers come out. A refusal is a DockerError, no answer an outage."""
+"""Requests to the Docker engine go in, its answers come out.
+
+A refusal is a DockerError, no answer an outage.
+"""
 
 import asyncio
 import json

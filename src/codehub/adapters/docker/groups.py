@@ -47,7 +47,10 @@ class ParentGroup:
         return name
 
     def close(self) -> None:
-        """Remove the group from every hierarchy, if nothing runs in it: the engine does not. Blocks, shortly."""
+        """Remove the group from every hierarchy, if nothing runs in it: the engine does not.
+
+        Blocks, shortly.
+        """
         if os.geteuid() != 0 or not self.root.is_dir():
             return
         hierarchies = (

@@ -27,10 +27,10 @@ from codehub.adapters.gnutar import (
     CAPABILITIES,
     PACK,
     UNPACK,
-    elsewhere,
-    not_written,
-    refuse_unread,
-    refuse_unwritten,
+    check_packed,
+    check_unpacked,
+    other_filesystem,
+    unpack_failure,
 )
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import Volume
@@ -158,7 +158,7 @@ class DockerStorage(ArchivingStorage):
     ) -> str:
         """Unpack the archive into a new volume in place of what is there."""
         volumes = await self._replaceable(home, replaces)
-        async with aclosing(self._opened(archive_key, report, acls=acls)) as parts:
+        async with aclosing(self._read_archive(archive_key, report, acls=acls)) as parts:
             first = await anext(
                 parts, memoryview(b"")
             )  # an archive that is missing must not replace anything
@@ -255,7 +255,7 @@ class DockerStorage(ArchivingStorage):
     async def _require(self, home: Home, volume_id: str) -> None:
         await self.volumes.require(home.workspace_id, volume_id)
 
-    async def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
+    async def _pack(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
         async with job(self._engine, self.helper_image, home.workspace_id, _PACK, pipes=self.pipes) as helper:
             async with aclosing(helper.parts()) as parts:
                 size, rest = _size(await anext(parts, b""))
@@ -264,14 +264,14 @@ class DockerStorage(ArchivingStorage):
                     done += len(part)
                     report(Amount("archive", done, max(done, size)))
                     yield part
-            refuse_unread(await helper.exit_code(), helper.error_output)
+            check_packed(await helper.exit_code(), helper.error_output)
 
     async def _try(self, home: Home, archive_key: str, *, acls: bool) -> None:
         """Unpack the archive beside a whole home that it is to replace: a restore that fails leaves what was
         there.
         """
         task = replace(_UNPACK_ACLS if acls else _UNPACK, volume_name=trial_name)
-        async with aclosing(self._opened(archive_key, tell_nobody, acls=acls)) as parts:
+        async with aclosing(self._read_archive(archive_key, tell_nobody, acls=acls)) as parts:
             first = await anext(parts, memoryview(b""))
             await self.volumes.make_trial(home.workspace_id)
             await self._unpack(home, task, first, parts)
@@ -301,9 +301,9 @@ class DockerStorage(ArchivingStorage):
                     pass
             output, code = await helper.read_output(), await helper.exit_code()
             if output == _DONE and code == 0 and not is_cut:
-                refuse_unwritten(code, helper.error_output)
+                check_unpacked(code, helper.error_output)
                 return
-            failure = not_written(code, helper.error_output)
+            failure = unpack_failure(code, helper.error_output)
             misses_input = is_cut and failure.reason is ErrorReason.ARCHIVE_CORRUPTED
             if code == 0 or not helper.error_output or misses_input:
                 raise BackendUnreachable("Docker's stream broke off before all of the archive was unpacked")
@@ -352,7 +352,7 @@ def _size(first: bytes) -> tuple[int, bytes]:
     """
     line, _, rest = first.partition(b"\n")
     if line.startswith(_OTHERS):
-        raise elsewhere(os.fsdecode(line.removeprefix(_OTHERS)))
+        raise other_filesystem(os.fsdecode(line.removeprefix(_OTHERS)))
     if len(line) > _SIZE_BYTES_MAX or not line.isdigit():
         raise BackendUnreachable(f"the helper's output broke off: {line[:100]!r}")
     return int(line), rest

@@ -1,4 +1,7 @@
-"""A workspace goes in, the uid its processes and files have comes out: its own under root, else ours. None is given again while anything of its workspace is left."""
+"""A workspace goes in, the uid of its processes and files comes out: its own under root, else ours.
+
+No uid is used again while anything of its workspace is left.
+"""
 
 import fcntl
 import os
@@ -22,35 +25,43 @@ _BLOCK = 65_536
 _FIRST = 0x2000_0000
 _BLOCKS = 16_384
 _WIDTH = 37
-_NOBODY_S = str(UUID(int=0))  # the trial's, which leaves nothing behind and is never another's
+_TRIAL_ID = str(UUID(int=0))  # the trial's line, which is never reused
 _FIND = ("find", "-P")
 _SCRATCH = tuple(path for path in map(Path, ("/tmp", "/var/tmp", "/dev/shm")) if path.is_dir())  # noqa: S108
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """What is left of workspaces: the names of their directories, and the uids that files and processes have."""
+class RemainingNames:
+    """What remains of workspaces: the names of their directories, and the uids of files and processes."""
 
     names: Set[str]
     uids: Set[int]
 
 
 class Accounts:
-    """One line per workspace; a workspace's uid is the place of its line. A line is given to another only when all are taken, and only
-    if nothing of its workspace is left: no home, no archive, no file and no process.
+    """One line per workspace; the number of its line determines its uid. A line is used again only when none
+    is free, and only if nothing of its workspace remains: no home, no archive, no file and no process.
 
     Two installations of one machine must not share uids either, so each has its own block of them.
     """
 
     def __init__(
-        self, path: Path, install_id: str, *, used: Callable[[], Used] | None = None, block: int = _BLOCK
+        self,
+        path: Path,
+        install_id: str,
+        *,
+        find_remaining: Callable[[], RemainingNames] | None = None,
+        block: int = _BLOCK,
     ) -> None:
-        """`used` is asked when no uid is left; without it none is given twice. `block` is how many there are, for tests."""
+        """`find_remaining` is called when no uid is free; without it no uid is used twice.
+
+        `block` is how many there are, for tests.
+        """
         self._path = path
-        self._used = used
+        self._find_remaining = find_remaining
         self._block = block
         self._first = first_uid(install_id, _uid_max())
-        self._known: dict[UUID, int] = {}
+        self._numbers: dict[UUID, int] = {}
 
     def uid_of(self, workspace_id: UUID) -> int | None:
         """Return the workspace's own uid, or None where there is none to give: only root can."""
@@ -59,47 +70,53 @@ class Accounts:
         line = f"{workspace_id}\n".encode()
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "r+b") as file:
-            place = self._known.get(workspace_id)
-            # Another process may have given it away since, if nothing of the workspace was left.
-            if place is None or os.pread(fd, _WIDTH, place * _WIDTH) != line:
+            number = self._numbers.get(workspace_id)
+            # Another process may have reused it since, if nothing of the workspace was left.
+            if number is None or os.pread(fd, _WIDTH, number * _WIDTH) != line:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                place = self._known[workspace_id] = self._place(file, line)
-        return self._first + place
+                number = self._numbers[workspace_id] = self._line_number(file, line)
+        return self._first + number
 
-    def _place(self, file: BinaryIO, line: bytes) -> int:
-        taken = file.read()
-        lines = [taken[at : at + _WIDTH] for at in range(0, len(taken) // _WIDTH * _WIDTH, _WIDTH)]
+    def _line_number(self, file: BinaryIO, line: bytes) -> int:
+        content = file.read()
+        lines = [content[at : at + _WIDTH] for at in range(0, len(content) // _WIDTH * _WIDTH, _WIDTH)]
         if line in lines:
             return lines.index(line)
         # A line that a crash cut short was never used: it is written over.
-        place = len(lines) if len(lines) < self._block else self._left(lines)
-        file.seek(place * _WIDTH)
+        number = len(lines) if len(lines) < self._block else self._find_free(lines)
+        file.seek(number * _WIDTH)
         file.write(line)
         file.flush()
         os.fsync(file.fileno())
-        return place
+        return number
 
-    def _left(self, lines: Sequence[bytes]) -> int:
-        """Return a place whose workspace is gone without a trace."""
-        if self._used is not None:
-            used = self._used()
-            for place, line in enumerate(lines):
+    def _find_free(self, lines: Sequence[bytes]) -> int:
+        """Return a line whose workspace has left nothing behind."""
+        if self._find_remaining is not None:
+            remaining = self._find_remaining()
+            for number, line in enumerate(lines):
                 name = line.decode().strip()
-                if name not in used.names and name != _NOBODY_S and self._first + place not in used.uids:
-                    log.info("uid_given_again", uid=self._first + place, former=name)
-                    return place
+                if (
+                    name not in remaining.names
+                    and name != _TRIAL_ID
+                    and self._first + number not in remaining.uids
+                ):
+                    log.info("uid_given_again", uid=self._first + number, former=name)
+                    return number
         raise ActionFailed(f"all {self._block} user ids of this installation are taken")
 
 
-def used_in(data_dir: Path) -> Used:
-    """Look through the data directory, the directories that everybody may write to, and the processes of this machine."""
+def find_remaining(data_dir: Path) -> RemainingNames:
+    """Look through the data directory, the directories that everybody may write to, and the processes of this
+    machine.
+    """
     names, uids = set[str](), set[int]()
     for pid in all_pids():
         rows = (line.split() for line in (read_proc_file(pid, "status") or "").splitlines())
         uids |= {int(uid) for row in rows if row and row[0] == "Uid:" for uid in row[1:]}
     for directory in (data_dir, *_SCRATCH):
-        # The database's own files are nobody's home, and many.
-        told = subprocess.run(  # noqa: S603  # the command is ours
+        # The database's own files are many, and belong to no workspace.
+        listing = subprocess.run(  # noqa: S603  # the command is ours
             [
                 *_FIND,
                 str(directory),
@@ -114,19 +131,21 @@ def used_in(data_dir: Path) -> Used:
             stdout=subprocess.PIPE,
             check=directory == data_dir,
         ).stdout
-        for entry in told.decode(errors="surrogateescape").split("\0")[:-1]:
+        for entry in listing.decode(errors="surrogateescape").split("\0")[:-1]:
             uid, _, name = entry.partition(" ")
             uids.add(int(uid))
             if directory == data_dir:
                 names.add(name)
-    return Used(names, uids)
+    return RemainingNames(names, uids)
 
 
 def write_names(directory: Path, uid: int) -> tuple[Path, Path]:
-    """Write the passwd and group files that a sandbox sees: its own user has a name, and nobody of the machine is in them."""
-    nobody = "root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    """Write the passwd and group files that a sandbox sees: its own user has a name, and no user of the
+    machine is listed.
+    """
+    system_users = "root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
     passwd, group = directory / "passwd", directory / "group"
-    passwd.write_text(f"{nobody}{USER}:x:{uid}:{uid}:{USER}:/home/{USER}:/bin/bash\n")
+    passwd.write_text(f"{system_users}{USER}:x:{uid}:{uid}:{USER}:/home/{USER}:/bin/bash\n")
     group.write_text(f"root:x:0:\ntty:x:5:\nnogroup:x:65534:\n{USER}:x:{uid}:\n")
     for path in (passwd, group):
         path.chmod(0o644)

@@ -1,4 +1,7 @@
-"""Directories and small files that survive a kill and a power cut. Refuses to hide an error: it is an outage, or a full disk."""
+"""Directories and small files that survive a kill and a power cut.
+
+Refuses to hide an error: it is an outage, or a full disk.
+"""
 
 import errno
 import fcntl
@@ -10,34 +13,37 @@ from pathlib import Path
 
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 
-# A workspace's own user may pass to its home, and sees nothing of what lies beside.
+# A workspace's own user may enter its home, and can't list the directories above it.
 _PASSABLE = 0o711
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
-def locked(root: Path, directory: Path, *, create: bool = True) -> Iterator[None]:
-    """Hold a directory. It may be removed while we wait for it, so what is locked must still have its name."""
+def lock_directory(root: Path, directory: Path, *, create: bool = True) -> Iterator[None]:
+    """Lock a directory. It may be removed while we wait, so the locked one must still have its name."""
     while True:
         if create:
             make_passable(root, directory)
         try:
-            handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             if create:
                 continue
             raise
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_same(handle, directory):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if _is_same(fd, directory):
                 yield
                 return
         finally:
-            os.close(handle)
+            os.close(fd)
 
 
 def make_passable(root: Path, directory: Path) -> None:
-    """Make what is missing so that the workspaces' users may pass, whatever our umask is. What exists keeps its mode."""
+    """Make what is missing so that the workspaces' users may pass, whatever our umask is.
+
+    What exists keeps its mode.
+    """
     for missing in reversed([path for path in (directory, *directory.parents) if not path.exists()]):
         with suppress(FileExistsError):
             missing.mkdir()
@@ -45,13 +51,13 @@ def make_passable(root: Path, directory: Path) -> None:
             flush(missing.parent)
 
 
-def _is_same(handle: int, path: Path) -> bool:
+def _is_same(fd: int, path: Path) -> bool:
     try:
-        named = path.stat()
+        by_path = path.stat()
     except FileNotFoundError:
         return False
-    held = os.fstat(handle)
-    return (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
+    by_fd = os.fstat(fd)
+    return (by_fd.st_dev, by_fd.st_ino) == (by_path.st_dev, by_path.st_ino)
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -66,31 +72,33 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def remove_whole(directory: Path) -> None:
-    """Remove a directory with everything in it. By rm: Python's own way ends at a thousand levels, which anybody can make. Blocks."""
+    """Remove a directory with everything in it. By rm: Python's own way fails at a thousand levels, which any
+    user can make. Blocks.
+    """
     remove = ("rm", "-rf", "--one-file-system", "--", str(directory))
-    done = subprocess.run(remove, capture_output=True, check=False)  # noqa: S603  # our own words, and a path after "--"
-    if done.returncode and os.geteuid() != 0:
+    result = subprocess.run(remove, capture_output=True, check=False)  # noqa: S603  # our own arguments, and a path after "--"
+    if result.returncode and os.geteuid() != 0:
         # Without root, a directory without permissions is one that its owner has made unremovable.
-        opening = ("chmod", "-R", "u+rwx", "--", str(directory))
-        subprocess.run(opening, capture_output=True, check=False)  # noqa: S603
-        done = subprocess.run(remove, capture_output=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise OSError(errno.EIO, done.stderr.decode(errors="replace").strip(), str(directory))
+        make_writable = ("chmod", "-R", "u+rwx", "--", str(directory))
+        subprocess.run(make_writable, capture_output=True, check=False)  # noqa: S603
+        result = subprocess.run(remove, capture_output=True, check=False)  # noqa: S603
+    if result.returncode:
+        raise OSError(errno.EIO, result.stderr.decode(errors="replace").strip(), str(directory))
 
 
 def flush(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
+        os.fsync(fd)
     finally:
-        os.close(handle)
+        os.close(fd)
 
 
 @contextmanager
-def reachable(place: Path) -> Iterator[None]:
+def report_outages(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
             raise ActionFailed(f"no space left for homes: {error}") from None
-        raise BackendUnreachable(f"{place} can't be used: {error}") from None
+        raise BackendUnreachable(f"{path} can't be used: {error}") from None

@@ -1,4 +1,6 @@
-"""The filesystem that homes of this machine lie on: its free room, what each home uses, and a reserve for the database beside them."""
+"""The filesystem that homes of this machine lie on: its free room, what each home uses, and a reserve for the
+database beside them.
+"""
 
 import asyncio
 import os
@@ -9,9 +11,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from codehub.adapters.filesystems import MB, free_mb
-from codehub.adapters.local.programs import running
+from codehub.adapters.local.programs import run_program
 from codehub.adapters.local.quota import Quota, find_quota
-from codehub.adapters.threads import Looking, in_thread
+from codehub.adapters.threads import BlockingReads, in_thread
 from codehub.core.disk_space import DiskSpace
 from codehub.ports.storage import Home
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _MEASURE_S_MAX = 30.0
-# Least of all in the way of whoever works there.
+# At the lowest priority, behind every user's work.
 _MEASURE = ("nice", "-n", "19", "du", "-s", "-x", "-B", "1M", "--")
 
 
@@ -31,12 +33,12 @@ class LocalDisk:
     def __init__(self, root: Path, *, floor_mb: int, quota: Quota | None = None) -> None:
         self._root = root
         self._quota = quota
-        self._bound: set[UUID] = set()
+        self._limited: set[UUID] = set()
         self._floor_mb = floor_mb
-        self._looking = Looking(str(root))
+        self._reads = BlockingReads(str(root))
 
     async def room(self) -> DiskSpace:
-        return DiskSpace(await self._looking.ask(lambda: free_mb(self._root)), self._floor_mb)
+        return DiskSpace(await self._reads.ask(lambda: free_mb(self._root)), self._floor_mb)
 
     async def bind(self, home: Home, most_mb: int) -> None:
         if self._quota is None:
@@ -46,20 +48,20 @@ class LocalDisk:
         except (
             OSError,
             RecursionError,
-        ) as error:  # a start does not fail for it: the home is measured instead
+        ) as error:  # a start does not fail because of it: the home is measured instead
             log.warning("home_not_bound", workspace_id=str(home.workspace_id), reason=str(error))
-            self._bound.discard(home.workspace_id)
+            self._limited.discard(home.workspace_id)
         else:
-            self._bound.add(home.workspace_id)
+            self._limited.add(home.workspace_id)
 
     async def used_mb(self, home: Home) -> int | None:
-        if self._quota is not None and home.workspace_id in self._bound:
+        if self._quota is not None and home.workspace_id in self._limited:
             return await in_thread(self._quota.used_mb, home.workspace_id)
-        return await measured_mb(self._root / home.home_store_key)
+        return await measure_mb(self._root / home.home_store_key)
 
 
 class FileReserve:
-    """A file that holds room for the database, so that a disk somebody filled has some left for it."""
+    """A file that reserves space for the database, to be released when the disk is full."""
 
     def __init__(self, directory: Path, *, size_mb: int, floor_mb: int) -> None:
         self._path = directory / "reserve"
@@ -72,13 +74,13 @@ class FileReserve:
     def _hold(self) -> None:
         if self._path.exists() or free_mb(self._path.parent) < self._floor_mb + self._size_mb:
             return
-        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.posix_fallocate(handle, 0, self._size_mb * MB)
-        except OSError:  # a filesystem that keeps no room, or has none by now
+            os.posix_fallocate(fd, 0, self._size_mb * MB)
+        except OSError:  # a filesystem that can't reserve space, or has none left
             self._path.unlink(missing_ok=True)
         finally:
-            os.close(handle)
+            os.close(fd)
 
     async def release(self) -> bool:
         return await in_thread(self._release)
@@ -92,20 +94,20 @@ class FileReserve:
 
 def usable_quota(root: Path) -> Quota | None:
     """Return the quotas of the filesystem that homes lie on, if it has any."""
-    found = find_quota(root)
-    return found if isinstance(found, Quota) else None
+    result = find_quota(root)
+    return result if isinstance(result, Quota) else None
 
 
-async def measured_mb(place: Path) -> int | None:
-    """Add up what is there. What can't be looked into is left out, and what takes too long is not told."""
+async def measure_mb(path: Path) -> int | None:
+    """Measure a directory. What can't be read is left out; None if it takes too long."""
     try:
         async with (
             asyncio.timeout(_MEASURE_S_MAX),
-            running((*_MEASURE, str(place)), feeds_it=False) as du,
+            run_program((*_MEASURE, str(path)), feeds_it=False) as du,
             aclosing(du.parts()) as parts,
         ):
-            told = b"".join([part async for part in parts])
+            output = b"".join([part async for part in parts])
     except TimeoutError:
         return None
-    size = told.split(b"\t")[0]
+    size = output.split(b"\t")[0]
     return int(size) if size.isdigit() else None

@@ -1,8 +1,10 @@
-"""A program of its own (`python -I -S`, no import of codehub's): makes a network for one workspace, leads it out by a gateway, and becomes
-the command that runs in it. Refuses with exit code 3 and a line on stderr what this machine does not allow.
+"""A program of its own (`python -I -S`, no import of codehub's): makes a network for one workspace, starts
+the gateway that connects it to the outside, and becomes the command that runs in it. Exits with 3 and a line
+on stderr if this machine does not allow it.
 
-`enter_network.py UID IDENTITY GATEWAY… -- COMMAND…`: UID is whose the network is (- for ours), IDENTITY where the gateway writes who it
-is, `{pid}` in the gateway's words the process whose network it leads out of. A command of `check` only waits for the gateway.
+`enter_network.py UID IDENTITY GATEWAY… -- COMMAND…`: UID is the owner of the network (- for ours), IDENTITY
+the file where the gateway writes its own stat. `{pid}` in the gateway's arguments is the process whose
+network it serves. The command `check` only waits for the gateway.
 """
 
 import ctypes
@@ -15,7 +17,7 @@ import stat
 import struct
 import sys
 
-# What the launcher hands on to the sandbox: the gateway, which outlives it, must not hold the lock.
+# What the sandbox inherits from the launcher: the gateway, which outlives it, must not hold the lock.
 _INHERITED = (3, 4, 5)
 _NEWNS, _NEWUSER, _NEWNET = 0x20000, 0x10000000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
@@ -27,39 +29,45 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    owner, identity, *words = sys.argv[1:]
-    place = words.index("--")
-    gateway, command = words[:place], words[place + 1 :]
+    owner, identity, *arguments = sys.argv[1:]
+    separator = arguments.index("--")
+    gateway, command = arguments[:separator], arguments[separator + 1 :]
     uid = os.geteuid() if owner == "-" else int(owner)
-    (told, tell), (ready, is_ready), (joining, joined) = _pipe(), _pipe(), _pipe()
-    led = os.fork()
-    if led == 0:
-        _close((*_INHERITED, tell, ready, is_ready, joining, joined))
-        _lead_out(uid, identity, gateway, told)
-    holder = os.fork()
-    if holder == 0:
-        _close((*_INHERITED, told, tell, ready, joined))
-        _hold(uid, led, is_ready, joining)
-    _close((told, is_ready, joining))
-    if os.read(ready, 1) != b"!":
-        os.kill(led, signal.SIGKILL)
+    (holder_read, holder_write), (ready_read, ready_write), (join_read, join_write) = (
+        _pipe(),
+        _pipe(),
+        _pipe(),
+    )
+    gateway_pid = os.fork()
+    if gateway_pid == 0:
+        _close((*_INHERITED, holder_write, ready_read, ready_write, join_read, join_write))
+        _run_gateway(uid, identity, gateway, holder_read)
+    holder_pid = os.fork()
+    if holder_pid == 0:
+        _close((*_INHERITED, holder_read, holder_write, ready_read, join_write))
+        _hold_network(uid, gateway_pid, ready_write, join_read)
+    _close((holder_read, ready_write, join_read))
+    if os.read(ready_read, 1) != b"!":
+        os.kill(gateway_pid, signal.SIGKILL)
         sys.exit(_REFUSED)
-    os.write(tell, str(holder).encode())
+    os.write(holder_write, str(holder_pid).encode())
     if command == ["check"]:
-        os.close(joined)
-        _, status = os.waitpid(holder, 0)
-        os.kill(led, signal.SIGKILL)
+        os.close(join_write)
+        _, status = os.waitpid(holder_pid, 0)
+        os.kill(gateway_pid, signal.SIGKILL)
         sys.exit(os.waitstatus_to_exitcode(status))
     if os.geteuid() != 0:
-        _join(holder, "user", _NEWUSER)
-    _join(holder, "net", _NEWNET)
-    # All three pipes end here, which lets the holder go.
+        _join(holder_pid, "user", _NEWUSER)
+    _join(holder_pid, "net", _NEWNET)
+    # All three pipes close here, which ends the holder.
     os.execv(command[0], command)  # noqa: S606  # the command is codehub's
 
 
-def _hold(uid: int, led: int, is_ready: int, joining: int) -> None:
-    """Make the network, with a loopback of its own, and keep it until both are in it, the command and the gateway, or that has ended."""
-    with _ending("no network of its own"):
+def _hold_network(uid: int, gateway_pid: int, ready_write: int, join_read: int) -> None:
+    """Make the network, with its own loopback, and hold it until the command and the gateway have
+    joined it.
+    """
+    with _exit_after("no network of its own"):
         gid = _become(uid)
         _check(_libc.unshare(_NEWUSER | _NEWNET))
         for name, text in (
@@ -73,24 +81,24 @@ def _hold(uid: int, led: int, is_ready: int, joining: int) -> None:
             fcntl.ioctl(handle, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
         links = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         links.bind((0, _RTMGRP_LINK))
-        gateway = os.pidfd_open(led)
-        os.write(is_ready, b"!")
-        found, _, _ = select.select([links.fileno(), gateway], [], [])
-        os.read(joining, 1)
-        os._exit(0 if links.fileno() in found else _NO_GATEWAY)
+        gateway = os.pidfd_open(gateway_pid)
+        os.write(ready_write, b"!")
+        readable, _, _ = select.select([links.fileno(), gateway], [], [])
+        os.read(join_read, 1)
+        os._exit(0 if links.fileno() in readable else _NO_GATEWAY)
 
 
-def _lead_out(uid: int, identity: str, words: list[str], told: int) -> None:
-    """Become the gateway of the network whose holder we are told of."""
-    with _ending("no gateway"):
+def _run_gateway(uid: int, identity: str, command: list[str], holder_read: int) -> None:
+    """Become the gateway of the network that the holder keeps; its pid comes through the pipe."""
+    with _exit_after("no gateway"):
         with open("/proc/self/stat") as own, open(identity, "w") as file:  # noqa: PTH123
             file.write(own.read())
-        # Its words are no part of the IDE's.
+        # Its output must not be mixed with the IDE's.
         log = os.open(f"{identity}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        holder = os.read(told, 32).decode()
-        if not holder:
+        holder_pid = os.read(holder_read, 32).decode()
+        if not holder_pid:
             os._exit(0)
         if os.geteuid() == 0:
             # Its user may open the device here, whatever its mode is outside.
@@ -103,11 +111,11 @@ def _lead_out(uid: int, identity: str, words: list[str], told: int) -> None:
         os.setsid()
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # pasta takes an ignored one for an error
         os.chdir("/")
-        os.execv(words[0], [word.replace("{pid}", holder) for word in words])  # noqa: S606
+        os.execv(command[0], [argument.replace("{pid}", holder_pid) for argument in command])  # noqa: S606
 
 
 def _become(uid: int) -> int:
-    """Become this user, if we are root and are to be another, and return the group that then is ours."""
+    """Change to this user, if we are root and it is another, and return our group then."""
     if os.geteuid() == 0 and uid != 0:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -123,16 +131,16 @@ def _join(pid: int, name: str, kind: int) -> None:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return one whose ends are not where the inherited descriptors are, or would be."""
+    """Return a pipe whose descriptors differ from the inherited ones."""
     ends = os.pipe()
-    reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, max(_INHERITED) + 1) for end in ends)
+    read_end, write_end = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, max(_INHERITED) + 1) for end in ends)
     _close(ends)
-    return reading, writing
+    return read_end, write_end
 
 
 def _close(fds: tuple[int, ...]) -> None:
     for fd in fds:
-        os.closerange(fd, fd + 1)  # which may be closed already
+        os.closerange(fd, fd + 1)  # some may be closed already
 
 
 def _check(result: int) -> None:
@@ -141,17 +149,17 @@ def _check(result: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-class _ending:  # noqa: N801  # contextlib takes as long to import as all of this
-    """A child of ours ends here, whatever happens in it."""
+class _exit_after:  # noqa: N801  # contextlib takes as long to import as all of this
+    """Ends this child process at the end of the block, whatever happens in it."""
 
-    def __init__(self, words: str) -> None:
-        self._words = words
+    def __init__(self, message: str) -> None:
+        self._message = message
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _kind: object, error: object, _trace: object) -> None:
-        os.write(2, f"{self._words}: {error}\n".encode())
+        os.write(2, f"{self._message}: {error}\n".encode())
         os._exit(_REFUSED)
 
 

@@ -1,4 +1,5 @@
-"""A root directory goes in, homes with an identity come out of it. Refuses a root without its mark, and a volume it was not asked about.
+"""Homes as directories with an identity, below one root. Refuses a root without its mark, and a volume
+other than the one named.
 
 users/.codehub-installation                       the mark: without it the root is an outage, not an empty store
 users/{user}/workspaces/{id}/home                 the home
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
-from codehub.adapters.local.directories import flush, locked, reachable, write_whole
+from codehub.adapters.local.directories import flush, lock_directory, report_outages, write_whole
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import UNTOLD, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
@@ -25,7 +26,7 @@ from codehub.ports.storage import Home
 from codehub.ports.system import Identity
 
 _IDENTITY = "volume.json"
-_BEING_MADE = {"volume_id": None, "format": 1}
+_INCOMPLETE = {"volume_id": None, "format": 1}
 MARK = ".codehub-installation"
 _PRIVATE = 0o700
 _KEY = re.compile(r"users/(?P<user>[0-9a-f-]{36})/workspaces/(?P<workspace>[0-9a-f-]{36})/home")
@@ -36,7 +37,7 @@ OwnerOf = Callable[[UUID], tuple[int, int] | None]
 
 
 class Homes:
-    """Every call blocks: for a thread. What changes a workspace's directory holds its lock, so that two never do it at once."""
+    """Every call blocks: run it in a thread. A change of a workspace's directory holds its lock."""
 
     def __init__(self, root: Path, *, installation: str, identity: Identity, owner_of: OwnerOf) -> None:
         self._root = root
@@ -46,54 +47,62 @@ class Homes:
         self._owner_of = owner_of
 
     def prepare(self) -> None:
-        """Mark the root as this installation's. For the first start alone: afterwards a missing mark is an outage."""
-        # Held: several processes may start for the first time at once.
-        with reachable(self._users), locked(self._root, self._users):
+        """Mark the root as this installation's.
+
+        For the first start alone: afterwards a missing mark is an outage.
+        """
+        # Locked: several processes may start for the first time at the same moment.
+        with report_outages(self._users), lock_directory(self._root, self._users):
             if not (self._users / MARK).exists():
                 write_whole(self._users / MARK, self._installation.encode())
         self.check()
 
     def check(self) -> None:
-        """Raise BackendUnreachable unless the root is there and ours: an empty mount point must not count as no homes."""
-        with reachable(self._users):
+        """Raise BackendUnreachable unless the root is there and ours: an empty mount point must not count as
+        no homes.
+        """
+        with report_outages(self._users):
             try:
-                found = (self._users / MARK).read_text()
+                mark = (self._users / MARK).read_text()
             except FileNotFoundError:
                 raise MarkMissing(f"The file {self._users.name}/{MARK} in the data directory") from None
-        if found.strip() != self._installation:
-            raise BackendUnreachable(f"{self._users} belongs to another installation: {found[:100]!r}")
+        if mark.strip() != self._installation:
+            raise BackendUnreachable(f"{self._users} belongs to another installation: {mark[:100]!r}")
 
     def path(self, home: Home) -> Path:
-        found = _KEY.fullmatch(home.home_store_key)
-        if found is None or found["workspace"] != str(home.workspace_id):
+        match = _KEY.fullmatch(home.home_store_key)
+        if match is None or match["workspace"] != str(home.workspace_id):
             raise ActionFailed(f"{home.home_store_key!r} is not the place of a local home")
         return self._root / home.home_store_key
 
     def provision(self, home: Home, replaces: str | None) -> str:
-        """Return the volume_id of the complete volume, or of a new and empty one. What was half there goes to the trash."""
+        """Return the volume_id of the complete volume, or of a new and empty one.
+
+        An incomplete volume goes to the trash.
+        """
         self.check()
         path = self.path(home)
-        with self._usable(path), locked(self._root, path.parent):
-            found = _volume(path.parent)
-            if found is not None and found.volume_id is not None:
-                return found.volume_id
+        with self._report_failures(path), lock_directory(self._root, path.parent):
+            volume = _volume(path.parent)
+            if volume is not None and volume.volume_id is not None:
+                return volume.volume_id
             _refuse_other(path.parent, replaces)
-            _forget(path.parent)
-            self._discard(path)
+            _remove_identity(path.parent)
+            self._discard_path(path)
             self.make_empty(home, path)
             return self._complete(home)
 
     def adopt(self, home: Home, lost: str) -> str:
-        """Give the home that lies there without an identity the one that was lost: a second call finds it, and so does the row."""
+        """Give the home without an identity the one that was lost. A second call finds it in place."""
         self.check()
         path = self.path(home)
-        with self._usable(path), locked(self._root, path.parent):
-            found = _volume(path.parent)
-            if found is None:
+        with self._report_failures(path), lock_directory(self._root, path.parent):
+            volume = _volume(path.parent)
+            if volume is None:
                 raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
-            if found.volume_id is None:
+            if volume.volume_id is None:
                 return self._complete(home, volume_id=lost)
-            if found.volume_id != lost:
+            if volume.volume_id != lost:
                 raise ActionFailed("the volume that is there has an identity: it is not adopted")
             return lost
 
@@ -108,7 +117,7 @@ class Homes:
         """Return a directory beside the home, for one that is to take its place and is not complete yet."""
         self.check()
         parent = self.path(home).parent
-        with self._usable(parent), locked(self._root, parent):
+        with self._report_failures(parent), lock_directory(self._root, parent):
             _refuse_other(parent, replaces)
             staging = parent / f"staging-{self._identity.new_id()}"
             staging.mkdir(mode=_PRIVATE)
@@ -116,31 +125,34 @@ class Homes:
             return staging
 
     def put_in_place(self, home: Home, staging: Path, archive_key: str, replaces: str | None) -> str:
-        """Make what was staged, and is on the disk by now, the home. What may be replaced goes to the trash."""
+        """Make what was staged, and is on the disk by now, the home.
+
+        What may be replaced goes to the trash.
+        """
         self.check()
         path = self.path(home)
-        with self._usable(path), locked(self._root, path.parent):
+        with self._report_failures(path), lock_directory(self._root, path.parent):
             if not (staging / "home").is_dir():
                 raise ActionFailed("another restore of this home has begun meanwhile")
             _refuse_other(path.parent, replaces)
-            self._discard(path)
-            # Never may the old identity stand beside the new home, nor none, not even after a power cut.
-            write_whole(path.with_name(_IDENTITY), json.dumps(_BEING_MADE).encode())
+            self._discard_path(path)
+            # The new home must never have the old identity or none, not even after a power cut.
+            write_whole(path.with_name(_IDENTITY), json.dumps(_INCOMPLETE).encode())
             _move(staging / "home", path)
             return self._complete(home, made_from=archive_key)
 
     def locate(self, home: Home) -> tuple[Path, str | None]:
-        """Return where the home is, and which volume lies there: None if there is none that is complete."""
+        """Return the home's path and its volume_id: None if there is no complete volume."""
         self.check()
         path = self.path(home)
-        with self._usable(path):
-            found = _volume(path.parent)
-        return path, None if found is None else found.volume_id
+        with self._report_failures(path):
+            volume = _volume(path.parent)
+        return path, None if volume is None else volume.volume_id
 
     def require(self, home: Home, volume_id: str) -> None:
         """Refuse unless this very volume is there and complete."""
-        _path, found = self.locate(home)
-        if found != volume_id:
+        _path, present_id = self.locate(home)
+        if present_id != volume_id:
             raise ActionFailed(f"there is no volume {volume_id} of workspace {home.workspace_id}")
 
     def completion(self, home: Home) -> Path:
@@ -148,88 +160,92 @@ class Homes:
         return self.path(home).with_name(_IDENTITY)
 
     def find(self, workspace_id: UUID) -> Home | None:
-        """Return the home of a workspace whose key nobody knows, if there is one."""
+        """Return the home of a workspace whose key is unknown, if there is one."""
         self.check()
-        with reachable(self._users):
-            for each, place in self._workspaces():
-                if each == workspace_id:
-                    return Home(workspace_id, str((place / "home").relative_to(self._root)))
+        with report_outages(self._users):
+            for found_id, directory in self._workspaces():
+                if found_id == workspace_id:
+                    return Home(workspace_id, str((directory / "home").relative_to(self._root)))
         return None
 
     def remove(self, home: Home, volume_id: str | None) -> None:
-        """Take this very volume away in one step. The bytes are in the trash then."""
+        """Move exactly this volume to the trash, in one step."""
         self.check()
         path = self.path(home)
         if not path.parent.exists():
             return
-        with self._usable(path), locked(self._root, path.parent):
-            found = _volume(path.parent)
-            if found is not None:
-                if found.name != volume_id:
+        with self._report_failures(path), lock_directory(self._root, path.parent):
+            volume = _volume(path.parent)
+            if volume is not None:
+                if volume.name != volume_id:
                     raise ActionFailed(f"the volume that is there is not {volume_id}")
-                self._discard(path)
-            _forget(path.parent)
+                self._discard_path(path)
+            _remove_identity(path.parent)
 
-    def unfinished(self, home: Home) -> list[Path]:
-        """Return what lies beside the home and counts for nobody, as trash that no restore can use any more."""
+    def trash_unfinished(self, home: Home) -> list[Path]:
+        """Move unfinished work beside the home to the trash, and return the paths there."""
         self.check()
         parent = self.path(home).parent
         if not parent.exists():
             return []
-        with self._usable(parent), locked(self._root, parent):
-            return [self._to_trash(each) for each in _unfinished(parent)]
+        with self._report_failures(parent), lock_directory(self._root, parent):
+            return [self._to_trash(path) for path in _list_unfinished(parent)]
 
-    def forget_empty(self, place: Path) -> None:
+    def forget_empty(self, directory: Path) -> None:
         """Remove a workspace's directory if nothing is left in it."""
-        with suppress(OSError), locked(self._root, place, create=False):
-            place.rmdir()
+        with suppress(OSError), lock_directory(self._root, directory, create=False):
+            directory.rmdir()
 
     def directory(self, home: Home) -> Path:
-        """Return what is a workspace's own: its home, and what lies beside."""
+        """Return the directory of a workspace: its home, its identity and unfinished work."""
         return self.path(home).parent
 
     def list_all(self) -> Mapping[UUID, Volume]:
         """Return every volume. Raises BackendUnreachable rather than leave one out."""
         self.check()
-        found = self.list_unmarked()
+        volumes = self.list_unmarked()
         self.check()
-        return found
+        return volumes
 
     def list_unmarked(self) -> Mapping[UUID, Volume]:
-        """Return what there is, whether or not it is the right root: for whoever has to decide that."""
-        found: dict[UUID, Volume] = {}
-        with reachable(self._users):
+        """Return every volume, whether or not the root has its mark: for the decision whether it is the right
+        one.
+        """
+        volumes: dict[UUID, Volume] = {}
+        with report_outages(self._users):
             for workspace_id, parent in self._workspaces():
-                if (volume := _volume(parent)) is not None:
-                    found[workspace_id] = volume
-        return found
+                if (present := _volume(parent)) is not None:
+                    volumes[workspace_id] = present
+        return volumes
 
     def leftovers(self) -> list[tuple[Path, datetime]]:
         """Return what was left unfinished, with the time of its last change."""
         self.check()
-        found = []
-        with reachable(self._users):
+        leftovers = []
+        with report_outages(self._users):
             for _, parent in self._workspaces():
-                for each in _unfinished(parent):
+                for path in _list_unfinished(parent):
                     with suppress(FileNotFoundError):
-                        found.append((each, datetime.fromtimestamp(each.lstat().st_mtime, UTC)))
-        return found
+                        leftovers.append((path, datetime.fromtimestamp(path.lstat().st_mtime, UTC)))
+        return leftovers
 
     def discard_leftover(self, leftover: Path) -> Path | None:
-        """Return the trash that a left-over has become, or None if somebody was faster."""
-        with suppress(FileNotFoundError), locked(self._root, leftover.parent, create=False):
+        """Move a leftover to the trash and return its path there, or None if it is gone already."""
+        with suppress(FileNotFoundError), lock_directory(self._root, leftover.parent, create=False):
             return self._to_trash(leftover)
         return None
 
     @contextmanager
-    def _usable(self, place: Path) -> Iterator[None]:
-        """Take what is forbidden for a refusal, if the root is still there and ours: only a person can end it, no patience."""
-        with reachable(place):
+    def _report_failures(self, path: Path) -> Iterator[None]:
+        """Raise ActionFailed for a PermissionError, if the root is still there and ours: waiting would not
+        help.
+        """
+        with report_outages(path):
             try:
                 yield
             except PermissionError as error:
                 self.check()
-                raise ActionFailed(f"{place} can't be used: {error}") from None
+                raise ActionFailed(f"{path} can't be used: {error}") from None
 
     def _workspaces(self) -> Iterator[tuple[UUID, Path]]:
         for user in _directories(self._users):
@@ -238,7 +254,9 @@ class Homes:
                     yield UUID(workspace.name), workspace
 
     def _complete(self, home: Home, *, volume_id: str | None = None, made_from: str | None = None) -> str:
-        """Give the home that is in place its identity, a new one unless it had one: from here on it counts."""
+        """Write the identity of the home, a new one unless one is given: from here on the home is
+        complete.
+        """
         parent = self.path(home).parent
         flush(parent)
         volume_id = volume_id or str(self._identity.new_id())
@@ -246,7 +264,7 @@ class Homes:
         write_whole(parent / _IDENTITY, json.dumps(identity).encode())
         return volume_id
 
-    def _discard(self, path: Path) -> None:
+    def _discard_path(self, path: Path) -> None:
         with suppress(FileNotFoundError):
             self._to_trash(path)
 
@@ -264,65 +282,69 @@ def _volume(parent: Path) -> Volume | None:
     if isinstance(volume_id, str):
         made_from = identity.get("made_from")
         return Volume(volume_id, made_from=made_from if isinstance(made_from, str) else None)
-    if identity == _BEING_MADE:
+    if identity == _INCOMPLETE:
         return Volume(None)
     # Nothing is ever unpacked in place: any other home that holds something was whole.
-    return Volume(None, UNTOLD if _holds_anything(parent / "home") else None)
+    return Volume(None, UNTOLD if _has_content(parent / "home") else None)
 
 
-def _holds_anything(home: Path) -> bool:
+def _has_content(home: Path) -> bool:
     try:
         with os.scandir(home) as entries:
             return any(entries)
     except FileNotFoundError:
-        return False  # removed since it was found
+        return False  # removed meanwhile
     except PermissionError:
-        return True  # its owner closed it, so it had one
+        return True  # its owner has restricted it, so it had an owner
 
 
-def _move(staged: Path, path: Path) -> None:
-    """Give a home its place and, on the disk, its mode. Whoever dies on the way leaves one without an identity, and it is restored again.
+def _move(source: Path, path: Path) -> None:
+    """Move a home to its path and flush its mode. After a kill on the way it has no identity, and is restored
+    again.
 
-    A directory that its owner can't write can't be moved elsewhere by them, for its ".." changes.
+    A directory that its owner can't write can't be moved by that owner, because its ".." changes.
     """
-    mode = stat.S_IMODE(staged.stat().st_mode)
+    mode = stat.S_IMODE(source.stat().st_mode)
     if mode & stat.S_IWUSR:
-        staged.rename(path)
+        source.rename(path)
         return
-    staged.chmod(mode | stat.S_IRWXU)
-    handle = os.open(staged, os.O_RDONLY | os.O_DIRECTORY)
+    source.chmod(mode | stat.S_IRWXU)
+    fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        staged.rename(path)
-        os.fchmod(handle, mode)
-        os.fsync(handle)
+        source.rename(path)
+        os.fchmod(fd, mode)
+        os.fsync(fd)
     finally:
-        os.close(handle)
+        os.close(fd)
 
 
 def _refuse_other(parent: Path, replaces: str | None) -> None:
-    found = _volume(parent)
-    if found is not None and found.name not in (None, replaces):
+    volume = _volume(parent)
+    if volume is not None and volume.name not in (None, replaces):
         raise ActionFailed(f"the volume that is there is not {replaces}")
 
 
 def _identity(parent: Path) -> Mapping[str, object]:
-    """Return what volume.json says. It is written whole, so what can't be read says as little as one that is not there."""
+    """Return the content of volume.json.
+
+    It is written in one step, so an unreadable file counts as a missing one.
+    """
     try:
-        said = json.loads((parent / _IDENTITY).read_bytes())
+        content = json.loads((parent / _IDENTITY).read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def _forget(parent: Path) -> None:
+def _remove_identity(parent: Path) -> None:
     with suppress(FileNotFoundError):
         (parent / _IDENTITY).unlink()
         flush(parent)
 
 
-def _unfinished(parent: Path) -> list[Path]:
+def _list_unfinished(parent: Path) -> list[Path]:
     with suppress(FileNotFoundError):
-        return [Path(each) for each in os.scandir(parent) if each.name.startswith(_UNFINISHED)]
+        return [Path(entry) for entry in os.scandir(parent) if entry.name.startswith(_UNFINISHED)]
     return []
 
 

@@ -1,4 +1,6 @@
-"""The IDEs of this machine: rows of core/ides.py go in; those that are installed, with what each needs to see, come out."""
+"""The IDEs of this machine: rows of core/ides.py go in; those that are installed, with what each needs to
+see, come out.
+"""
 
 import shutil
 import sys
@@ -12,13 +14,13 @@ from codehub.core.ides import IDES, IdeProfile, expand, ide_profile
 from codehub.core.route import mount_of
 
 SOCKET = "ide.sock"
-# Much less than it will import, but enough to need the interpreter, its library and what is installed beside it.
+# Less than it will import, but enough to need the interpreter, its library and the installed packages.
 _CHECK = "import sys, ssl, sqlite3, zmq, importlib.util as u; open(sys.argv[1]).close(); sys.exit(not u.find_spec(sys.argv[2]))"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an IDE finds itself: paths as it sees them."""
+class IdePaths:
+    """The paths of an IDE's workspace, as the IDE sees them."""
 
     workspace_id: UUID
     home: str
@@ -33,13 +35,13 @@ class InstalledIde:
 
     profile: IdeProfile
     program: Path
-    argv: Callable[[Place], Sequence[str]]
+    argv: Callable[[IdePaths], Sequence[str]]
     check: tuple[str, ...] = ("/bin/true",)
     """A command that ends well, soon, where the IDE can be run at all."""
     visible: tuple[Path, ...] = ()
     """What it needs of the machine beside /usr."""
     hidden: tuple[Path, ...] = ()
-    """What it must not find, though something visible holds it: empty in a sandbox."""
+    """What it must not find inside a visible directory: empty in a sandbox."""
     bin: tuple[Path, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -49,10 +51,15 @@ class InstalledIde:
 
 
 def installed_ides(programs: Mapping[str, Path] | None = None) -> Mapping[str, InstalledIde]:
-    """Return the IDEs that are installed here, the one to use by default first. `programs`: where some of them are."""
-    given = programs or {}
+    """Return the IDEs that are installed here, the one to use by default first.
+
+    `programs`: where some of them are.
+    """
+    known_programs = programs or {}
     installed = (
-        _python_ide(profile) if profile.python_module else _program_ide(profile, given.get(profile.name))
+        _python_ide(profile)
+        if profile.python_module
+        else _program_ide(profile, known_programs.get(profile.name))
         for profile in IDES.values()
         if profile.program is not None
     )
@@ -100,7 +107,7 @@ def _python_ide(profile: IdeProfile) -> InstalledIde | None:
     assert profile.program is not None
     assert profile.python_module is not None
     python = Path(sys.executable)
-    # The script and not `-m`: that would look for modules in the home first, where anything may lie.
+    # The script and not `-m`: that would import modules from the home first.
     script = python.parent / profile.program
     if not script.exists():
         return None
@@ -117,8 +124,8 @@ def _python_ide(profile: IdeProfile) -> InstalledIde | None:
     )
 
 
-def _argv(profile: IdeProfile, command: Sequence[str]) -> Callable[[Place], Sequence[str]]:
-    def argv(place: Place) -> Sequence[str]:
+def _argv(profile: IdeProfile, command: Sequence[str]) -> Callable[[IdePaths], Sequence[str]]:
+    def argv(place: IdePaths) -> Sequence[str]:
         mount = mount_of(place.workspace_id)
         runtime = () if place.runtime is None else expand(profile.runtime_args, runtime=place.runtime)
         arguments = expand(profile.process_args, mount=mount, home=place.home, socket=place.socket)
@@ -128,7 +135,9 @@ def _argv(profile: IdeProfile, command: Sequence[str]) -> Callable[[Place], Sequ
 
 
 def python_installation(python: Path) -> tuple[Path, ...]:
-    """Return what a Python needs to see: its virtual environment, and the installation that this was made from."""
+    """Return what a Python needs to see: its virtual environment, and the installation that this was made
+    from.
+    """
     roots = {python.parent.parent, python.resolve().parent.parent}
     if python == Path(sys.executable):
         roots |= {Path(sys.prefix), Path(sys.base_prefix)}
@@ -149,7 +158,7 @@ def _installation(entry: Path) -> Path:
 
 
 def _newest_build(program: str) -> Path | None:
-    """Return what `make` has built last for whoever runs this."""
+    """Return the build that `make` has made last for this user."""
     builds = cache_directory().glob(f"{program}-*/bin/{program}")
     return max(builds, key=lambda build: build.stat().st_mtime, default=None)
 

@@ -1,4 +1,4 @@
-"""A spec and a home go in, a running IDE that needs us no longer comes out. Refuses what could only run with rights it must not have."""
+"""Starts an IDE that continues without codehub. Refuses to run it with rights that it must not have."""
 
 import os
 import subprocess
@@ -9,10 +9,10 @@ from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.local.accounts import USER, Accounts, write_names
-from codehub.adapters.local.installed_ides import SOCKET, InstalledIde, Place
+from codehub.adapters.local.installed_ides import SOCKET, IdePaths, InstalledIde
 from codehub.adapters.local.limits import Limits
-from codehub.adapters.local.locks import taken
-from codehub.adapters.local.network import Gateway, in_network, name_servers
+from codehub.adapters.local.locks import hold_lock
+from codehub.adapters.local.network import Gateway, name_servers, network_command
 from codehub.adapters.local.output import shorten
 from codehub.adapters.local.ownership import own_home
 from codehub.adapters.local.processes import boot_id
@@ -22,11 +22,11 @@ from codehub.adapters.local.sandbox import (
     RUNTIME,
     Confinement,
     blocked_directory,
-    launcher,
+    launch_command,
     missing_tools,
-    plain_launcher,
-    sandboxed,
-    unprivileged,
+    plain_launch_command,
+    sandbox_command,
+    unprivileged_command,
 )
 from codehub.adapters.local.seccomp import sandbox_filter
 from codehub.adapters.processes import Process
@@ -48,15 +48,15 @@ class Launcher:
     bwrap: Path | None
     """None: without a sandbox."""
     gateway: Gateway | None
-    """What leads out of a sandbox's own network. None: it has this machine's."""
+    """Connects a sandbox's own network to the outside. None: it uses this machine's network."""
     hidden: Path
     refuses_users: bool = False
-    """Whether bubblewrap itself keeps user namespaces out; the filter does, too."""
+    """Whether bubblewrap itself forbids user namespaces; the filter does, too."""
 
     async def launch(
         self, spec: InstanceSpec, volume_id: str, home: Path, ide: InstalledIde, paths: Paths
     ) -> Process | None:
-        """Start the IDE; return the process that answers for it, or None if that has ended already.
+        """Start the IDE; return its first process, or None if that has ended already.
 
         The caller holds the workspace's lock, which none of the work in threads outlives.
         """
@@ -68,7 +68,8 @@ class Launcher:
         await in_thread(self._prepare, paths, uid)
         record = Record(fingerprint(spec), volume_id, ide.name, self.bwrap is not None, boot_id())
         groups = self.limits.prepare(spec.workspace_id, spec.resources)
-        # From here to the end nothing is awaited. Whatever kills us: either nothing was started, or the record and the lock tell.
+        # From here to the end nothing is awaited: after a kill either nothing was started, or the record and
+        # the lock show it.
         paths.write(record)
         runtime = os.open(paths.runtime, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -79,11 +80,12 @@ class Launcher:
             os.close(runtime)
 
     def marks(self, workspace_id: UUID) -> Mapping[str, str]:
-        """Return the environment entries that tell whose a process is."""
+        """Return the environment entries that identify the workspace of a process."""
         return {"CODEHUB_INSTALL": self.install_id, "CODEHUB_WORKSPACE": str(workspace_id)}
 
     def _prepare(self, paths: Paths, uid: int | None) -> None:
-        # Enterable, not readable: without a sandbox the workspace's user must reach its socket's directory, and no more.
+        # Enterable, not readable: without a sandbox the workspace's user must reach its socket's directory,
+        # and no more.
         paths.directory.mkdir(mode=0o711, exist_ok=True)
         paths.clear()
         paths.runtime.mkdir(mode=0o700)
@@ -101,9 +103,9 @@ class Launcher:
         uid: int | None,
         groups: Sequence[Path],
     ) -> Process | None:
-        place = Place(spec.workspace_id, HOME, f"{RUNTIME}/{SOCKET}", RUNTIME)
+        place = IdePaths(spec.workspace_id, HOME, f"{RUNTIME}/{SOCKET}", RUNTIME)
         passwd, group = write_names(paths.directory, os.geteuid() if uid is None else uid)
-        box = Confinement(
+        confinement = Confinement(
             home=home,
             runtime=paths.runtime,
             passwd=passwd,
@@ -114,23 +116,23 @@ class Launcher:
             tmp_mb=spec.resources.memory_mb,
             pids=spec.resources.pids,
             refuses_users=self.refuses_users,
-            is_filtered=(calls := sandbox_filter()) is not None,
+            is_filtered=(filter_program := sandbox_filter()) is not None,
             resolver=self._write_resolver(paths),
             environment=self._environment(place, ide),
         )
-        command = sandboxed(bwrap, box, ide.argv(place))
+        command = sandbox_command(bwrap, confinement, ide.argv(place))
         if self.gateway is not None:
-            command = in_network(self.gateway, uid, paths.gateway, command)
-        paths.calls.write_bytes(calls or b"")
-        words = launcher(paths.launcher, groups, command, info=paths.info, calls=paths.calls)
-        return _spawn(words, {**self.marks(spec.workspace_id), "PATH": ":".join(_PATH)}, paths)
+            command = network_command(self.gateway, uid, paths.gateway, command)
+        paths.calls.write_bytes(filter_program or b"")
+        arguments = launch_command(paths.launcher, groups, command, info=paths.info, calls=paths.calls)
+        return _spawn(arguments, {**self.marks(spec.workspace_id), "PATH": ":".join(_PATH)}, paths)
 
     def _write_resolver(self, paths: Paths) -> Path | None:
         try:
-            told = _RESOLV_CONF.read_text()
+            content = _RESOLV_CONF.read_text()
         except OSError:
-            told = ""
-        if self.gateway is None or (servers := name_servers(self.gateway, told)) is None:
+            content = ""
+        if self.gateway is None or (servers := name_servers(self.gateway, content)) is None:
             return None
         resolver = paths.directory / "resolv.conf"
         resolver.write_text(servers)
@@ -147,14 +149,15 @@ class Launcher:
         groups: Sequence[Path],
         runtime: int,
     ) -> Process | None:
-        # Its own descriptor of the directory: the path would be too long for a socket, and lead through what it may not enter.
-        place = Place(spec.workspace_id, str(home), f"/proc/self/fd/{runtime}/{SOCKET}", None)
-        command = unprivileged(uid, None if uid is None else spec.resources.pids, ide.argv(place))
-        words = plain_launcher(paths.launcher, groups, command, cwd=home)
-        return _spawn(words, self._environment(place, ide), paths, pass_fds=(runtime,))
+        # Its own descriptor of the directory: the path would be too long for a socket, and lead through what
+        # it may not enter.
+        place = IdePaths(spec.workspace_id, str(home), f"/proc/self/fd/{runtime}/{SOCKET}", None)
+        command = unprivileged_command(uid, None if uid is None else spec.resources.pids, ide.argv(place))
+        arguments = plain_launch_command(paths.launcher, groups, command, cwd=home)
+        return _spawn(arguments, self._environment(place, ide), paths, pass_fds=(runtime,))
 
-    def _environment(self, place: Place, ide: InstalledIde) -> dict[str, str]:
-        """Return all that an IDE gets of an environment: nothing of codehub's own is in it."""
+    def _environment(self, place: IdePaths, ide: InstalledIde) -> dict[str, str]:
+        """Return an IDE's whole environment: nothing of codehub's own is in it."""
         path = (f"{place.home}/.local/bin", *_PATH, *map(str, ide.bin))
         environment = {
             "HOME": place.home,
@@ -175,15 +178,15 @@ class Launcher:
 
 
 def _spawn(
-    words: Sequence[str], environment: Mapping[str, str], paths: Paths, pass_fds: Sequence[int] = ()
+    arguments: Sequence[str], environment: Mapping[str, str], paths: Paths, pass_fds: Sequence[int] = ()
 ) -> Process | None:
-    """Start a process in a session of its own that holds the lock, and let go of both."""
+    """Start a process in its own session that inherits the lock, and close our copies."""
     lock, output = -1, -1
     try:
-        lock = taken(paths.alive)
+        lock = hold_lock(paths.alive)
         output = os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         child = subprocess.Popen(  # noqa: S603  # the command is ours
-            words,
+            arguments,
             cwd="/",
             stdin=lock,
             stdout=output,
@@ -200,14 +203,14 @@ def _spawn(
                 os.close(fd)
     process = Process.of(child.pid)
     if process is None:
-        child.wait()  # it has ended already, and nobody will watch it
-    # It is to outlive this object, which would complain about that. Whoever watches its pidfd buries it.
+        child.wait()  # it has ended already, and nothing will watch it
+    # It outlives this object, which would warn about that. The watch on its pidfd takes its exit status.
     child.returncode = 0
     return process
 
 
 def check_reach(uid: int, needed: Sequence[Path]) -> None:
-    """Raise ActionFailed where a workspace's user, outside a sandbox, can't get to what it needs."""
+    """Raise ActionFailed where a workspace's user, outside a sandbox, can't reach what it needs."""
     if missing := missing_tools():
         raise ActionFailed(f"an IDE can't be run as a user of its own: {missing}")
     for path in needed:

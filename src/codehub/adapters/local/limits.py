@@ -1,4 +1,7 @@
-"""Resources go in, control groups that hold a workspace to them come out. Where there are none to be had it says so."""
+"""Resources go in, control groups that limit a workspace to them come out.
+
+Lists the limits that are missing.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -48,15 +51,18 @@ class Limits:
         return list(dict.fromkeys(entries))
 
     def spent(self, workspace_id: UUID) -> Spent | None:
-        """Return what the processes in a workspace's groups take, as far as somebody counts."""
+        """Return what the processes in a workspace's groups use; None where it is not counted."""
         if self.missing:
             return None
         try:
             memory = self.parents["memory"] / str(workspace_id)
             cpu = self.parents["cpu"] / str(workspace_id)
             if self.unified:
-                told = dict(line.split() for line in (cpu / "cpu.stat").read_text().splitlines())
-                used, spent_s = int((memory / "memory.current").read_text()), int(told["usage_usec"]) / 1e6
+                cpu_stat = dict(line.split() for line in (cpu / "cpu.stat").read_text().splitlines())
+                used, spent_s = (
+                    int((memory / "memory.current").read_text()),
+                    int(cpu_stat["usage_usec"]) / 1e6,
+                )
             else:
                 used = int((memory / "memory.usage_in_bytes").read_text())
                 spent_s = int((cpu / "cpuacct.usage").read_text()) / 1e9
@@ -65,14 +71,17 @@ class Limits:
         return Spent(used >> 20, spent_s)
 
     async def remove(self, workspace_id: UUID, clock: Clock) -> None:
-        """Take the groups away. The kernel takes a moment to see that they are empty; one that stays is used again."""
+        """Remove the groups.
+
+        The kernel needs a moment to see that they are empty; one that stays is used again.
+        """
         deadline = clock.monotonic() + _REMOVE_S
         for group in {parent / str(workspace_id) for parent in self.parents.values()}:
             while not remove_group(group) and clock.monotonic() < deadline:
                 await clock.sleep(POLL_S)
 
     def close(self) -> None:
-        """Take the parents away, if nothing runs in them."""
+        """Remove the parents, if nothing runs in them."""
         for parent in set(self.parents.values()):
             remove_group(parent)
 
@@ -83,17 +92,17 @@ def find_limits(install_id: str, most: Totals | None = None) -> Limits:
         return Limits({}, unified=False)
     name = f"codehub-{install_id}"
     unified = is_unified(_ROOT)
-    candidates = dict.fromkeys(_CONTROLLERS, _ROOT / name) if unified else _beside_us(name)
-    found = {}
+    candidates = dict.fromkeys(_CONTROLLERS, _ROOT / name) if unified else _own_groups(name)
+    parents = {}
     for controller, parent in candidates.items():
         with suppress(OSError):
             make_group(parent, controller, unified=unified)
-            found[controller] = parent
-    return Limits(found, unified=unified, most=most)
+            parents[controller] = parent
+    return Limits(parents, unified=unified, most=most)
 
 
-def _beside_us(name: str) -> dict[str, Path]:
-    """Return the places below our own groups of cgroup v1: limits of our own hold for workspaces too."""
+def _own_groups(name: str) -> dict[str, Path]:
+    """Return the paths below our own groups of cgroup v1: our own limits apply to workspaces too."""
     rows = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     own = {controller: path for _, names, path in rows for controller in names.split(",")}
     return {

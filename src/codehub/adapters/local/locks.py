@@ -1,4 +1,4 @@
-"""Files go in, locks that end with their holder come out. Asking whether one is held takes nothing and disturbs nobody."""
+"""Locks on files that end with their holder. Asking whether one is held does not take it."""
 
 import fcntl
 import os
@@ -18,23 +18,27 @@ _OFFSET_MASK = (1 << 62) - 1
 
 @asynccontextmanager
 async def exclusive(path: Path, workspace_id: UUID, clock: Clock) -> AsyncIterator[None]:
-    """Be the only one, in this and every other process, who changes this workspace's instance.
+    """Hold the lock of this workspace's instance, against this and every other process.
 
-    Each workspace is a byte of one file, so that there is no file to clean up, and none to lock after it was removed.
+    Each workspace is a byte of one file, so that there is no file to clean up, and none to lock after it was
+    removed.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        while not _take(fd, workspace_id.int & _OFFSET_MASK, 1):
+        while not _try_lock(fd, workspace_id.int & _OFFSET_MASK, 1):
             await clock.sleep(POLL_S)
         yield
     finally:
         os.close(fd)
 
 
-def taken(path: Path) -> int:
-    """Return a descriptor that holds the whole file. Whoever inherits it holds it too; the last one to end lets go."""
+def hold_lock(path: Path) -> int:
+    """Return a descriptor that locks the whole file.
+
+    Children inherit the lock; it ends with its last holder.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if not _take(fd, 0, 0):
+    if not _try_lock(fd, 0, 0):
         os.close(fd)
         raise BlockingIOError(f"{path} is held")
     return fd
@@ -46,14 +50,14 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, question)
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request)
         return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
     finally:
         os.close(fd)
 
 
-def _take(fd: int, start: int, length: int) -> bool:
+def _try_lock(fd: int, start: int, length: int) -> bool:
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0))
     except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: POSIX allows both

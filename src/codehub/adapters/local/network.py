@@ -1,7 +1,8 @@
-"""A sandbox's command goes in, the command that runs it in a network of its own comes out. Nothing is started here but what tries it.
+"""A sandbox's command goes in, the command that runs it in a network of its own comes out.
 
-In there loopback and abstract sockets are the workspace's alone. What leads out (pasta, or slirp4netns) reaches what this machine
-reaches, and nothing that listens on this machine's loopback: the address that both map to it by default is switched off.
+Inside, loopback and abstract sockets belong to the workspace alone. The gateway (pasta, or slirp4netns)
+reaches what this machine reaches, but nothing that listens on this machine's loopback: the address that both
+map to it by default is switched off.
 """
 
 import shutil
@@ -21,7 +22,7 @@ _LOOPBACK = ("127.", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """What leads out of a network."""
+    """The program that connects a network to the outside."""
 
     command: tuple[str, ...]
     """`{pid}` is the process whose network it is."""
@@ -32,27 +33,34 @@ class Gateway:
 def find_gateway() -> Gateway | None:
     if (program := shutil.which("pasta", path=_PATH)) is not None:
         resolver = "169.254.1.1"
-        closed = ("--no-map-gw", "-t", "none", "-u", "none", "-T", "none", "-U", "none")
-        words = (program, "-f", "-q", "--config-net", *closed, "--dns-forward", resolver, "{pid}")
-        return Gateway(words, resolver)
+        no_forwarding = ("--no-map-gw", "-t", "none", "-u", "none", "-T", "none", "-U", "none")
+        command = (program, "-f", "-q", "--config-net", *no_forwarding, "--dns-forward", resolver, "{pid}")
+        return Gateway(command, resolver)
     if (program := shutil.which("slirp4netns", path=_PATH)) is not None:
-        where = ("--userns-path=/proc/{pid}/ns/user", "--netns-type=path", "/proc/{pid}/ns/net", "tap0")
-        return Gateway((program, "--configure", "--mtu=65520", "--disable-host-loopback", *where), "10.0.2.3")
+        namespace_options = (
+            "--userns-path=/proc/{pid}/ns/user",
+            "--netns-type=path",
+            "/proc/{pid}/ns/net",
+            "tap0",
+        )
+        return Gateway(
+            (program, "--configure", "--mtu=65520", "--disable-host-loopback", *namespace_options), "10.0.2.3"
+        )
     return None
 
 
 def why_unusable(gateway: Gateway | None, uid: int | None) -> str | None:
-    """Return why workspaces can't have networks of their own here, or None. Asked by making one.
+    """Return why workspaces can't have their own networks here, or None. Tests it by making one.
 
-    On a machine that has no way out itself, a network without one is all that there is to have.
+    On a machine without a default route, a network without one is enough.
     """
     if gateway is None:
         return "neither pasta (package passt) nor slirp4netns is installed"
     with tempfile.TemporaryDirectory() as directory:
         identity = Path(directory) / "gateway"
         try:
-            told = subprocess.run(  # noqa: S603  # the command is ours
-                in_network(gateway, uid, identity, ["check"]),
+            result = subprocess.run(  # noqa: S603  # the command is ours
+                network_command(gateway, uid, identity, ["check"]),
                 env={},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -61,34 +69,40 @@ def why_unusable(gateway: Gateway | None, uid: int | None) -> str | None:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"{gateway.command[0]} can't run here: {error}"
-        if told.returncode == 0 or (told.returncode == _NO_GATEWAY and not has_way_out()):
+        if result.returncode == 0 or (result.returncode == _NO_GATEWAY and not has_default_route()):
             return None
         log = identity.with_name("gateway.log")
-        said = told.stderr + (log.read_bytes() if log.exists() else b"")
-    return f"{gateway.command[0]} can't run here: {' '.join(said.decode(errors='replace').split())[-200:]}"
+        output = result.stderr + (log.read_bytes() if log.exists() else b"")
+    return f"{gateway.command[0]} can't run here: {' '.join(output.decode(errors='replace').split())[-200:]}"
 
 
-def in_network(gateway: Gateway, uid: int | None, identity: Path, command: Sequence[str]) -> list[str]:
-    """Return the command that makes a network, starts its gateway, which writes who it is to `identity`, and becomes the command."""
+def network_command(gateway: Gateway, uid: int | None, identity: Path, command: Sequence[str]) -> list[str]:
+    """Return the command that makes a network, starts its gateway, which writes who it is to `identity`, and
+    becomes the command.
+    """
     owner = "-" if uid is None else str(uid)
     return [sys.executable, "-I", "-S", str(_ENTER), owner, str(identity), *gateway.command, "--", *command]
 
 
-def name_servers(gateway: Gateway, told: str) -> str | None:
-    """Return what a sandbox's resolv.conf is to say, or None if this machine's is right there, too: one on loopback is not."""
-    lines = [line.split() for line in told.splitlines()]
-    servers = [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"]
+def name_servers(gateway: Gateway, resolv_conf: str) -> str | None:
+    """Return a sandbox's resolv.conf, or None if this machine's works there, too: a server on loopback does
+    not.
+    """
+    lines = [line.split() for line in resolv_conf.splitlines()]
+    servers = [fields[1] for fields in lines if len(fields) > 1 and fields[0] == "nameserver"]
     if servers and not all(server.startswith(_LOOPBACK) for server in servers):
         return None
-    kept = [" ".join(words) for words in lines if words and words[0] in ("search", "domain", "options")]
-    return "\n".join([f"nameserver {gateway.resolver}", *kept, ""])
+    other_lines = [
+        " ".join(fields) for fields in lines if fields and fields[0] in ("search", "domain", "options")
+    ]
+    return "\n".join([f"nameserver {gateway.resolver}", *other_lines, ""])
 
 
-def has_way_out() -> bool:
-    """Say whether this machine has a default route."""
-    for name, column, nowhere in (("route", 1, "00000000"), ("ipv6_route", 0, "0" * 32)):
+def has_default_route() -> bool:
+    """Return whether this machine has a default route."""
+    for name, column, default_route in (("route", 1, "00000000"), ("ipv6_route", 0, "0" * 32)):
         path = Path("/proc/net") / name
         rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-        if any(len(row) > column and row[column] == nowhere and "lo" not in row for row in rows):
+        if any(len(row) > column and row[column] == default_route and "lo" not in row for row in rows):
             return True
     return False

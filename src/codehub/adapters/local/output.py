@@ -1,4 +1,7 @@
-"""A log file goes in, its newest lines come out, and then what follows. Reading is not for the event loop, and is bounded. The file is kept from growing."""
+"""A log file goes in, its newest lines come out, then what follows. Reads are bounded, and run in threads.
+
+A file that has grown too long is shortened.
+"""
 
 import os
 from collections.abc import AsyncIterator
@@ -10,10 +13,11 @@ from codehub.ports.system import Clock
 
 SIZE_MAX = 4 << 20
 SHOWN_MAX = 1 << 20
-"""So many bytes of what was written before are shown, whatever a line is: a workspace writes what it likes."""
-_KEPT = 1 << 20
+"""So many bytes of what was written before are shown, whatever a line is: a workspace writes what it likes.
+"""
+_KEPT_BYTES = 1 << 20
 _POLL_S = 0.1
-_PIECE = 1 << 16
+_PART_BYTES = 1 << 16
 
 
 async def lines(path: Path, *, tail: int, follow: bool, clock: Clock) -> AsyncIterator[bytes]:
@@ -24,15 +28,15 @@ async def lines(path: Path, *, tail: int, follow: bool, clock: Clock) -> AsyncIt
         return
     try:
         size, text = await in_thread(_newest, fd, tail)
-        for at in range(0, len(text), _PIECE):
-            yield text[at : at + _PIECE]
+        for at in range(0, len(text), _PART_BYTES):
+            yield text[at : at + _PART_BYTES]
         while follow:
-            found = os.fstat(fd)
-            size = min(size, found.st_size)  # it was shortened: what it held then has been shown
-            while size < found.st_size and (piece := await in_thread(os.pread, fd, _PIECE, size)):
-                size += len(piece)
-                yield piece
-            if found.st_nlink == 0:
+            status = os.fstat(fd)
+            size = min(size, status.st_size)  # it was shortened: its earlier content has been yielded
+            while size < status.st_size and (part := await in_thread(os.pread, fd, _PART_BYTES, size)):
+                size += len(part)
+                yield part
+            if status.st_nlink == 0:
                 return
             await clock.sleep(_POLL_S)
     finally:
@@ -53,14 +57,16 @@ def _newest(fd: int, tail: int) -> tuple[int, bytes]:
 
 
 def shorten(path: Path) -> None:
-    """Keep the newest part of a file that has grown too long. Its writers append, so they go on at its new end.
+    """Keep the newest part of a file that has grown too long. Its writers append, so they go on at its new
+    end.
 
-    If that can't be done now, the next look will."""
+    If that can't be done now, the next look will.
+    """
     with suppress(OSError):
         if path.stat().st_size <= SIZE_MAX:
             return
         with path.open("r+b") as file:
-            file.seek(-_KEPT, os.SEEK_END)
-            kept = file.read(_KEPT)
+            file.seek(-_KEPT_BYTES, os.SEEK_END)
+            newest = file.read(_KEPT_BYTES)
             file.truncate(0)
-            os.pwrite(file.fileno(), kept[kept.find(b"\n") + 1 :], 0)
+            os.pwrite(file.fileno(), newest[newest.find(b"\n") + 1 :], 0)

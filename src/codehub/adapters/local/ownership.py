@@ -1,7 +1,9 @@
-"""A home and a uid in: what its former owner had in it has that uid, and loses nothing by it. Links are not followed, others' files stay theirs.
+"""Changes the owner of a home's files to another uid, and keeps their rights. Follows no links; files of
+other owners stay theirs.
 
-The kernel takes setuid bits and capabilities from a file whose owner changes. They are noted beforehand in an attribute of the file
-itself, which root alone sees, and given back afterwards: whatever a crash leaves is made good when it is repeated.
+The kernel removes setuid bits and capabilities from a file whose owner changes. They are stored beforehand in
+an attribute of the file itself, which only root sees, and restored afterwards: after a crash, a repetition
+completes it.
 """
 
 import os
@@ -17,8 +19,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What a file must have again."""
+class FileRights:
+    """The mode and capability that a file must have again."""
 
     mode: int
     capability: bytes
@@ -27,7 +29,7 @@ class Kept:
         return b"%o:%b" % (self.mode, self.capability)
 
     @classmethod
-    def noted(cls, note: bytes) -> "Kept":
+    def from_note(cls, note: bytes) -> "FileRights":
         mode, _, capability = note.partition(b":")
         return cls(int(mode, 8), capability)
 
@@ -40,73 +42,75 @@ def own_home(home: Path, uid: int) -> None:
     former = home.stat(follow_symlinks=False).st_uid
     if former == uid:
         return
-    for directory, name in _everything_in(home):
-        _give(directory, name, former, uid)
+    for directory, name in _walk(home):
+        _change_owner(directory, name, former, uid)
     os.chown(home, uid, uid, follow_symlinks=False)
 
 
-def _give(directory: int, name: str, former: int, uid: int) -> None:
-    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+def _change_owner(directory: int, name: str, former: int, uid: int) -> None:
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     path = f"/proc/self/fd/{directory}/{name}"
-    kept = _kept(path, found, is_formers=found.st_uid == former)
-    if found.st_uid == former:
+    rights = _note_rights(path, status, is_owned_by_former=status.st_uid == former)
+    if status.st_uid == former:
         os.chown(name, uid, uid, dir_fd=directory, follow_symlinks=False)
-    if kept is None:
+    if rights is None:
         return
-    Path(path).chmod(kept.mode)
-    if kept.capability:
-        os.setxattr(path, _CAPABILITY, kept.capability)
+    Path(path).chmod(rights.mode)
+    if rights.capability:
+        os.setxattr(path, _CAPABILITY, rights.capability)
     with suppress(OSError):
         os.removexattr(path, _NOTE)
 
 
-def _kept(path: str, found: os.stat_result, *, is_formers: bool) -> Kept | None:
-    """Return what the file would lose, or has lost already, having noted it."""
-    if not stat.S_ISREG(found.st_mode):
+def _note_rights(path: str, status: os.stat_result, *, is_owned_by_former: bool) -> FileRights | None:
+    """Return the rights that the file would lose, or has lost already, and store them in its attribute."""
+    if not stat.S_ISREG(status.st_mode):
         return None
     attributes: Sequence[str] = ()
-    with suppress(OSError):  # of a filesystem that has none
+    with suppress(OSError):  # a filesystem without attributes
         attributes = os.listxattr(path)
     if _NOTE in attributes:
-        return Kept.noted(os.getxattr(path, _NOTE))
-    has_bits, has_capability = found.st_mode & (stat.S_ISUID | stat.S_ISGID), _CAPABILITY in attributes
-    if not is_formers or not (has_bits or has_capability):
+        return FileRights.from_note(os.getxattr(path, _NOTE))
+    has_bits, has_capability = status.st_mode & (stat.S_ISUID | stat.S_ISGID), _CAPABILITY in attributes
+    if not is_owned_by_former or not (has_bits or has_capability):
         return None
     capability = os.getxattr(path, _CAPABILITY) if has_capability else b""
-    kept = Kept(stat.S_IMODE(found.st_mode), capability)
-    with suppress(OSError):  # where there can be no note, only a crash in this very moment loses it
-        os.setxattr(path, _NOTE, kept.note())
-    return kept
+    rights = FileRights(stat.S_IMODE(status.st_mode), capability)
+    with suppress(OSError):  # without the attribute, only a crash at this very moment loses them
+        os.setxattr(path, _NOTE, rights.note())
+    return rights
 
 
-def _everything_in(home: Path) -> Iterator[tuple[int, str]]:
-    """Yield all that is in it, as its directory's descriptor and its name, a directory after what it holds. One is open at a time,
-    however deep it goes."""
-    here = os.open(home, _DIRECTORY)
+def _walk(home: Path) -> Iterator[tuple[int, str]]:
+    """Yield each entry as its directory's descriptor and its name, a directory after its content.
+
+    One directory is open at a time, at any depth.
+    """
+    directory = os.open(home, _DIRECTORY)
     try:
-        names, left = list[str](), [_entries(here)]
-        while left:
-            if left[-1]:
-                name, is_directory = left[-1].pop()
+        names, pending = list[str](), [_entries(directory)]
+        while pending:
+            if pending[-1]:
+                name, is_directory = pending[-1].pop()
                 if not is_directory:
-                    yield here, name
+                    yield directory, name
                     continue
-                here = _moved(here, name)
+                directory = _change_directory(directory, name)
                 names.append(name)
-                left.append(_entries(here))
+                pending.append(_entries(directory))
             else:
-                left.pop()
+                pending.pop()
                 if names:
-                    here = _moved(here, "..")
-                    yield here, names.pop()
+                    directory = _change_directory(directory, "..")
+                    yield directory, names.pop()
     finally:
-        os.close(here)
+        os.close(directory)
 
 
-def _moved(here: int, name: str) -> int:
-    there = os.open(name, _DIRECTORY, dir_fd=here)
-    os.close(here)
-    return there
+def _change_directory(directory: int, name: str) -> int:
+    new_directory = os.open(name, _DIRECTORY, dir_fd=directory)
+    os.close(directory)
+    return new_directory
 
 
 def _entries(directory: int) -> list[tuple[str, bool]]:

@@ -11,14 +11,14 @@ _PROC = Path("/proc")
 
 
 def boot_id() -> str:
-    """Return what tells this boot from others: a pid and a start time mean nothing in another."""
+    """Return the id of this boot: a pid and a start time mean nothing in another one."""
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def children(pid: int) -> list[Process]:
     """Return the live children of a process."""
-    told = read_proc_file(pid, f"task/{pid}/children")
-    pids = map(int, told.split()) if told is not None else (p for p in all_pids() if _parent(p) == pid)
+    text = read_proc_file(pid, f"task/{pid}/children")
+    pids = map(int, text.split()) if text is not None else (p for p in all_pids() if _parent(p) == pid)
     return [process for child in pids if (process := Process.of(child)) is not None]
 
 
@@ -29,24 +29,26 @@ def pid_inside(pid: int) -> int | None:
 
 
 def has_open(pid: int, path: Path) -> bool:
-    """Say whether a process holds this very file."""
+    """Return whether a process has this file open."""
     try:
-        wanted = path.stat()
-        return any(os.path.samestat(wanted, entry.stat()) for entry in (_PROC / f"{pid}/fd").iterdir())
+        expected = path.stat()
+        return any(os.path.samestat(expected, entry.stat()) for entry in (_PROC / f"{pid}/fd").iterdir())
     except OSError:
         return False
 
 
-def marked(marks: frozenset[bytes], *, owner: int | None) -> list[Process]:
-    """Return the live processes that were started with all these environment entries, or that belong to `owner`."""
-    return [process for pid in all_pids() if (process := _if_marked(pid, marks, owner)) is not None]
+def find_marked(marks: frozenset[bytes], *, owner: int | None) -> list[Process]:
+    """Return the live processes that were started with all these environment entries, or that belong to
+    `owner`.
+    """
+    return [process for pid in all_pids() if (process := _process_if_marked(pid, marks, owner)) is not None]
 
 
-def _if_marked(pid: int, marks: frozenset[bytes], owner: int | None) -> Process | None:
+def _process_if_marked(pid: int, marks: frozenset[bytes], owner: int | None) -> Process | None:
     process = Process.of(pid)
     if process is None or pid == os.getpid():
         return None
-    uids = {int(word) for word in _status(pid).get("Uid", "").split()}
+    uids = {int(field) for field in _status(pid).get("Uid", "").split()}
     if (owner is not None and owner in uids) or marks <= _environment(pid, uids):
         return process if process.alive() else None
     return None
@@ -62,8 +64,8 @@ def _environment(pid: int, uids: set[int]) -> frozenset[bytes]:
 
 
 def _parent(pid: int) -> int | None:
-    word = _status(pid).get("PPid", "")
-    return int(word) if word else None
+    field = _status(pid).get("PPid", "")
+    return int(field) if field else None
 
 
 def _status(pid: int) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""The run directory goes in, what is known of each instance comes out. What runs is told by locks and /proc, never by a file alone.
+"""The files of each instance in the run directory. What runs is decided by locks and /proc, never by a file
+alone.
 
-installation          whose directory this is: without it nothing here can be believed
+installation          the installation that owns this directory: without it nothing here is valid
 locks, uids           see locks.py and accounts.py
 {workspace}/record    what it was started as; written before anything is
 {workspace}/alive     locked by the sandbox's first process for as long as it lives
@@ -19,11 +20,11 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
 
-from codehub.adapters.local.directories import locked, remove_whole, write_whole
+from codehub.adapters.local.directories import lock_directory, remove_whole, write_whole
 from codehub.adapters.local.installed_ides import SOCKET
 from codehub.adapters.local.locks import is_held
 from codehub.adapters.local.processes import boot_id, children, has_open, pid_inside
-from codehub.adapters.local.sandbox import BEGUN
+from codehub.adapters.local.sandbox import STARTED
 from codehub.adapters.processes import Process
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceSpec
@@ -71,7 +72,10 @@ class Paths:
         new.rename(self.record)
 
     def read(self) -> Record | None:
-        """Return what it was started as, or None if there is no instance. A file cut short by a power cut tells nothing but that."""
+        """Return the record, or None if there is no instance.
+
+        An unreadable file only shows that there is one.
+        """
         try:
             return Record(**json.loads(self.record.read_text()))
         except (FileNotFoundError, NotADirectoryError):
@@ -80,63 +84,73 @@ class Paths:
             return NOTHING_READABLE
 
     def starter(self, record: Record) -> Process | None:
-        """Return who started it, if that was in this boot and has come to say so. Without a sandbox that is the IDE itself."""
-        return _in_this_boot(record, self.launcher)
+        """Return the process that started it, if that was in this boot.
 
-    def leading_out(self, record: Record) -> Process | None:
-        """Return what leads out of its network, if it has one of its own. It does not end with the rest."""
-        return _in_this_boot(record, self.gateway)
+        Without a sandbox that is the IDE itself.
+        """
+        return _process_of_this_boot(record, self.launcher)
+
+    def gateway_process(self, record: Record) -> Process | None:
+        """Return the gateway of its own network, if it has one. It does not end with the rest."""
+        return _process_of_this_boot(record, self.gateway)
 
     def init(self) -> Process | None:
-        """Return the sandbox's first process: it has the lock's file open, and its end is the end of all in there."""
+        """Return the sandbox's first process: it has the lock's file open, and its end is the end of all in
+        there.
+        """
         try:
             pid = int(json.loads(self.info.read_text())["child-pid"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
         process = Process.of(pid)
-        is_it = process is not None and pid_inside(pid) == _INIT_PID and has_open(pid, self.alive)
-        return process if is_it and process is not None and process.alive() else None
+        is_init = process is not None and pid_inside(pid) == _INIT_PID and has_open(pid, self.alive)
+        return process if is_init and process is not None and process.alive() else None
 
     def main(self, record: Record) -> Process | None:
-        """Return the IDE itself, if it has come to run."""
+        """Return the IDE itself, if it runs already."""
         if not record.sandboxed:
             starter = self.starter(record)
             return starter if starter is not None and starter.alive() else None
         init = self.init()
-        found = [] if init is None else [p for p in children(init.pid) if pid_inside(p.pid) == _MAIN_PID]
-        return found[0] if found else None
+        candidates = [] if init is None else [p for p in children(init.pid) if pid_inside(p.pid) == _MAIN_PID]
+        return candidates[0] if candidates else None
 
     def is_running(self, record: Record) -> bool:
-        """Say whether the IDE runs or is on its way. What it left behind in a sandbox when it died does not count."""
+        """Return whether the IDE runs or is being started.
+
+        What it left in a sandbox when it died does not count.
+        """
         if not record.sandboxed:
             return is_held(self.alive) or self.main(record) is not None
         if not is_held(self.alive):
             return False
-        # Asked before the family is: a program that begins between the two questions must not look like one that has ended.
-        # Were the file forged or removed, it would only be the workspace's own end that is seen late.
-        has_begun = (self.runtime / BEGUN).exists()
+        # Checked before the processes: a program that starts between the two checks must not look like one
+        # that has ended. If the workspace forges or removes the file, only its own end is noticed late.
+        has_begun = (self.runtime / STARTED).exists()
         return self.main(record) is not None or (not has_begun and is_held(self.alive))
 
     def publish(self) -> bool:
-        """Make the IDE's socket reachable by a name that is not the workspace's to change; say whether there is one.
+        """Make the IDE's socket reachable by a name that is not the workspace's to change; say whether there
+        is one.
 
-        In its own directory the workspace could put a link to any other socket of this machine in its place, and codehub would
-        connect there with all its rights.
+        In its own directory the workspace could put a link to any other socket of this machine in its place,
+        and codehub would connect there with all its rights.
         """
         try:
             fd = os.open(self.runtime / SOCKET, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return False
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISSOCK(found.st_mode):
+            status = os.fstat(fd)
+            if not stat.S_ISSOCK(status.st_mode):
                 return False
             with suppress(FileNotFoundError):
-                if os.path.samestat(found, self.socket.lstat()):
+                if os.path.samestat(status, self.socket.lstat()):
                     return True
             new = self.directory / f"{SOCKET}.{fd}.{os.getpid()}"
             new.unlink(missing_ok=True)
-            # By descriptor: what was looked at is what is linked. (With a dir_fd Python asks to follow /proc's link.)
+            # By descriptor: what was looked at is what is linked. (With a dir_fd Python asks to follow
+            # /proc's link.)
             os.link(f"/proc/self/fd/{fd}", new, src_dir_fd=fd, follow_symlinks=True)
             new.rename(self.socket)
         except OSError:
@@ -146,28 +160,31 @@ class Paths:
         return True
 
     def clear(self) -> None:
-        """Make room for a new instance. The old record stays until it is written over: one that lists must not miss it."""
-        self._empty(kept=(self.record, self.log))
+        """Remove the old instance's files.
+
+        The record stays until it is overwritten: a list must not miss it.
+        """
+        self._empty(exceptions=(self.record, self.log))
 
     def remove(self) -> None:
         """Remove all of it; the record first, because without it there is no instance."""
         self.record.unlink(missing_ok=True)
-        with suppress(OSError):  # what is left counts for nobody, and the next one to remove it tries again
+        with suppress(OSError):  # what remains does no harm, and the next removal tries again
             self._empty()
-            # Only if it is empty: what lies in it again is not what was to be removed.
+            # Only if it is empty: a new file in it belongs to another instance.
             self.directory.rmdir()
 
-    def _empty(self, kept: Collection[Path] = ()) -> None:
+    def _empty(self, exceptions: Collection[Path] = ()) -> None:
         for path in list(self.directory.iterdir()):
             if path.is_dir() and not path.is_symlink():
                 remove_whole(path)
-            elif path not in kept:
+            elif path not in exceptions:
                 path.unlink(missing_ok=True)
 
 
-def _in_this_boot(record: Record, said: Path) -> Process | None:
+def _process_of_this_boot(record: Record, identity: Path) -> Process | None:
     with suppress(OSError):
-        return Process.from_stat(said.read_text()) if record.boot == boot_id() else None
+        return Process.from_stat(identity.read_text()) if record.boot == boot_id() else None
     return None
 
 
@@ -182,21 +199,24 @@ class RunDirectory:
         self._install_id = install_id
 
     def open(self) -> None:
-        """Make the directory ours, or find that it is. Only the start of codehub may do so: later its absence is an alarm."""
+        """Mark the directory as ours, unless it is.
+
+        Only at the start of codehub: later a missing mark is an outage.
+        """
         self.path.mkdir(parents=True, exist_ok=True, mode=0o711)
-        with locked(self.path, self.path):  # several processes may start for the first time at once
+        with lock_directory(self.path, self.path):  # several processes may start for the first time at once
             if not self._marker.exists():
                 write_whole(self._marker, self._install_id.encode())
         self.check()
 
     def check(self) -> None:
-        """Refuse to look at a directory that is gone, or another's: an empty list would be taken for the truth."""
+        """Refuse a directory that is gone, or another installation's: an empty list would be wrong."""
         try:
-            found = self._marker.read_text()
+            marker = self._marker.read_text()
         except OSError as error:
             raise BackendUnreachable(f"{self.path} can't be read ({error.strerror})") from error
-        if found != self._install_id:
-            raise BackendUnreachable(f"{self.path} belongs to another installation ({found})")
+        if marker != self._install_id:
+            raise BackendUnreachable(f"{self.path} belongs to another installation ({marker})")
 
     def of(self, workspace_id: UUID) -> Paths:
         return Paths(self.path / str(workspace_id))

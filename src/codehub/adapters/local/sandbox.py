@@ -1,7 +1,8 @@
-"""A program and its place go in, the command that runs it apart from everything else comes out. Nothing is started here.
+"""A program and its paths go in, the command that runs it in a sandbox comes out. Nothing is started here.
 
-As root, bubblewrap does the mounting and setpriv inside it gives up root before the program runs: only root can reach a home or
-an IDE below a directory like /root. The first process in there stays root's, without any capability and out of reach.
+As root, bubblewrap does the mounting and setpriv inside it gives up root before the program runs: only root
+can reach a home or an IDE below a directory like /root. The first process in there stays root's, without any
+capability and out of reach.
 """
 
 import shutil
@@ -13,26 +14,51 @@ from pathlib import Path
 
 HOME = "/home/coder"
 RUNTIME = "/run/codehub"
-BEGUN = "begun"
+STARTED = "begun"
 LOCK_FD = 3
 INFO_FD = 4
 FILTER_FD = 5
-_PROBE_S = 60.0  # a machine that stands still for a while is no reason to go without a sandbox
+_PROBE_S = 60.0  # a machine that is suspended for a while must not lose its sandbox
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
-# Single files and directories of /etc that programs fail or misbehave without. Not passwd and group: those are made up.
-# fmt: off
+# Single files and directories of /etc that programs fail or misbehave without. Not passwd and group: those
+# are generated. fmt: off
 _ETC = (
-    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ssl/openssl.cnf",
-    "ca-certificates", "pki", "resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "localtime",
-    "timezone", "services", "protocols", "bash.bashrc", "profile", "profile.d", "inputrc", "terminfo",
-    "fonts", "mime.types", "os-release", "debian_version", "locale.alias", "shells",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ca-certificates",
+    "pki",
+    "resolv.conf",
+    "hosts",
+    "host.conf",
+    "nsswitch.conf",
+    "gai.conf",
+    "localtime",
+    "timezone",
+    "services",
+    "protocols",
+    "bash.bashrc",
+    "profile",
+    "profile.d",
+    "inputrc",
+    "terminfo",
+    "fonts",
+    "mime.types",
+    "os-release",
+    "debian_version",
+    "locale.alias",
+    "shells",
 )
 # fmt: on
 
-# Entered by the launcher before anything else: a crash of codehub can't leave a process behind that nobody could identify.
-# $1: where to write who it is. Then files to enter control groups by, then --, then the command. Descriptor 0 is the lock.
-_LAUNCH = """
+# The launcher runs this first: a crash of codehub can't leave a process behind that could not be identified.
+# $1: the file for its own stat. Then files to enter control groups by, then --, then the command. Descriptor
+# 0 is the lock.
+_LAUNCH_SCRIPT = """
 set -eu
 read -r stat < /proc/self/stat
 printf '%s\\n' "$stat" > "$1"
@@ -42,75 +68,95 @@ shift
 umask 022
 """
 _SANDBOXED = (
-    _LAUNCH
+    _LAUNCH_SCRIPT
     + f'info=$1; shift; filter=$1; shift; exec "$@" {LOCK_FD}<&0 {INFO_FD}>"$info" {FILTER_FD}<"$filter" </dev/null'
 )
-# The person's processes never have the lock, so they can't let go of it: who it is has been written by now.
-_PLAIN = _LAUNCH + 'cd "$1"; shift; exec "$@" </dev/null'
+# The user's processes never have the lock, so they can't release it: the identity is written by now.
+_WITHOUT_SANDBOX = _LAUNCH_SCRIPT + 'cd "$1"; shift; exec "$@" </dev/null'
 
-_BEGIN = f': > {RUNTIME}/{BEGUN} && cd "$HOME" && exec "$@"'
+_START_SCRIPT = f': > {RUNTIME}/{STARTED} && cd "$HOME" && exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What one sandbox is made of."""
+    """The parts of one sandbox."""
 
     home: Path
     runtime: Path
     passwd: Path
     group: Path
     uid: int | None
-    """The uid to change to, or None to stay who we are."""
+    """The uid to change to, or None to keep ours."""
     visible: Sequence[Path]
     hidden: Sequence[Path]
     """What must not be seen even if something visible holds it, as codehub's own data."""
     tmp_mb: int
     pids: int
     refuses_users: bool = False
-    """Whether bubblewrap can see to it that nobody in there makes a user namespace."""
+    """Whether bubblewrap can forbid user namespaces inside."""
     is_filtered: bool = False
     """Whether FILTER_FD holds a filter of system calls."""
     resolver: Path | None = None
-    """Its resolv.conf, where this machine's would be wrong in there."""
+    """Its resolv.conf, where this machine's would be wrong inside."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def sandboxed(bwrap: Path, box: Confinement, argv: Sequence[str]) -> list[str]:
+def sandbox_command(bwrap: Path, confinement: Confinement, argv: Sequence[str]) -> list[str]:
     """Return the bubblewrap command."""
     return [
         *(str(bwrap), "--sync-fd", str(LOCK_FD), "--info-fd", str(INFO_FD)),
         *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-        *_identity(box.uid),
-        *(("--disable-userns",) if box.refuses_users and box.uid is None else ()),
-        *(("--seccomp", str(FILTER_FD)) if box.is_filtered else ()),
-        *_system(box.resolver),
+        *_identity(confinement.uid),
+        *(("--disable-userns",) if confinement.refuses_users and confinement.uid is None else ()),
+        *(("--seccomp", str(FILTER_FD)) if confinement.is_filtered else ()),
+        *_system(confinement.resolver),
         *("--proc", "/proc", "--dev", "/dev"),
-        *_scratch("/tmp", box.tmp_mb),  # noqa: S108  # the sandbox's own
-        *_scratch("/dev/shm", box.tmp_mb),  # noqa: S108
-        *_scratch("/var/tmp", box.tmp_mb),  # noqa: S108
-        *_read_only(box, [path for path in box.visible if not path.is_relative_to(HOME)]),
-        *("--ro-bind", str(box.passwd), "/etc/passwd", "--ro-bind", str(box.group), "/etc/group"),
-        *("--perms", "0755", "--dir", "/home", "--bind", str(box.home), HOME),
-        *_read_only(box, [path for path in box.visible if path.is_relative_to(HOME) and box.uid is None]),
-        *("--perms", "0755", "--dir", "/run", "--bind", str(box.runtime), RUNTIME),
+        *_scratch("/tmp", confinement.tmp_mb),  # noqa: S108  # the sandbox's own
+        *_scratch("/dev/shm", confinement.tmp_mb),  # noqa: S108
+        *_scratch("/var/tmp", confinement.tmp_mb),  # noqa: S108
+        *_read_only(confinement, [path for path in confinement.visible if not path.is_relative_to(HOME)]),
+        *(
+            "--ro-bind",
+            str(confinement.passwd),
+            "/etc/passwd",
+            "--ro-bind",
+            str(confinement.group),
+            "/etc/group",
+        ),
+        *("--perms", "0755", "--dir", "/home", "--bind", str(confinement.home), HOME),
+        *_read_only(
+            confinement,
+            [path for path in confinement.visible if path.is_relative_to(HOME) and confinement.uid is None],
+        ),
+        *("--perms", "0755", "--dir", "/run", "--bind", str(confinement.runtime), RUNTIME),
         *("--remount-ro", "/", "--clearenv"),
-        *(word for name, value in box.environment.items() for word in ("--setenv", name, value)),
-        # Only now into the home: root without capabilities may not enter it. The file tells a sandbox that is being made from
-        # one whose program has ended.
-        *("--", *unprivileged(box.uid, box.pids, ["/bin/sh", "-c", _BEGIN, "ide", *argv])),
+        *(
+            argument
+            for name, value in confinement.environment.items()
+            for argument in ("--setenv", name, value)
+        ),
+        # Enter the home only now: root without capabilities may not. The file distinguishes a sandbox that is
+        # being made from one whose program has ended.
+        *(
+            "--",
+            *unprivileged_command(
+                confinement.uid, confinement.pids, ["/bin/sh", "-c", _START_SCRIPT, "ide", *argv]
+            ),
+        ),
     ]
 
 
-def unprivileged(uid: int | None, pids: int | None, argv: Sequence[str]) -> list[str]:
+def unprivileged_command(uid: int | None, pids: int | None, argv: Sequence[str]) -> list[str]:
     """Return the command that gives up what the program must not have, limits its processes and becomes it.
 
-    The kernel counts the processes of a uid: that is the workspace's where it has its own, and the sandbox's where it has a user
-    namespace. Elsewhere (`pids` None) the count would be of all that the person runs on this machine.
+    The kernel counts the processes of a uid: that is the workspace's where it has its own, and the sandbox's
+    where it has a user namespace. Elsewhere (`pids` None) the count would be of all that the person runs on
+    this machine.
     """
     # By their full paths: on PATH the home comes first, and this still runs as root.
-    words = [_tool("setpriv"), "--no-new-privs"]
+    command = [_tool("setpriv"), "--no-new-privs"]
     if uid is not None:
-        words += [
+        command += [
             f"--reuid={uid}",
             f"--regid={uid}",
             "--clear-groups",
@@ -118,14 +164,16 @@ def unprivileged(uid: int | None, pids: int | None, argv: Sequence[str]) -> list
             "--bounding-set=-all",
         ]
     if pids is not None:
-        words += [_tool("prlimit"), f"--nproc={pids}:{pids}"]
-    return [*words, *argv]
+        command += [_tool("prlimit"), f"--nproc={pids}:{pids}"]
+    return [*command, *argv]
 
 
-def launcher(
+def launch_command(
     identity: Path, groups: Sequence[Path], command: Sequence[str], *, info: Path, calls: Path
 ) -> list[str]:
-    """Return what starts a sandbox: it writes down who it is, enters its control groups and becomes the command."""
+    """Return the command that starts a sandbox: it writes its identity, enters its control groups and becomes
+    the command.
+    """
     return [
         "/bin/sh",
         "-c",
@@ -140,13 +188,28 @@ def launcher(
     ]
 
 
-def plain_launcher(identity: Path, groups: Sequence[Path], command: Sequence[str], *, cwd: Path) -> list[str]:
+def plain_launch_command(
+    identity: Path, groups: Sequence[Path], command: Sequence[str], *, cwd: Path
+) -> list[str]:
     """Return the same without a sandbox."""
-    return ["/bin/sh", "-c", _PLAIN, "codehub", str(identity), *map(str, groups), "--", str(cwd), *command]
+    return [
+        "/bin/sh",
+        "-c",
+        _WITHOUT_SANDBOX,
+        "codehub",
+        str(identity),
+        *map(str, groups),
+        "--",
+        str(cwd),
+        *command,
+    ]
 
 
 def why_unusable(bwrap: Path | None, uid: int | None) -> str | None:
-    """Return why bubblewrap can't be used here, or None if it can. Asked by running it, as a workspace would be."""
+    """Return why bubblewrap can't be used here, or None if it can.
+
+    Asked by running it, as a workspace would be.
+    """
     if bwrap is None:
         return "bubblewrap is not installed"
     if missing := missing_tools():
@@ -163,70 +226,77 @@ def why_unusable(bwrap: Path | None, uid: int | None) -> str | None:
             "--remount-ro",
             "/",
             "--",
-            *unprivileged(uid, 64, ["/usr/bin/true"]),
+            *unprivileged_command(uid, 64, ["/usr/bin/true"]),
         ),
     ]
     try:
-        told = subprocess.run(  # noqa: S603  # the command is ours
+        result = subprocess.run(  # noqa: S603  # the command is ours
             command, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap can't run here: {error}"
-    words = " ".join(told.stderr.decode(errors="replace").split())
-    return None if told.returncode == 0 else f"bubblewrap can't run here: {words[:200]}"
+    error_output = " ".join(result.stderr.decode(errors="replace").split())
+    return None if result.returncode == 0 else f"bubblewrap can't run here: {error_output[:200]}"
 
 
 def _identity(uid: int | None) -> Sequence[str]:
     if uid is None:
         return ("--unshare-user",)
-    kept = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")  # what setpriv needs to give up the rest, and itself
-    return ("--cap-drop", "ALL", *(word for name in kept for word in ("--cap-add", name)))
+    capabilities = (
+        "CAP_SETUID",
+        "CAP_SETGID",
+        "CAP_SETPCAP",
+    )  # what setpriv needs to drop all others, and then these
+    return ("--cap-drop", "ALL", *(argument for name in capabilities for argument in ("--cap-add", name)))
 
 
 def _system(resolver: Path | None = None) -> list[str]:
     """Return the read-only system: /usr, what leads to it, and the few files of /etc."""
-    words = ["--ro-bind", "/usr", "/usr"]
+    arguments = ["--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         path = Path("/") / name
         if path.is_symlink():
-            words += ["--symlink", str(path.readlink()), str(path)]
+            arguments += ["--symlink", str(path.readlink()), str(path)]
         elif path.exists():
-            words += ["--ro-bind", str(path), str(path)]
+            arguments += ["--ro-bind", str(path), str(path)]
     for directory in ("/etc", "/etc/ssl", "/var"):
-        words += ["--perms", "0755", "--dir", directory]
+        arguments += ["--perms", "0755", "--dir", directory]
     for name in _ETC:
         source = f"/etc/{name}" if resolver is None or name != "resolv.conf" else str(resolver)
-        words += ["--ro-bind-try", source, f"/etc/{name}"]
-    return words
+        arguments += ["--ro-bind-try", source, f"/etc/{name}"]
+    return arguments
 
 
 def _scratch(path: str, size_mb: int) -> Sequence[str]:
     return ("--perms", "1777", "--size", str(size_mb * 1024 * 1024), "--tmpfs", path)
 
 
-def _read_only(box: Confinement, visible: Sequence[Path]) -> list[str]:
-    words: list[str] = []
-    made: set[Path] = set()
+def _read_only(confinement: Confinement, visible: Sequence[Path]) -> list[str]:
+    arguments: list[str] = []
+    created: set[Path] = set()
     for path in sorted(set(visible)):
         if path.is_relative_to("/usr"):
             continue
         # bubblewrap makes missing parents 0700, which the workspace's user could not pass.
         for parent in reversed(path.parents[:-1]):
-            if parent not in made:
-                made.add(parent)
-                words += ["--perms", "0755", "--dir", str(parent)]
-        words += ["--ro-bind", str(path), str(path)]
-    for hidden in box.hidden:
+            if parent not in created:
+                created.add(parent)
+                arguments += ["--perms", "0755", "--dir", str(parent)]
+        arguments += ["--ro-bind", str(path), str(path)]
+    for hidden in confinement.hidden:
         if any(hidden.is_relative_to(path) for path in (Path("/usr"), *visible)):
-            words += ["--tmpfs", str(hidden)]
-    return words
+            arguments += ["--tmpfs", str(hidden)]
+    return arguments
 
 
 def blocked_directory(path: Path, uid: int) -> Path | None:
-    """Return the first directory on the way to `path` that this uid can't enter, or None. Outside a sandbox that matters."""
+    """Return the first directory on the way to `path` that this uid can't enter, or None.
+
+    Outside a sandbox that matters.
+    """
     for directory in [*reversed(path.parents), path]:
-        found = directory.stat()
-        if not found.st_mode & (0o100 if found.st_uid == uid else 0o001):
+        status = directory.stat()
+        if not status.st_mode & (0o100 if status.st_uid == uid else 0o001):
             return directory
     return None
 
@@ -238,16 +308,16 @@ def missing_tools() -> str | None:
 
 
 def refuses_users(bwrap: Path) -> bool:
-    """Say whether this bubblewrap knows --disable-userns: since 0.8."""
+    """Return whether this bubblewrap knows --disable-userns: since 0.8."""
     with suppress(OSError, subprocess.TimeoutExpired):
-        told = subprocess.run([str(bwrap), "--help"], capture_output=True, timeout=_PROBE_S, check=False)  # noqa: S603
-        return b"--disable-userns" in told.stdout + told.stderr
+        result = subprocess.run([str(bwrap), "--help"], capture_output=True, timeout=_PROBE_S, check=False)  # noqa: S603
+        return b"--disable-userns" in result.stdout + result.stderr
     return False
 
 
 def find_bubblewrap() -> Path | None:
-    found = shutil.which("bwrap", path=_SYSTEM_PATH)
-    return None if found is None else Path(found)
+    path = shutil.which("bwrap", path=_SYSTEM_PATH)
+    return None if path is None else Path(path)
 
 
 def _tool(name: str) -> str:

@@ -1,8 +1,10 @@
-"""A kind of processor goes in, the filter of system calls that a sandbox runs under comes out, as the kernel reads it.
+"""A kind of processor goes in, the filter of system calls that a sandbox runs under comes out, as the kernel
+reads it.
 
-Docker's default profile is the model: what only a machine's owner needs is refused, and so is every way to a new namespace: in one of
-users a program would hold all capabilities over its own mounts and networks, where most holes of kernels are found. ptrace is allowed,
-as there. A call that is newer than this list does not exist.
+Docker's default profile is the model: what only a machine's owner needs is refused, and so is every way to a
+new namespace: in one of users a program would hold all capabilities over its own mounts and networks, where
+most security holes of kernels are found. ptrace is allowed, as there. A call that is newer than this list
+does not exist.
 """
 
 import platform
@@ -35,7 +37,7 @@ _REFUSED: dict[str, tuple[int, int | None]] = {
 _CLONE, _CLONE3, _SOCKET, _PERSONALITY = (56, 220), (435, 435), (41, 198), (135, 92)
 _NEWEST = 462  # mseal
 _NEW_NAMESPACE = 0x7E020000  # mount, cgroup, uts, ipc, user, pid, network
-_VSOCK = 40  # which leads to whoever runs this machine as a virtual one
+_VSOCK = 40  # which reaches the host of a virtual machine
 _PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 _LOAD, _EQUAL, _GREATER, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
@@ -73,7 +75,7 @@ def _personality() -> list[bytes]:
 
 
 def _argument(lines: Iterable[bytes]) -> list[bytes]:
-    """Judge the first argument, and allow what is left."""
+    """Check the first argument with these lines, and allow what remains."""
     return [_load(_FIRST_ARGUMENT_AT), *lines, _answer(_ALLOW)]
 
 

@@ -1,4 +1,7 @@
-"""Homes as directories of this machine, archived to and restored from an object store. Refuses a volume other than the one named."""
+"""Homes as directories of this machine, archived to and restored from an object store.
+
+Refuses a volume other than the one named.
+"""
 
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -14,7 +17,7 @@ from codehub.adapters.local.homes import Homes, OwnerOf
 from codehub.adapters.local.survey import is_changed_since
 from codehub.adapters.local.tar import Tar, write_out
 from codehub.adapters.local.trash import Trash
-from codehub.adapters.threads import Looking, in_thread
+from codehub.adapters.threads import BlockingReads, in_thread
 from codehub.core.observation import Volume
 from codehub.ports.archives import Archives, Attribute
 from codehub.ports.backends import ActionFailed
@@ -27,7 +30,7 @@ IsInUse = Callable[[UUID], Awaitable[bool]]
 
 
 class LocalStorage(ArchivingStorage):
-    """Every step may be the last one: after a kill anywhere, the same call again does the rest."""
+    """The StorageProvider on directories. After a kill at any step, the same call again does the rest."""
 
     def __init__(
         self,
@@ -43,11 +46,14 @@ class LocalStorage(ArchivingStorage):
         self.homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
         self._is_in_use = is_in_use
         self._tar = Tar()
-        self._trash = Trash(after=lambda removed: self.homes.forget_empty(removed.parent))
-        self._looking = Looking(str(root))
+        self._trash = Trash(after=lambda path: self.homes.forget_empty(path.parent))
+        self._reads = BlockingReads(str(root))
 
     async def prepare(self) -> None:
-        """Mark the root as this installation's. For the first start alone: afterwards a missing mark is an outage."""
+        """Mark the root as this installation's.
+
+        For the first start alone: afterwards a missing mark is an outage.
+        """
         await in_thread(self.homes.prepare)
 
     async def locate(self, home: Home) -> tuple[Path, str | None]:
@@ -55,8 +61,8 @@ class LocalStorage(ArchivingStorage):
         return await in_thread(self.homes.locate, home)
 
     async def provision(self, home: Home, *, replaces: str | None = None) -> str:
-        _, there = await self.locate(home)
-        if there is None:
+        _, volume_found = await self.locate(home)
+        if volume_found is None:
             await self._refuse_in_use(home, "replaced")
         volume_id = await in_thread(self.homes.provision, home, replaces)
         await self._tidy(home)
@@ -84,53 +90,58 @@ class LocalStorage(ArchivingStorage):
         """Unpack the archive beside the home, and then put it in its place."""
         staging = await in_thread(self.homes.stage, home, replaces)
         try:
-            async with aclosing(self._opened(archive_key, report, acls=acls)) as parts:
-                await self._tar.unpack(_touching(staging, parts), staging / "home", acls=acls)
+            async with aclosing(self._read_archive(archive_key, report, acls=acls)) as parts:
+                await self._tar.unpack(_touch_while_reading(staging, parts), staging / "home", acls=acls)
             await write_out(staging)
             await self._refuse_in_use(home, "replaced")
             return await in_thread(self.homes.put_in_place, home, staging, archive_key, replaces)
         except ActionFailed:
-            # The next try may need the room that this one took.
+            # The next try may need the disk space of this one.
             await self._tidy(home)
-            await self.emptied()
+            await self.wait_until_empty()
             raise
         finally:
             await self._tidy(home)
 
     async def delete_volume(self, home: Home, volume_id: str | None) -> None:
         if not home.home_store_key:
-            found = await in_thread(self.homes.find, home.workspace_id)
-            if found is None:
+            found_home = await in_thread(self.homes.find, home.workspace_id)
+            if found_home is None:
                 return
-            home = found
+            home = found_home
         await self._refuse_in_use(home, "deleted")
         await in_thread(self.homes.remove, home, volume_id)
         await self._tidy(home)
         await in_thread(self.homes.forget_empty, self.homes.directory(home))
 
-    async def emptied(self) -> None:
-        """Return when what was put away is removed, as far as it can be."""
-        await self._trash.emptied()
+    async def wait_until_empty(self) -> None:
+        """Return when the trash is removed, as far as possible."""
+        await self._trash.wait_until_empty()
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
         await self._require(home, volume_id)
         return await is_changed_since(self.homes.path(home), self.homes.completion(home), since)
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
-        return await self._looking.ask(self.homes.list_all)
+        return await self._reads.ask(self.homes.list_all)
 
     async def list_unmarked(self) -> Mapping[UUID, Volume]:
-        """Return what there is though the mark is missing: for whoever has to decide whether this is the right place."""
-        return await self._looking.ask(self.homes.list_unmarked)
+        """Return what there is though the mark is missing: for whoever has to decide whether this is the
+        right place.
+        """
+        return await self._reads.ask(self.homes.list_unmarked)
 
     async def list_leftovers(self) -> Sequence[str]:
-        """Return what work that died has left, homes' and archives'. It counts for nobody."""
+        """Return what interrupted work has left of homes and archives."""
         homes = [path for path, _ in await in_thread(self.homes.leftovers)]
-        stuck = [str(path) for path in homes if path not in self._trash.known]
-        return [*stuck, *await self._archives.list_leftovers()]
+        leftovers = [str(path) for path in homes if path not in self._trash.paths]
+        return [*leftovers, *await self._archives.list_leftovers()]
 
     async def remove_leftovers(self, older_than: datetime) -> int:
-        """Remove such left-overs, and return how many there were. What still grows is younger than any grace time."""
+        """Remove such leftovers, and return their number.
+
+        One that is still written is younger than any grace time.
+        """
         trash = []
         for path, modified_at in await in_thread(self.homes.leftovers):
             if modified_at < older_than:
@@ -138,44 +149,42 @@ class LocalStorage(ArchivingStorage):
                     trash.append(await in_thread(self.homes.discard_leftover, path))
                 except OSError as error:
                     log.warning("leftover_not_removed", path=str(path), reason=str(error))
-        put_away = [path for path in trash if path is not None]
-        self._trash.put(put_away)
-        await self._trash.emptied()
-        removed = len(put_away) - len(await in_thread(_existing, put_away))
+        trashed = [path for path in trash if path is not None]
+        self._trash.put(trashed)
+        await self._trash.wait_until_empty()
+        removed = len(trashed) - len(await in_thread(_filter_existing, trashed))
         return removed + await self._archives.remove_leftovers(older_than)
 
     async def _require(self, home: Home, volume_id: str) -> None:
         await in_thread(self.homes.require, home, volume_id)
 
-    def _packed(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
+    def _pack(self, home: Home, report: Report) -> AsyncGenerator[bytes, None]:
         return self._tar.pack(self.homes.path(home), report)
 
-    def _ungiven(self) -> Collection[Attribute]:
+    def _unsupported_attributes(self) -> Collection[Attribute]:
         return () if os.geteuid() == 0 else (Attribute.CAPABILITY,)
 
-    async def _refuse_in_use(self, home: Home, done: str) -> None:
+    async def _refuse_in_use(self, home: Home, action: str) -> None:
         if await self._is_in_use(home.workspace_id):
-            raise ActionFailed(f"the home is in use, so it is not {done}")
+            raise ActionFailed(f"the home is in use, so it is not {action}")
 
     async def _tidy(self, home: Home) -> None:
-        """Put away what an earlier call has left beside the home. It counts for nobody: nobody waits until it is removed."""
+        """Move what an earlier call has left beside the home to the trash. It is removed later."""
         try:
-            self._trash.put(await in_thread(self.homes.unfinished, home))
+            self._trash.put(await in_thread(self.homes.trash_unfinished, home))
         except ActionFailed as error:
             log.warning("leftovers_not_removed", workspace_id=str(home.workspace_id), reason=str(error))
 
 
-def _existing(paths: Sequence[Path]) -> list[Path]:
+def _filter_existing(paths: Sequence[Path]) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
-async def _touching(
+async def _touch_while_reading(
     staging: Path, parts: AsyncGenerator[memoryview, None]
 ) -> AsyncGenerator[memoryview, None]:
-    """Keep a restore that goes on for hours from looking like one that died."""
+    """Touch the staging directory, so that a restore of hours does not look like an interrupted one."""
     async for part in parts:
-        with suppress(
-            FileNotFoundError
-        ):  # a later restore has taken it away: putting it in place will say so
+        with suppress(FileNotFoundError):  # a later restore has removed it: put_in_place will report that
             os.utime(staging)
         yield part

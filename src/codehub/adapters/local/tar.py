@@ -1,7 +1,8 @@
-"""A home goes in and a tar stream comes out, or the other way round, by GNU tar. Refuses a home that changes while it is read.
+"""A home goes in and a tar stream comes out, or the other way round, by GNU tar. Refuses a home that changes
+while it is read.
 
-Unpacking runs in a bubblewrap sandbox that sees the staging directory and what tar itself needs, and nothing else. So does
-packing: without root, the home's own user can read there what is closed to everybody.
+Unpacking runs in a bubblewrap sandbox that sees the staging directory and what tar itself needs, and nothing
+else. So does packing: without root, the home's own user can read there what is closed to everybody.
 """
 
 import os
@@ -22,10 +23,10 @@ from codehub.adapters.gnutar import (
     OWN_UNPACK,
     PACK,
     UNPACK,
-    refuse_unread,
-    refuse_unwritten,
+    check_packed,
+    check_unpacked,
 )
-from codehub.adapters.local.programs import run, running
+from codehub.adapters.local.programs import run, run_program
 from codehub.adapters.local.survey import survey
 from codehub.adapters.threads import in_thread
 from codehub.ports.backends import ActionFailed
@@ -47,53 +48,55 @@ _BWRAP = (
 )
 
 
-# A file that nobody may open is opened: this tells a capability that holds from one that is only there by name.
+# Opens a file that nobody may open: only a capability that really works allows that.
 _OVERRIDE = ("--tmpfs", "/try", "sh", "-c", "umask 777 && : > /try/closed && : >> /try/closed")
 _PLACE = "/home"
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What this machine lets us have. In one that `overrides`, modes hold nobody up who owns the files."""
+    """A sandbox of this machine. In one that `overrides`, file modes do not stop the owner of the files."""
 
-    words: Sequence[str]
+    command: Sequence[str]
     overrides: bool
 
     def on(self, home: Path, *, bind: str) -> tuple[str, ...]:
-        return (*self.words, bind, str(home), _PLACE, "--chdir", _PLACE)
+        return (*self.command, bind, str(home), _PLACE, "--chdir", _PLACE)
 
 
 class Tar:
-    """Knows, after the first look, which sandbox there is."""
+    """Packs and unpacks homes, in the best sandbox of this machine."""
 
     def __init__(self) -> None:
-        self._found: tuple[Sandbox | None] | None = None
+        self._sandbox_result: tuple[Sandbox | None] | None = None
 
     async def is_sandboxed(self) -> bool:
         return await self._sandbox() is not None
 
     async def pack(self, home: Path, report: Report) -> AsyncGenerator[bytes, None]:
         """Yield the home as a tar stream. Sockets, pipes and device nodes hold nothing and are left out."""
-        # In what it will be unpacked in: whom an ACL names there, by number since names are unknown, it can name there again.
+        # In the same sandbox as unpacking: there the users in an ACL are numbers, and stay so.
         sandbox = await self._sandbox()
         if sandbox is not None:
-            inside, place = sandbox.on(home, bind="--ro-bind"), _PLACE
+            inside, path = sandbox.on(home, bind="--ro-bind"), _PLACE
         else:
-            inside, place = (), str(home)
-        is_bound_by_modes = os.geteuid() != 0 and not (sandbox is not None and sandbox.overrides)
-        found = await survey(place, inside=inside, names_read_only=is_bound_by_modes)
-        await in_thread(_refuse_unrestorable, home, found.read_only)
-        excluded = [b"--exclude=" + path for path in found.special]
+            inside, path = (), str(home)
+        is_limited_by_modes = os.geteuid() != 0 and not (sandbox is not None and sandbox.overrides)
+        survey_result = await survey(path, inside=inside, names_read_only=is_limited_by_modes)
+        await in_thread(_refuse_unrestorable, home, survey_result.read_only)
+        excluded = [b"--exclude=" + path for path in survey_result.special]
         done = 0
-        async with running((*inside, *PACK, *excluded, f"--directory={place}", "."), feeds_it=False) as tar:
+        async with run_program(
+            (*inside, *PACK, *excluded, f"--directory={path}", "."), feeds_it=False
+        ) as tar:
             async with aclosing(tar.parts()) as parts:
                 async for part in parts:
                     done += len(part)
-                    report(Amount("archive", done, max(done, found.size)))
+                    report(Amount("archive", done, max(done, survey_result.size)))
                     yield part
-            refuse_unread(await tar.exit_code(), bytes(tar.told))
-            if found.missed:
-                raise ActionFailed(f"the home can't be looked at whole: {found.missed}")
+            check_packed(await tar.exit_code(), bytes(tar.stderr))
+            if survey_result.problem:
+                raise ActionFailed(f"the home can't be looked at whole: {survey_result.problem}")
 
     async def unpack(self, tar_stream: AsyncIterator[memoryview], home: Path, *, acls: bool = True) -> None:
         """Unpack the stream into this empty directory. What the stream raises comes before what tar says."""
@@ -105,26 +108,27 @@ class Tar:
             command = (*sandbox.on(home, bind="--bind"), *command)
         else:
             command = (*command, f"--directory={home}")
-        first = await anext(tar_stream, memoryview(b""))  # what is not there at all is not worth a process
-        async with running(command, feeds_it=True) as tar:
+        first = await anext(tar_stream, memoryview(b""))  # an archive that is missing needs no process
+        async with run_program(command, feeds_it=True) as tar:
             with suppress(BrokenPipeError):
                 await tar.write(first)
                 async for part in tar_stream:
                     await tar.write(part)
-            # tar may stop reading first, having failed; whether the archive is to blame, its other parts tell.
+            # tar may stop reading first, having failed; whether the archive is to blame, its other parts
+            # tell.
             async for _ in tar_stream:
                 pass
             tar.close()
-            refuse_unwritten(await tar.exit_code(), bytes(tar.told))
+            check_unpacked(await tar.exit_code(), bytes(tar.stderr))
 
     async def _sandbox(self) -> Sandbox | None:
-        if self._found is None:
-            self._found = (await _usable_sandbox(),)
-        return self._found[0]
+        if self._sandbox_result is None:
+            self._sandbox_result = (await _usable_sandbox(),)
+        return self._sandbox_result[0]
 
 
 async def _usable_sandbox() -> Sandbox | None:
-    """Return the best sandbox that works here. Its want is told once."""
+    """Return the best sandbox that works here. Warns once if there is none."""
     complaint = "bwrap is not installed"
     if shutil.which("bwrap"):
         for sandbox in _sandboxes():
@@ -141,19 +145,27 @@ async def _usable_sandbox() -> Sandbox | None:
 
 
 def _sandboxes() -> list[Sandbox]:
-    """Return what may work, the best first. A bwrap that is setuid, or AppArmor, lets an ordinary user have no capabilities."""
+    """Return what may work, the best first.
+
+    A bwrap that is setuid, or AppArmor, lets an ordinary user have no capabilities.
+    """
     if os.geteuid() == 0:
-        return [Sandbox((*_BWRAP, "--cap-drop", "ALL", *_added(CAPABILITIES)), overrides=True)]
+        return [Sandbox((*_BWRAP, "--cap-drop", "ALL", *_capability_options(CAPABILITIES)), overrides=True)]
     own = (*_BWRAP, "--unshare-user")
-    return [Sandbox((*own, *_added(OWN_CAPABILITIES)), overrides=True), Sandbox(own, overrides=False)]
+    return [
+        Sandbox((*own, *_capability_options(OWN_CAPABILITIES)), overrides=True),
+        Sandbox(own, overrides=False),
+    ]
 
 
-def _added(capabilities: Sequence[str]) -> list[str]:
-    return [word for capability in capabilities for word in ("--cap-add", f"CAP_{capability}")]
+def _capability_options(capabilities: Sequence[str]) -> list[str]:
+    return [argument for capability in capabilities for argument in ("--cap-add", f"CAP_{capability}")]
 
 
 def _refuse_unrestorable(home: Path, read_only: Iterable[bytes]) -> None:
-    """Refuse files that tar makes read-only before it gives them their attributes: what could not be restored is not archived."""
+    """Refuse files that tar makes read-only before it gives them their attributes: what could not be restored
+    is not archived.
+    """
     for path in map(os.fsdecode, read_only):
         try:
             attributes = os.listxattr(home / path, follow_symlinks=False)
@@ -167,8 +179,9 @@ def _refuse_unrestorable(home: Path, read_only: Iterable[bytes]) -> None:
 
 
 async def remove_tree(path: Path) -> None:
-    """Remove a directory with everything in it, however deep, when nobody else wants the processor. A user's own read-only directories are
-    made writable first."""
+    """Remove a directory with everything in it, however deep, when nobody else wants the processor. A user's
+    own read-only directories are made writable first.
+    """
     remove = partial(run, "nice", "-n", "19", "rm", "-rf", "--one-file-system", "--", str(path))
     code, complaint = await remove()
     if code and os.geteuid() != 0:
@@ -179,7 +192,10 @@ async def remove_tree(path: Path) -> None:
 
 
 async def write_out(directory: Path) -> None:
-    """Return when everything below is on the disk. One call for the whole filesystem, not one for each of 50,000 files."""
+    """Return when everything below is on the disk.
+
+    One call for the whole filesystem, not one for each of 50,000 files.
+    """
     code, complaint = await run("sync", "--file-system", str(directory))
     if code:
         full = any(sign in complaint for sign in FULL)

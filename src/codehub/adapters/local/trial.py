@@ -1,5 +1,8 @@
-"""The IDEs of this machine go in, those that a workspace could really run come out, before there is a workspace: each is tried as one
-would run it, and where its user can't read it, from a copy. What can't be run is told why."""
+"""Tries each IDE of this machine as a workspace would run it, before there is a workspace.
+
+Where the workspace's user can't read an IDE, a copy of it is tried. Returns the reason for each that can't be
+run.
+"""
 
 import asyncio
 import shutil
@@ -9,7 +12,7 @@ from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.local.ending import end
-from codehub.adapters.local.installed_ides import InstalledIde, Place
+from codehub.adapters.local.installed_ides import IdePaths, InstalledIde
 from codehub.adapters.local.launch import Launcher, check_reach
 from codehub.adapters.local.readable import readable_copy
 from codehub.adapters.local.records import Paths
@@ -20,64 +23,66 @@ from codehub.ports.instances import InstanceSpec
 from codehub.ports.system import Clock
 
 TRIAL_ID = UUID(int=0)
-_TRIAL_S = 60.0  # a machine that stands still for a while runs an IDE all the same
+_TRIAL_S = 60.0  # a machine that is suspended for a while can still run an IDE
 _RESOURCES = Resources(memory_mb=512, cpus=1.0, pids=128)
 _ANSWER = "codehub: it runs"
-_ANSWERING = ("/bin/sh", "-c", f'"$@" && echo "{_ANSWER}"', "trial")
-_TOLD_MAX = 300
+_CHECK_COMMAND = ("/bin/sh", "-c", f'"$@" && echo "{_ANSWER}"', "trial")
+_OUTPUT_LENGTH_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What can be run, as it is to be run, and why the rest can't."""
+class TrialResult:
+    """The IDEs that can be run, and the reason for each that can't."""
 
     ides: Mapping[str, InstalledIde]
     failures: Mapping[str, str]
 
 
-async def tried(
-    launcher: Launcher, ides: Mapping[str, InstalledIde], place: Path, cache: Path, clock: Clock
-) -> Tried:
+async def try_ides(
+    launcher: Launcher, ides: Mapping[str, InstalledIde], directory: Path, cache: Path, clock: Clock
+) -> TrialResult:
     """Try them all. `place` is a directory for this alone, beside the homes; `cache` is for copies."""
-    found: dict[str, InstalledIde] = {}
+    runnable: dict[str, InstalledIde] = {}
     failures: dict[str, str] = {}
-    await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)  # of one who was killed here
+    await asyncio.to_thread(
+        shutil.rmtree, directory, ignore_errors=True
+    )  # left by a process that was killed here
     try:
         for name, ide in ides.items():
-            result = await _runnable(launcher, ide, place, cache, clock)
+            result = await _runnable(launcher, ide, directory, cache, clock)
             if isinstance(result, InstalledIde):
-                found[name] = result
+                runnable[name] = result
             else:
                 failures[name] = result
     finally:
-        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
-    return Tried(found, failures)
+        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+    return TrialResult(runnable, failures)
 
 
 async def _runnable(
-    launcher: Launcher, ide: InstalledIde, place: Path, cache: Path, clock: Clock
+    launcher: Launcher, ide: InstalledIde, directory: Path, cache: Path, clock: Clock
 ) -> InstalledIde | str:
-    why_not = await _why_not(launcher, ide, place, clock)
+    problem = await _find_problem(launcher, ide, directory, clock)
     uid = launcher.accounts.uid_of(TRIAL_ID)
-    if why_not is None or uid is None:
-        return why_not or ide
+    if problem is None or uid is None:
+        return problem or ide
     try:
         if launcher.bwrap is None:
-            check_reach(uid, [place])  # a home that can't be reached is not helped by any copy
+            check_reach(uid, [directory])  # no copy helps if the home itself can't be reached
         copy = await asyncio.to_thread(readable_copy, ide, cache)
     except ActionFailed as error:
         return str(error)
-    why_not = await _why_not(launcher, copy, place, clock)
-    return why_not or copy
+    problem = await _find_problem(launcher, copy, directory, clock)
+    return problem or copy
 
 
-async def _why_not(launcher: Launcher, ide: InstalledIde, place: Path, clock: Clock) -> str | None:
-    """Return why it can't be run, or None. It is run as a workspace would, all but its home."""
+async def _find_problem(launcher: Launcher, ide: InstalledIde, directory: Path, clock: Clock) -> str | None:
+    """Return why it can't be run, or None. It is run as a workspace would be, but on an empty home."""
 
-    def argv(_place: Place) -> tuple[str, ...]:
-        return (*_ANSWERING, *ide.check)
+    def argv(_place: IdePaths) -> tuple[str, ...]:
+        return (*_CHECK_COMMAND, *ide.check)
 
-    home, paths = _made_home(place), Paths(place / "instance")
+    home, paths = _make_home(directory), Paths(directory / "instance")
     spec = InstanceSpec(TRIAL_ID, StorageBackend.LOCAL_DIR, "trial", "", ide.name, _RESOURCES)
     try:
         process = await launcher.launch(spec, "trial", home, replace(ide, argv=argv), paths)
@@ -89,18 +94,22 @@ async def _why_not(launcher: Launcher, ide: InstalledIde, place: Path, clock: Cl
     uid = launcher.accounts.uid_of(TRIAL_ID)
     await end(paths, record, launcher.marks(TRIAL_ID), uid, grace_s=0, clock=clock)
     if process is not None:
-        process.reap()  # no watch is on it
+        process.reap()  # nothing else watches it
     await launcher.limits.remove(TRIAL_ID, clock)
-    said = paths.log.read_text(errors="replace").splitlines()
+    lines = paths.log.read_text(errors="replace").splitlines()
     paths.remove()
-    if _ANSWER in said:
+    if _ANSWER in lines:
         return None
-    words = " ".join(" ".join(said).split())
-    return words[-_TOLD_MAX:] if has_ended else f"no answer in {_TRIAL_S:g} s {words[-_TOLD_MAX:]}"
+    output = " ".join(" ".join(lines).split())
+    return (
+        output[-_OUTPUT_LENGTH_MAX:]
+        if has_ended
+        else f"no answer in {_TRIAL_S:g} s {output[-_OUTPUT_LENGTH_MAX:]}"
+    )
 
 
-def _made_home(place: Path) -> Path:
-    home = place / "home"
+def _make_home(directory: Path) -> Path:
+    home = directory / "home"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place.chmod(0o711)
+    directory.chmod(0o711)
     return home

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from codehub.adapters.cache import built_once, cache_directory, make_enterable
+from codehub.adapters.cache import build_once, cache_directory, make_enterable
 from codehub.adapters.postgres.embedded.account import Account
 from codehub.adapters.postgres.embedded.errors import USE_ANOTHER, EmbeddedPostgresError, explaining
 from codehub.adapters.postgres.embedded.processes import run
@@ -91,7 +91,7 @@ def _copied(source: Path, cache: Path) -> Binaries:
             copy.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
 
     with explaining(cache):
-        if not built_once(target, build, lock="postgresql.lock"):
+        if not build_once(target, build, lock="postgresql.lock"):
             raise EmbeddedPostgresError(
                 f"{target} belongs to somebody else: remove it, or set CODEHUB_CACHE to another directory"
             )
