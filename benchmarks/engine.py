@@ -19,7 +19,7 @@ import asyncpg
 from benchmarks.database import migrated_database
 from benchmarks.fill import fill
 
-from codehub.adapters.memory.instances import Box, MemoryInstances
+from codehub.adapters.memory.instances import MemoryInstance, MemoryInstances
 from codehub.adapters.memory.storage import Disk, MemoryStorage
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
@@ -117,7 +117,7 @@ async def readiness_lag(plane: Plane, api: PostgresApiStore, number: int) -> flo
     made = await api.create_workspace(SystemIdentity().new_id(), spec(f"lag-{number}"), [])
     await until_running(api, [made.id])
     seen_at = time.monotonic()
-    return seen_at - plane.instances._boxes[made.id].ready_at
+    return seen_at - plane.instances._instances[made.id].ready_at
 
 
 async def many_starts(api: PostgresApiStore) -> None:
@@ -213,7 +213,7 @@ async def furnish(plane: Plane) -> None:
                 described = InstanceSpec(
                     workspace_id, StorageBackend.DOCKER_VOLUME, "", "", "http", resources
                 )
-                plane.instances._boxes[workspace_id] = Box(described, str(workspace_id), 0.0)
+                plane.instances._instances[workspace_id] = MemoryInstance(described, str(workspace_id), 0.0)
     await admin.close()
 
 

@@ -98,7 +98,7 @@ async def serve(port: int, *upstreams: Upstream) -> None:
         row = await store.create_workspace(UUID(WORKSPACE), SPEC, [])
         await store.persist([Change(row.id, replace(row.status, phase=Phase.RUNNING))])
         credentials = MemoryCredentials()
-        credentials.let_in(Credential("session", SESSION.encode()), OWNER)
+        credentials.admit(Credential("session", SESSION.encode()), OWNER)
         places = Listening(store, {})
         places.address = upstream
         service = WorkspaceService(store, limits=Limits(), trash_s=1)

@@ -63,7 +63,7 @@ async def measure() -> None:
             ide = await asyncio.start_server(answer, "127.0.0.1", 0)
             places.address = TcpUpstream("127.0.0.1", ide.sockets[0].getsockname()[1])
             credentials = MemoryCredentials()
-            credentials.let_in(Credential("session", SESSION.encode()), Visitor(OWNER, "bench"))
+            credentials.admit(Credential("session", SESSION.encode()), Visitor(OWNER, "bench"))
             connections = set[ClientConnection]()
             directory = RouteCache(
                 credentials,
@@ -118,7 +118,7 @@ async def wake(
     at = time.monotonic()
     assert b"200" in first, first
     writer.close()
-    return at - plane.instances._boxes[workspace_id].ready_at
+    return at - plane.instances._instances[workspace_id].ready_at
 
 
 async def at_rest(api: PostgresApiStore, workspace_id: UUID, phase: Phase) -> None:

@@ -27,10 +27,10 @@ UNKNOWN = Credential("session", b"unknown")
 async def test_in_memory_who_was_let_in_is_known_until_turned_out() -> None:
     credentials = MemoryCredentials()
     ann = Visitor(uuid4(), "ann")
-    credentials.let_in(SESSION, ann)
+    credentials.admit(SESSION, ann)
     assert await credentials.people([SESSION, UNKNOWN]) == {SESSION: ann}
     assert await credentials.people([]) == {}
-    credentials.turn_out(SESSION)
+    credentials.revoke(SESSION)
     assert await credentials.people([SESSION]) == {}
 
 

@@ -108,7 +108,7 @@ async def test_words_are_looked_for_in_name_and_description_and_mean_themselves(
 ) -> None:
     row = await world.create(name="Machine learning 50%", description="All about it")
     await world.create(name="other")
-    found = await world.api.page(PageQuery(10, world.user_id, words=words))
+    found = await world.api.page(PageQuery(10, world.user_id, search_text=words))
     assert [each.id for each in found] == ([row.id] if is_found else [])
 
 

@@ -73,7 +73,7 @@ async def test_hints_events_and_finished_steps_carry_it_all_the_way_without_a_ti
 
 async def test_a_start_is_two_writes_and_one_look_at_everybody() -> None:
     plane = real_plane(boot_s=0.05)
-    plane.instances.tells_events = False
+    plane.instances.sends_events = False
     async with running(plane, PATIENT):
         workspace_id = await plane.create(DesiredState.STANDBY)
         await arrives(plane, workspace_id, Phase.STANDBY)
@@ -132,7 +132,7 @@ async def test_with_every_hint_and_event_lost_the_clock_alone_gets_there() -> No
             raise ConnectionError("lost")
 
     plane.hook = lose
-    plane.instances.tells_events = False
+    plane.instances.sends_events = False
     async with running(plane, QUICK):
         workspace_id = await plane.create()
         await arrives(plane, workspace_id, Phase.RUNNING)
@@ -275,7 +275,7 @@ async def test_what_ends_again_and_again_while_it_starts_is_not_started_for_ever
     while row.status.phase is not Phase.ERROR:
         await controller.run_pass(EVERYONE)
         await breathe()
-        if plane.instances.is_there(workspace_id):
+        if plane.instances.exists(workspace_id):
             plane.instances.kill(workspace_id)
         await breathe()
         row = await plane.get(workspace_id)
@@ -294,7 +294,7 @@ def test_what_a_program_said_commands_no_terminal() -> None:
 
 
 async def is_there(plane: Plane, workspace_id: UUID) -> bool:
-    return plane.instances.is_there(workspace_id)
+    return plane.instances.exists(workspace_id)
 
 
 async def has_failed(plane: Plane, workspace_id: UUID) -> bool:

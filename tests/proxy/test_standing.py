@@ -50,7 +50,7 @@ async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
     async with hub(switch) as made:
         row = await made.workspace()
         talk = await tunnel(made, row)
-        made.credentials.turn_out(SESSION)
+        made.credentials.revoke(SESSION)
         async with within(2):
             assert await talk.is_closed()
         await talk.close()
@@ -76,7 +76,7 @@ async def test_a_hint_about_people_ends_what_they_have_open_before_the_next_roun
         row = await made.workspace()
         talk = await tunnel(made, row)
         await no_more_rounds(made, monkeypatch)
-        made.credentials.turn_out(SESSION)
+        made.credentials.revoke(SESSION)
         if is_named:
             await made.people_hints.send({OWNER_ID})
         else:
@@ -107,7 +107,7 @@ async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_
         await made.service.change(other.id, lambda _spec: {"memo": "changed"}, None, BY)
         async with within(PATIENCE_S):
             await asked.wait()
-        made.credentials.turn_out(SESSION)
+        made.credentials.revoke(SESSION)
         await made.people_hints.send({OWNER_ID})
         async with within(2):
             assert await talk.is_closed()
@@ -119,7 +119,7 @@ async def test_hints_however_many_put_no_round_off() -> None:
     async with hub(switch) as made:
         row = await made.workspace()
         talk = await tunnel(made, row)
-        made.credentials.turn_out(SESSION)
+        made.credentials.revoke(SESSION)
         async with within(3):
             while not talk.reader.at_eof():
                 await made.store._hints.send({row.id})
@@ -145,7 +145,7 @@ async def test_what_others_do_leaves_an_open_connection_alone() -> None:
     async with hub(switch) as made:
         row, other = await made.workspace(), await made.workspace(name="other")
         talk = await tunnel(made, row)
-        made.credentials.turn_out(BOBS)
+        made.credentials.revoke(BOBS)
         await made.service.set_wish(other.id, DesiredState.STANDBY, BY)
         await made.arrives(other.id, Phase.STANDBY)
         with pytest.raises(TimeoutError):
@@ -224,7 +224,7 @@ async def test_a_person_whose_rights_shrink_is_turned_out() -> None:
         row = await made.workspace()
         token = Credential("session", b"anns-session")
         talk = await tunnel(made, row)
-        made.credentials.let_in(token, replace(ANN, may_write=False))
+        made.credentials.admit(token, replace(ANN, may_write=False))
         async with within(2):
             assert await talk.is_closed()
         await talk.close()

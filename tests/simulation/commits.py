@@ -144,7 +144,7 @@ class Commits:
     def _adopt(self, row: Workspace) -> None:
         """Who adopts what is there goes on with its files, whatever was chosen before."""
         disk = self._world.storage._disks.get(row.id)
-        if disk is not None and disk.bears is not None:
+        if disk is not None and disk.former_id is not None:
             self._truth(row.id).expected = dict(disk.files)
 
     def _check_use(self, after: Workspace) -> None:

@@ -10,7 +10,7 @@ from tests.simulation.doors import NAVIGATION, PROGRAM
 from tests.simulation.numbers import EPOCH, GRACE
 from tests.simulation.truth import ASKED_AT, Truth, Watched
 
-from codehub.adapters.memory.instances import Box
+from codehub.adapters.memory.instances import MemoryInstance
 from codehub.adapters.memory.storage import Disk, Object
 from codehub.adapters.memory.store import MemoryStore
 from codehub.core.history import Event
@@ -65,7 +65,7 @@ class Judges:
         world.storage._disks = Watched(self._disk_changed)
         world.storage._objects = Watched(self._object_changed)
         boxes = Watched(self._box_changed)
-        world.instances._boxes = boxes
+        world.instances._instances = boxes
         world.storage.is_in_use = boxes.__contains__
 
     def truth(self, workspace_id: UUID) -> Truth:
@@ -87,7 +87,7 @@ class Judges:
     def types(self, workspace_id: UUID) -> bool:
         """A person writes into the home, if the instance is there."""
         instances = self._world.instances
-        box = instances._boxes.get(workspace_id)
+        box = instances._instances.get(workspace_id)
         if box is None or not box.running or self._world.storage.volume_id(workspace_id) != box.volume_id:
             return False
         truth = self.truth(workspace_id)
@@ -185,14 +185,14 @@ class Judges:
             self._break(
                 "6 a container implies a volume", workspace_id, "a volume that was gone is there again"
             )
-        if before is None or (before.volume_id is None and before.bears is None):
+        if before is None or (before.volume_id is None and before.former_id is None):
             return
         if before.volume_id is not None:
             truth.volumes_gone.add(before.volume_id)
         if self._excused == workspace_id:
             return
         row = self._world.store._workspaces[workspace_id]
-        if self._world.instances._boxes.get(workspace_id) is not None:
+        if self._world.instances._instances.get(workspace_id) is not None:
             self._break(
                 "8 container gone before volume", workspace_id, "a volume was removed under its container"
             )
@@ -296,7 +296,9 @@ class Judges:
         if truth.expected not in held:
             truth.expected = None
 
-    def _box_changed(self, workspace_id: UUID, before: Box | None, after: Box | None) -> None:
+    def _box_changed(
+        self, workspace_id: UUID, before: MemoryInstance | None, after: MemoryInstance | None
+    ) -> None:
         is_start = after is not None and (before is None or before.volume_id != after.volume_id)
         if after is None or not is_start:
             return

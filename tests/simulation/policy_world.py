@@ -225,7 +225,7 @@ class PolicyWorld:
     def _sign_in(self, person: Visitor) -> None:
         key = Credential("session", b"key-%d" % len(self.keys))
         self.keys[key] = (person, Truth(holds=True, since_s=self.loop.time()))
-        self.credentials.let_in(key, person)
+        self.credentials.admit(key, person)
 
     async def _set_phase(self, workspace_id: UUID, phase: Phase) -> None:
         row = await self.store.get(workspace_id)
@@ -247,7 +247,7 @@ class PolicyWorld:
                 valid = [key for key, (_, truth) in self.keys.items() if truth.holds]
                 key = dice.choice(valid)
                 person, truth = self.keys[key]
-                self.credentials.turn_out(key)
+                self.credentials.revoke(key)
                 truth.becomes(holds=False, now_s=self.loop.time())
                 await self.people_hints.send([person.user_id])
                 self._sign_in(person)

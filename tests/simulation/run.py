@@ -196,7 +196,7 @@ def _judge_leftovers(world: World) -> None:
         )
         if row.status.phase not in (Phase.PENDING, Phase.STANDBY, Phase.RUNNING) and not is_kept:
             world.break_("no orphan", workspace_id, f"a volume in {row.status.phase}")
-    for workspace_id in world.instances._boxes.keys() - forgotten:
+    for workspace_id in world.instances._instances.keys() - forgotten:
         row = rows[workspace_id]
         # What runs on a home that stays, stays with it.
         is_kept = _is_worked_on_since_deletion(world, row) or _has_lost_its_identity(world, row)
@@ -212,7 +212,7 @@ def _is_worked_on(world: World, row: Workspace) -> bool:
 def _has_lost_its_identity(world: World, row: Workspace) -> bool:
     """Whether its home is there without saying which it is: that stays until a person speaks, or asks for a purge."""
     disk = world.storage._disks.get(row.id)
-    return disk is not None and disk.bears is not None and not is_purge_asked(row.spec)
+    return disk is not None and disk.former_id is not None and not is_purge_asked(row.spec)
 
 
 def _is_worked_on_since_deletion(world: World, row: Workspace) -> bool:

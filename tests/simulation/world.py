@@ -255,7 +255,7 @@ class World:
                 self._away[kind] = max(until, self._away.get(kind, 0.0))
                 self.judges.commits.outage(self.loop.time(), until)
         if self.strikes(Fault.ENGINE_RESTART, "instances"):
-            for workspace_id in list(self.instances._boxes):
+            for workspace_id in list(self.instances._instances):
                 self.instances.vanish(workspace_id)
 
     def _strike_database(self) -> None:
@@ -283,7 +283,7 @@ class World:
             self.start_api(name)
 
     def _strike_workspace(self, row: Workspace) -> None:
-        if row.id in self.instances._boxes:
+        if row.id in self.instances._instances:
             if self.strikes(Fault.INSTANCE_DIED, row.spec.name):
                 self.instances.kill(row.id)
             elif self.strikes(Fault.INSTANCE_SICK, row.spec.name):
@@ -296,7 +296,7 @@ class World:
             with self.judges.misfortune(row.id):
                 self.storage.lose_volume(row.id)
             # After a rollback the row may not know of it, so that nobody can miss it.
-            if self.has_rolled_back and (disk.volume_id or disk.bears) != row.status.home_ctx.volume_id:
+            if self.has_rolled_back and (disk.volume_id or disk.former_id) != row.status.home_ctx.volume_id:
                 self.judges.forget_what_nothing_holds(row.id)
         if self.storage.volume_id(row.id) is not None and self.strikes(Fault.IDENTITY_GONE, row.spec.name):
             with self.judges.misfortune(row.id):
@@ -311,7 +311,7 @@ class World:
                 self.storage.lose_archive(key)
 
     def _heal(self, workspace_id: UUID) -> None:
-        if workspace_id in self.instances._boxes:
+        if workspace_id in self.instances._instances:
             self.instances.sicken(workspace_id, sick=False)
 
     def calm(self) -> None:
@@ -322,7 +322,7 @@ class World:
         self.judges.commits.end_outages(self.loop.time())
         for machine in (*self.controllers.values(), *self.apis.values()):
             machine.thaws_at = 0.0
-        for workspace_id in list(self.instances._boxes):
+        for workspace_id in list(self.instances._instances):
             self.instances.sicken(workspace_id, sick=False)
 
     def _cancel_late_calls(self) -> None:
@@ -380,7 +380,7 @@ class World:
         """End everything at once: what was to be seen was seen."""
         for machine in (*self.controllers.values(), *self.apis.values()):
             machine.is_dead = True
-            for task in machine.tasks._live:
+            for task in machine.tasks._running:
                 task.cancel()
         for task in self._tasks:
             task.cancel()
@@ -389,5 +389,5 @@ class World:
     def unfinished(self) -> list[str]:
         """Return what still runs, though everybody has gone."""
         machines = (*self.controllers.values(), *self.apis.values())
-        live = [task for machine in machines for task in machine.tasks._live]
+        live = [task for machine in machines for task in machine.tasks._running]
         return [task.get_name() for task in (*self._tasks, *live) if not task.done()]

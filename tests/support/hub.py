@@ -144,8 +144,8 @@ async def hub(
     service = WorkspaceService(store, limits=limits or Limits(), trash_s=1000)
     credentials = MemoryCredentials()
     for credential, person in ((SESSION, ANN), (BOBS, BOB), (WRITES, ANN)):
-        credentials.let_in(credential, person)
-    credentials.let_in(READS, replace(ANN, may_write=False))
+        credentials.admit(credential, person)
+    credentials.admit(READS, replace(ANN, may_write=False))
     for person in (ANN, BOB):
         await access.add_user(
             person.user_id, username=person.username, password_hash=PASSWORD_HASH, role=Role.ADMIN

@@ -124,7 +124,7 @@ async def page(
         limit=limit + 1,
         owner_user_id=await _owner_id(request, person, owner),
         after=read_cursor(cursor) if cursor else BEFORE_ALL,
-        words=q,
+        search_text=q,
         phase=phase,
         deleted=deleted,
     )

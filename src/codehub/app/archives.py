@@ -45,7 +45,7 @@ async def archive_store(settings: Settings, stores: ApiStores, *, is_new: bool) 
             await objects.prepare()
         else:
             await objects.check()
-        await objects.close_to_others()
+        await objects.restrict_access()
     except (WrongStore, ActionFailed) as error:
         raise CannotStart(str(error)) from None
     except BackendUnreachable as error:

@@ -16,9 +16,9 @@ from uuid import UUID
 
 from codehub.adapters.archiving_storage import ArchivingStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
-from codehub.adapters.objectstore.copying import NotThere, copy_archive
+from codehub.adapters.objectstore.copying import ArchiveMissing, copy_archive
 from codehub.adapters.objectstore.store import Objects
-from codehub.adapters.postgres.dump import DumpFailed, HomeThen, Snapshot, dumped, snapshot
+from codehub.adapters.postgres.dump import DumpFailed, HomeSnapshot, Snapshot, dump_database, snapshot
 from codehub.adapters.threads import in_thread
 from codehub.app.database import database_beside, stores
 from codehub.app.errors import CannotStart
@@ -84,7 +84,7 @@ async def back_up(settings: Settings, system: System, place: str, tell: Tell) ->
             # First the database, then the archives: whatever it names is still there, for an archive is kept long after it was replaced.
             async with snapshot(connect_args) as taken:
                 tell("database", 0, 1, 0)
-                digest, size = await _store(root, DUMP, dumped(connect_args, taken))
+                digest, size = await _store(root, DUMP, dump_database(connect_args, taken))
                 tell("database", 1, 1, size)
             source = Objects(settings.archives, installation=stored.installation)
             archives, archives_size = await _copy_all(source, target, taken, tell)
@@ -144,7 +144,7 @@ async def _copy_all(source: Objects, target: Objects, taken: Snapshot, tell: Tel
         try:
             size += await copy_archive(source, target, key)
             copied.add(key)
-        except NotThere:
+        except ArchiveMissing:
             if key in named:
                 raise
             # Garbage collection took it meanwhile: no workspace needed it.
@@ -174,7 +174,7 @@ async def _copy_homes(
 
 
 async def _copy_home(
-    platforms: Platforms, into: ObjectArchives, home: HomeThen, op_id: UUID, at: datetime
+    platforms: Platforms, into: ObjectArchives, home: HomeSnapshot, op_id: UUID, at: datetime
 ) -> str:
     """`at`: the database's time of the back-up, after which its archive counts as made."""
     storage: object = platforms.storage.get(StorageBackend(home.storage_backend))

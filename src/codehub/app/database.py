@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from codehub.adapters.postgres.access import PostgresAccess
 from codehub.adapters.postgres.api_store import PostgresApiStore
-from codehub.adapters.postgres.connect import Role, open_pool, reaching
+from codehub.adapters.postgres.connect import Role, open_pool, report_outages
 from codehub.adapters.postgres.credentials import PostgresCredentials
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, find_running, has_cluster
 from codehub.adapters.postgres.hints import PEOPLE_CHANNEL, PostgresHints
@@ -150,7 +150,7 @@ async def api_stores(
             hints = await stack.enter_async_context(_redis_hints(redis_url, system))
 
         async def installation_id() -> str:
-            async with reaching():
+            async with report_outages():
                 return str(await pool.fetchval(_INSTALLATION))
 
         probe = _Probe(lambda: pool.fetchval(_INSTALLATION), system.tasks)

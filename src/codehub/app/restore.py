@@ -16,7 +16,7 @@ from uuid import UUID
 from codehub.adapters.local.tar import remove_tree
 from codehub.adapters.objectstore.copying import copy_archive
 from codehub.adapters.objectstore.store import MARK, Objects
-from codehub.adapters.postgres.dump import DumpFailed, load, refuse_used, use_home
+from codehub.adapters.postgres.dump import DumpFailed, load, require_empty, use_home
 from codehub.adapters.postgres.embedded import owner_of
 from codehub.adapters.threads import in_thread
 from codehub.app.backup import ARCHIVES, DUMP, MANIFEST, Tell, address, decode
@@ -65,7 +65,7 @@ async def restore(settings: Settings, system: System, place: str, tell: Tell) ->
 async def _refuse_occupied(settings: Settings, manifest: Manifest) -> None:
     if settings.database_url is not None:
         try:
-            await refuse_used({"dsn": settings.database_url.get_secret_value()})
+            await require_empty({"dsn": settings.database_url.get_secret_value()})
         except DumpFailed:
             raise CannotStart(
                 "the database that CODEHUB_DATABASE_URL names is not empty: stop codehub, and name an empty one. Nothing is restored over another"

@@ -42,11 +42,11 @@ async def _list(pages: Pages, caller: Caller, *, is_all: bool) -> Response:
     values: dict[str, Any] = {
         "rows": found,
         "is_all": is_all,
-        "words": query.words or "",
+        "words": query.search_text or "",
         "phase": query.phase,
         "phases": FILTERS,
         "more": _address(caller, cursor=list_cursor(rows[PAGE - 1])) if is_more else None,
-        "is_filtered": bool(query.words or query.phase),
+        "is_filtered": bool(query.search_text or query.phase),
     }
     if caller.is_partial and caller.target == "more":
         return pages.render(caller, "rows.html", **values)
@@ -138,7 +138,7 @@ def _query(caller: Caller, *, is_all: bool) -> PageQuery:
         limit=PAGE + 1,
         owner_user_id=None if is_all else caller.person.id,
         after=_after(asked.get("cursor", "")),
-        words=words or None,
+        search_text=words or None,
         phase=Phase(phase) if phase in FILTERS else None,
     )
 
@@ -148,7 +148,7 @@ def _fits(row: Workspace, query: PageQuery) -> bool:
     if query.phase is not None and row.status.phase is not query.phase:
         return False
     text = f"{row.spec.name}\n{row.spec.description or ''}".lower()
-    return query.words is None or query.words.lower() in text
+    return query.search_text is None or query.search_text.lower() in text
 
 
 def _address(caller: Caller, **more: str) -> str:

@@ -108,7 +108,7 @@ class PageQuery:
     limit: int
     owner_user_id: UUID | None = None
     after: ListPosition = BEFORE_ALL
-    words: str | None = None
+    search_text: str | None = None
     phase: Phase | None = None
     deleted: bool = False
 

@@ -154,7 +154,7 @@ async def test_archives_that_others_could_read_are_closed_at_the_start_and_nothi
     key = await open_store.provider.archive(home, volume_id, uuid4(), unheard, granted)
     (open_store.store / str(home.workspace_id)).chmod(0o755)
     (open_store.store / "lost+found").mkdir()
-    await open_store.objects.close_to_others()
+    await open_store.objects.restrict_access()
     assert open_to_others(open_store) == {"lost+found"}
     assert open_store.store.stat().st_mode & 0o777 == 0o755
     assert await open_store.provider.head_archive(key) == Archive(committed=True)

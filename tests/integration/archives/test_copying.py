@@ -8,9 +8,9 @@ import pytest
 from tests.support.storages import OnThisMachine, granted, new_home, unheard
 
 from codehub.adapters.objectstore.archives import ObjectArchives
-from codehub.adapters.objectstore.copying import NotThere, copy_archive
+from codehub.adapters.objectstore.copying import ArchiveMissing, copy_archive
 from codehub.adapters.objectstore.store import Objects
-from codehub.adapters.postgres.dump import HomeThen, Snapshot, _connection
+from codehub.adapters.postgres.dump import HomeSnapshot, Snapshot, _connection
 from codehub.app.backup import _copy_homes
 from codehub.app.process import make_system
 from codehub.core.observation import Archive
@@ -78,16 +78,16 @@ async def test_a_damaged_archive_is_not_copied_and_nothing_of_it_stays(
 async def test_half_an_archive_is_not_there(machine: OnThisMachine, elsewhere: Objects, half: str) -> None:
     key = await archived(machine)
     (machine.store / f"{key}{half}").unlink()
-    with pytest.raises(NotThere):
+    with pytest.raises(ArchiveMissing):
         await copy_archive(machine.objects, elsewhere, key)
 
 
-def taken(*homes: HomeThen) -> Snapshot:
+def taken(*homes: HomeSnapshot) -> Snapshot:
     return Snapshot("1", "i", datetime.now(UTC), homes)
 
 
-def then(home: Home, name: str, volume_id: str | None, *, dirty: bool = True) -> HomeThen:
-    return HomeThen(home.workspace_id, name, "local-dir", home.home_store_key, None, volume_id, dirty)
+def then(home: Home, name: str, volume_id: str | None, *, dirty: bool = True) -> HomeSnapshot:
+    return HomeSnapshot(home.workspace_id, name, "local-dir", home.home_store_key, None, volume_id, dirty)
 
 
 def said_nothing(_part: str, _done: int, _total: int, _length: int) -> None:

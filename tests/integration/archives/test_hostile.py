@@ -13,7 +13,7 @@ from tests.support.storages import OnThisMachine, granted, new_home, unheard
 from tests.support.tars import member, store, tar_of, zeros_packed
 from tests.support.trees import picture
 
-from codehub.adapters.objectstore.scan import Refused, TarScan
+from codehub.adapters.objectstore.scan import RefusedStream, TarScan
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed
@@ -308,7 +308,7 @@ def test_the_scan_does_not_depend_on_how_the_stream_is_cut(size: int) -> None:
         if name in ("a hard link to nothing", "a header that lies about its checksum"):
             continue  # the first is tar's to find; the second depends on where the name stands
         hostile = TarScan(members_max=files, outward_max=0)
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedStream):
             _feed(hostile, tar, size)
 
 

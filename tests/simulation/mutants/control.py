@@ -48,7 +48,7 @@ def forget_the_swap() -> Any:
         ),
         patched(
             memory_store.MemoryStore,
-            "_seen",
+            "_with_status",
             lambda self, workspace_id, status: replace(
                 self._workspaces[workspace_id],
                 status=replace(status, version=self._workspaces[workspace_id].status.version + 1),

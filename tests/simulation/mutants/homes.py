@@ -140,7 +140,7 @@ def adopt_by_making_a_new_volume() -> Any:
     async def adopt(self: Any, home: Home, lost: str) -> str:
         disk = self._disks.get(home.workspace_id)
         if disk is not None and disk.bears == lost:
-            self._disks[home.workspace_id] = memory_storage.Disk(None, bears=lost)
+            self._disks[home.workspace_id] = memory_storage.Disk(None, former_id=lost)
         return await original(self, home, lost)
 
     original = memory_storage.MemoryStorage.adopt

@@ -35,11 +35,11 @@ class _Session:
 
 
 Users = dict[UUID, Credentials]
-"""Who there is: what the stores in memory share."""
+"""All users: the stores in memory share them."""
 
 
 class MemoryAccess:
-    """Between two awaits nothing else runs: every method is one such stretch, and so a transaction."""
+    """No method awaits inside, so each one is a transaction."""
 
     def __init__(self, users: Users, *, now: Callable[[], datetime]) -> None:
         self._users = users
@@ -59,12 +59,19 @@ class MemoryAccess:
         return user
 
     async def users(self) -> Sequence[User]:
-        known = (found.user for found in self._users.values())
-        return sorted(known, key=lambda user: user.username.lower())
+        users = (credentials.user for credentials in self._users.values())
+        return sorted(users, key=lambda user: user.username.lower())
 
     async def credentials(self, username: str) -> Credentials | None:
-        wanted = username.lower()
-        return next((found for found in self._users.values() if found.user.username.lower() == wanted), None)
+        lowered = username.lower()
+        return next(
+            (
+                credentials
+                for credentials in self._users.values()
+                if credentials.user.username.lower() == lowered
+            ),
+            None,
+        )
 
     async def amend_user(
         self,
@@ -74,19 +81,19 @@ class MemoryAccess:
         keep_key: bytes | None = None,
         known_hash: str | None = None,
     ) -> User:
-        found = self._users.get(user_id)
-        if found is None:
+        credentials = self._users.get(user_id)
+        if credentials is None:
             raise UnknownUser(str(user_id))
-        if known_hash not in (None, found.password_hash):
+        if known_hash not in (None, credentials.password_hash):
             raise KeyEnded
         if (change.role is Role.MEMBER or change.disabled) and self._admins() == [user_id]:
             raise LastAdmin
         user = replace(
-            found.user,
-            role=found.user.role if change.role is None else change.role,
-            disabled=found.user.disabled if change.disabled is None else change.disabled,
+            credentials.user,
+            role=credentials.user.role if change.role is None else change.role,
+            disabled=credentials.user.disabled if change.disabled is None else change.disabled,
         )
-        self._users[user_id] = Credentials(user, change.password_hash or found.password_hash)
+        self._users[user_id] = Credentials(user, change.password_hash or credentials.password_hash)
         if change.password_hash is not None or change.disabled:
             self._end_keys(user_id, keep_key)
         return user
@@ -102,8 +109,8 @@ class MemoryAccess:
     async def open_session(
         self, id_sha256: bytes, user_id: UUID, *, password_hash: str | None, lasts: timedelta
     ) -> bool:
-        found, now = self._users[user_id], self._now()
-        if found.user.disabled or password_hash not in (None, found.password_hash):
+        credentials, now = self._users[user_id], self._now()
+        if credentials.user.disabled or password_hash not in (None, credentials.password_hash):
             return False
         self._sessions[id_sha256] = _Session(user_id, now, now, now + lasts)
         return True
@@ -112,15 +119,15 @@ class MemoryAccess:
         self._sessions.pop(id_sha256, None)
 
     async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
-        found, now = self._sessions.get(id_sha256), self._now()
-        if found is None or found.expires_at <= now:
+        session, now = self._sessions.get(id_sha256), self._now()
+        if session is None or session.expires_at <= now:
             return None
-        user = self._users[found.user_id].user
+        user = self._users[session.user_id].user
         if user.disabled:
             return None
-        if now - found.last_seen_at > _NOTED_EVERY:
-            found = self._sessions[id_sha256] = replace(found, last_seen_at=now, expires_at=now + lasts)
-        return Person(user, Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=found.expires_at)
+        if now - session.last_seen_at > _NOTED_EVERY:
+            session = self._sessions[id_sha256] = replace(session, last_seen_at=now, expires_at=now + lasts)
+        return Person(user, Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=session.expires_at)
 
     async def add_token(
         self,
@@ -138,13 +145,15 @@ class MemoryAccess:
         if (await self.let_in([asked_by])).get(asked_by) != self._users[user_id].user:
             raise KeyEnded
         live = [
-            each for each in await self.tokens(user_id) if each.expires_at is None or each.expires_at > now
+            token
+            for token in await self.tokens(user_id)
+            if token.expires_at is None or token.expires_at > now
         ]
         if len(live) >= most:
             raise TooManyTokens(str(user_id))
-        made = Token(token_id, name, scope, now, None if lasts is None else now + lasts, None)
-        self._tokens[token_sha256] = (user_id, made)
-        return made
+        token = Token(token_id, name, scope, now, None if lasts is None else now + lasts, None)
+        self._tokens[token_sha256] = (user_id, token)
+        return token
 
     async def tokens(self, user_id: UUID) -> Sequence[Token]:
         return sorted(
@@ -159,10 +168,10 @@ class MemoryAccess:
         raise UnknownToken(str(token_id))
 
     async def token(self, token_sha256: bytes) -> Person | None:
-        found, now = self._tokens.get(token_sha256), self._now()
-        if found is None:
+        entry, now = self._tokens.get(token_sha256), self._now()
+        if entry is None:
             return None
-        owner, token = found
+        owner, token = entry
         user = self._users[owner].user
         if user.disabled or (token.expires_at is not None and token.expires_at <= now):
             return None
@@ -174,7 +183,7 @@ class MemoryAccess:
         if user_id not in self._users:
             raise UnknownUser(str(user_id))
         now = self._now()
-        found = [
+        keys = [
             Key(
                 UUID(bytes=hashlib.sha256(key).digest()[:16]),
                 "session",
@@ -187,7 +196,7 @@ class MemoryAccess:
             for key, session in self._sessions.items()
             if session.user_id == user_id and session.expires_at > now
         ]
-        found += [
+        keys += [
             Key(
                 token.id,
                 "token",
@@ -200,7 +209,7 @@ class MemoryAccess:
             for owner, token in self._tokens.values()
             if owner == user_id and (token.expires_at is None or token.expires_at > now)
         ]
-        return sorted(found, key=lambda key: (key.created_at, key.id))
+        return sorted(keys, key=lambda key: (key.created_at, key.id))
 
     async def end_keys(self, user_id: UUID) -> None:
         if user_id not in self._users:
@@ -256,6 +265,6 @@ class MemoryAccess:
     def _admins(self) -> list[UUID]:
         return [
             user_id
-            for user_id, found in self._users.items()
-            if found.user.role is Role.ADMIN and not found.user.disabled
+            for user_id, credentials in self._users.items()
+            if credentials.user.role is Role.ADMIN and not credentials.user.disabled
         ]

@@ -1,4 +1,4 @@
-"""Credentials in memory: whoever was let in is let in until they are turned out."""
+"""Credentials in memory: each is valid from `admit` until `revoke`."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,15 +13,17 @@ class MemoryCredentials:
         self._people: dict[Credential, Visitor] = {}
         self.in_use: set[Credential] = set()
 
-    def let_in(self, credential: Credential, person: Visitor) -> None:
+    def admit(self, credential: Credential, person: Visitor) -> None:
         self._people[credential] = person
 
-    def turn_out(self, credential: Credential) -> None:
+    def revoke(self, credential: Credential) -> None:
         self._people.pop(credential, None)
 
     async def people(self, credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
         await self._faults("doorkeeper.people")
-        return {one: self._people[one] for one in credentials if one in self._people}
+        return {
+            credential: self._people[credential] for credential in credentials if credential in self._people
+        }
 
     async def note_use(self, credentials: Collection[Credential]) -> None:
         await self._faults("doorkeeper.note_use")

@@ -1,4 +1,4 @@
-"""A disk in memory: what is free and what homes use is what somebody says."""
+"""A disk in memory: its free space and the sizes of homes are set by the test."""
 
 from typing import TYPE_CHECKING
 

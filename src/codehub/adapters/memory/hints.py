@@ -17,7 +17,7 @@ IDS_MAX = 100
 class MemoryHints:
     def __init__(self, *, faults: Faults = no_faults) -> None:
         self._faults = faults
-        self._listeners: dict[_Listener, None] = {}  # in order: a simulation must come out the same each time
+        self._listeners: dict[_Listener, None] = {}  # in order: a simulation must be reproducible
 
     async def send(self, workspace_ids: Collection[UUID]) -> None:
         if not workspace_ids:
@@ -31,7 +31,7 @@ class MemoryHints:
             listener.wake(workspace_ids if len(workspace_ids) <= IDS_MAX else ())
 
     def lose_connections(self) -> None:
-        """Let every listener believe that it may have missed something."""
+        """Make every listener assume that it may have missed something."""
         for listener in self._listeners:
             listener.wake(())
 
@@ -49,20 +49,20 @@ class _Listener:
     def __init__(self) -> None:
         self._pending: set[UUID] = set()
         self._look_at_all = False
-        self._woken = asyncio.Event()
+        self._has_hints = asyncio.Event()
 
     def __aiter__(self) -> "_Listener":
         return self
 
     async def __anext__(self) -> frozenset[UUID]:
-        await self._woken.wait()
-        taken = frozenset() if self._look_at_all else frozenset(self._pending)
+        await self._has_hints.wait()
+        hints = frozenset() if self._look_at_all else frozenset(self._pending)
         self._pending.clear()
         self._look_at_all = False
-        self._woken.clear()
-        return taken
+        self._has_hints.clear()
+        return hints
 
     def wake(self, workspace_ids: Collection[UUID]) -> None:
         self._look_at_all = self._look_at_all or not workspace_ids
         self._pending.update(workspace_ids)
-        self._woken.set()
+        self._has_hints.set()

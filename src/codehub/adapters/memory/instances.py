@@ -1,4 +1,6 @@
-"""Instances in memory: they run, become healthy after a while, die when told to, and write into the volume they were started on."""
+"""Instances in memory: they run, become healthy after a while, die when told to, and write into the volume
+they were started on.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -21,7 +23,7 @@ _DEAD = Instance(running=False, healthy=False, has_ended=True, exit_code=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class MemoryInstance:
     """One instance: what it was started with, when it will be healthy, and whether it still runs."""
 
     spec: InstanceSpec
@@ -32,7 +34,9 @@ class Box:
 
 
 class MemoryInstances:
-    """A fault point is "instances.<call>.before_effect" or "….after_effect", "instances.list" or "instances.status"."""
+    """A fault point is "instances.<call>.before_effect" or "….after_effect", "instances.list" or
+    "instances.status".
+    """
 
     def __init__(
         self, storage: MemoryStorage, *, clock: Clock, boot_s: float = 0.0, faults: Faults = no_faults
@@ -41,53 +45,57 @@ class MemoryInstances:
         self._clock = clock
         self.boot_s = boot_s
         self._faults = faults
-        self._boxes: dict[UUID, Box] = {}
-        storage.is_in_use = self._boxes.__contains__
+        self._instances: dict[UUID, MemoryInstance] = {}
+        storage.is_in_use = self._instances.__contains__
         self._listeners: dict[asyncio.Queue[UUID], None] = {}
-        self.tells_events = True
-        """Cleared, it is as Docker, which tells nobody of a start."""
+        self.sends_events = True
+        """False: as with Docker, which sends no event of a start."""
         self.started: list[UUID] = []
         self.deleted: list[UUID] = []
 
     async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
-        del report  # nothing is fetched from elsewhere
+        del report  # nothing is downloaded
         await self._faults("instances.start.before_effect")
         if self._storage.volume_id(spec.workspace_id) != volume_id:
             raise ActionFailed(f"there is no volume {volume_id} to start on")
-        box = self._boxes.get(spec.workspace_id)
-        if box is None or not self._serves(box, spec, volume_id):
-            self._boxes[spec.workspace_id] = Box(spec, volume_id, self._clock.monotonic() + self.boot_s)
+        instance = self._instances.get(spec.workspace_id)
+        if instance is None or not self._is_wanted(instance, spec, volume_id):
+            self._instances[spec.workspace_id] = MemoryInstance(
+                spec, volume_id, self._clock.monotonic() + self.boot_s
+            )
             self.started.append(spec.workspace_id)
-            self._tell(spec.workspace_id)
+            self._notify(spec.workspace_id)
         await self._faults("instances.start.after_effect")
 
     async def delete(self, workspace_id: UUID) -> None:
         await self._faults("instances.delete.before_effect")
-        if self._boxes.pop(workspace_id, None) is not None:
+        if self._instances.pop(workspace_id, None) is not None:
             self.deleted.append(workspace_id)
-            self._tell(workspace_id)
+            self._notify(workspace_id)
         await self._faults("instances.delete.after_effect")
 
     async def status(self, workspace_id: UUID) -> Instance | None:
         await self._faults("instances.status")
-        box = self._boxes.get(workspace_id)
-        return None if box is None else self._seen(box)
+        instance = self._instances.get(workspace_id)
+        return None if instance is None else self._observe(instance)
 
     async def list_all(self) -> Mapping[UUID, Instance]:
         await self._faults("instances.list")
-        return {workspace_id: self._seen(box) for workspace_id, box in self._boxes.items()}
+        return {workspace_id: self._observe(instance) for workspace_id, instance in self._instances.items()}
 
     async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
-        box = self._boxes.get(workspace_id)
-        return TcpUpstream("127.0.0.1", _PORT) if box is not None and box.running else None
+        instance = self._instances.get(workspace_id)
+        return TcpUpstream("127.0.0.1", _PORT) if instance is not None and instance.running else None
 
     async def logs(
         self, workspace_id: UUID, *, tail: int = 200, follow: bool = False
     ) -> AsyncIterator[bytes]:
         del follow
-        for line in [b"started\n" for box in self._boxes.values() if box.spec.workspace_id == workspace_id][
-            :tail
-        ]:
+        for line in [
+            b"started\n"
+            for instance in self._instances.values()
+            if instance.spec.workspace_id == workspace_id
+        ][:tail]:
             yield line
 
     @asynccontextmanager
@@ -105,41 +113,51 @@ class MemoryInstances:
             self._listeners.pop(queue, None)
 
     def write(self, workspace_id: UUID, path: str, content: bytes) -> None:
-        """Write as the person in this instance would. It reaches the volume it was started on, if that is still there."""
-        box = self._boxes[workspace_id]
-        if box.running and self._storage.volume_id(workspace_id) == box.volume_id:
+        """Write as the person in this instance would.
+
+        It reaches the volume it was started on, if that is still there.
+        """
+        instance = self._instances[workspace_id]
+        if instance.running and self._storage.volume_id(workspace_id) == instance.volume_id:
             self._storage.write(workspace_id, path, content)
 
-    def is_there(self, workspace_id: UUID) -> bool:
-        """Whether there is an instance, dead or alive, whatever faults there are."""
-        return workspace_id in self._boxes
+    def exists(self, workspace_id: UUID) -> bool:
+        """Whether there is an instance, dead or alive. Calls no fault hook."""
+        return workspace_id in self._instances
 
     def finish_boots(self) -> None:
-        """Let all that boot be ready now."""
-        self._boxes.update({key: replace(box, ready_at=0.0) for key, box in self._boxes.items()})
+        """Make every booting instance ready now."""
+        self._instances.update(
+            {key: replace(instance, ready_at=0.0) for key, instance in self._instances.items()}
+        )
 
     def kill(self, workspace_id: UUID) -> None:
-        """Let the instance die: it is there, but does not run."""
-        self._boxes[workspace_id] = replace(self._boxes[workspace_id], running=False)
-        self._tell(workspace_id)
+        """Make the instance die: it exists, but does not run."""
+        self._instances[workspace_id] = replace(self._instances[workspace_id], running=False)
+        self._notify(workspace_id)
 
     def sicken(self, workspace_id: UUID, *, sick: bool = True) -> None:
-        """Let its health checks fail, or pass again."""
-        self._boxes[workspace_id] = replace(self._boxes[workspace_id], sick=sick)
+        """Make its health checks fail, or pass again."""
+        self._instances[workspace_id] = replace(self._instances[workspace_id], sick=sick)
 
     def vanish(self, workspace_id: UUID) -> None:
-        """Let the instance disappear, without a word."""
-        self._boxes.pop(workspace_id, None)
+        """Remove the instance, without an event."""
+        self._instances.pop(workspace_id, None)
 
-    def _serves(self, box: Box, spec: InstanceSpec, volume_id: str) -> bool:
-        return box.running and not box.sick and box.spec == spec and box.volume_id == volume_id
+    def _is_wanted(self, instance: MemoryInstance, spec: InstanceSpec, volume_id: str) -> bool:
+        return (
+            instance.running
+            and not instance.sick
+            and instance.spec == spec
+            and instance.volume_id == volume_id
+        )
 
-    def _seen(self, box: Box) -> Instance:
-        if not box.running:
+    def _observe(self, instance: MemoryInstance) -> Instance:
+        if not instance.running:
             return _DEAD
-        is_healthy = not box.sick and self._clock.monotonic() >= box.ready_at
+        is_healthy = not instance.sick and self._clock.monotonic() >= instance.ready_at
         return _HEALTHY if is_healthy else _NOT_HEALTHY
 
-    def _tell(self, workspace_id: UUID) -> None:
-        for queue in self._listeners if self.tells_events else ():
+    def _notify(self, workspace_id: UUID) -> None:
+        for queue in self._listeners if self.sends_events else ():
             queue.put_nowait(workspace_id)

@@ -1,4 +1,4 @@
-"""What faces read of the store in memory: pages, streams, counts. Writes nothing."""
+"""What the API and the dashboard read of the store in memory: pages, streams, counts. Writes nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,11 +39,15 @@ class MemoryReading:
 
     async def several(self, workspace_ids: Collection[UUID]) -> Mapping[UUID, Workspace]:
         await self._faults("load")
-        return {one: self._workspaces[one] for one in workspace_ids if one in self._workspaces}
+        return {
+            workspace_id: self._workspaces[workspace_id]
+            for workspace_id in workspace_ids
+            if workspace_id in self._workspaces
+        }
 
     async def usernames(self, user_ids: Collection[UUID]) -> Mapping[UUID, str]:
         users = self._users
-        return {one: users[one].user.username for one in user_ids if one in users}
+        return {user_id: users[user_id].user.username for user_id in user_ids if user_id in users}
 
     async def count_running(self, owner_user_id: UUID) -> int:
         rows = self._workspaces.values()
@@ -54,8 +58,8 @@ class MemoryReading:
 
     async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
         since = self._now() - timedelta(seconds=within_s)
-        heard = [one for one in self._members.values() if one.at >= since]
-        return sorted(heard, key=lambda one: one.at, reverse=True)
+        members = [member for member in self._members.values() if member.at >= since]
+        return sorted(members, key=lambda member: member.at, reverse=True)
 
     async def phases(self) -> Mapping[Phase, int]:
         return Counter(row.status.phase for row in self._workspaces.values())
@@ -63,7 +67,7 @@ class MemoryReading:
     async def feed(self, after: Position, *, limit: int, owner_user_id: UUID | None = None) -> Feed:
         await self._faults("load")
         later = [
-            self._fed(recorded)
+            self._feed_event(recorded)
             for recorded in self._history
             if recorded.seq > after.seq and owner_user_id in (None, self._owner(recorded.workspace_id))
         ][:limit]
@@ -80,9 +84,9 @@ class MemoryReading:
     async def moving(self) -> Sequence[Moving]:
         await self._faults("load")
         return [
-            Moving(one, self._owner(one), progress)
-            for one, (op_id, progress) in self._progress.items()
-            if self._carries(one, op_id)
+            Moving(workspace_id, self._owner(workspace_id), progress)
+            for workspace_id, (op_id, progress) in self._progress.items()
+            if self._has_operation(workspace_id, op_id)
         ]
 
     async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:
@@ -94,7 +98,11 @@ class MemoryReading:
 
     async def usages(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Usage]:
         await self._faults("load")
-        return {one: self._usages[one] for one in workspace_ids if one in self._usages}
+        return {
+            workspace_id: self._usages[workspace_id]
+            for workspace_id in workspace_ids
+            if workspace_id in self._usages
+        }
 
     async def shortage(self) -> DiskSpace | None:
         await self._faults("load")
@@ -102,8 +110,16 @@ class MemoryReading:
 
     async def progress(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Progress]:
         await self._faults("load")
-        known = {one: self._progress[one] for one in workspace_ids if one in self._progress}
-        return {one: progress for one, (op_id, progress) in known.items() if self._carries(one, op_id)}
+        stored = {
+            workspace_id: self._progress[workspace_id]
+            for workspace_id in workspace_ids
+            if workspace_id in self._progress
+        }
+        return {
+            workspace_id: progress
+            for workspace_id, (op_id, progress) in stored.items()
+            if self._has_operation(workspace_id, op_id)
+        }
 
     async def history(
         self, workspace_id: UUID, *, limit: int = 50, before_seq: int | None = None
@@ -114,7 +130,7 @@ class MemoryReading:
             for recorded in reversed(self._history)
             if recorded.workspace_id == workspace_id and (before_seq is None or recorded.seq < before_seq)
         )
-        return [recorded for recorded, _place in zip(newest_first, range(limit), strict=False)]
+        return [recorded for recorded, _number in zip(newest_first, range(limit), strict=False)]
 
     def _is_wanted(self, row: Workspace, query: PageQuery) -> bool:
         spec, phase = row.spec, row.status.phase
@@ -123,11 +139,11 @@ class MemoryReading:
             query.owner_user_id in (None, spec.owner_user_id)
             and list_position(row) < query.after
             and query.phase in (None, phase)
-            and (query.words is None or any(query.words.lower() in text for text in texts))
+            and (query.search_text is None or any(query.search_text.lower() in text for text in texts))
             and (in_trash(row, self._now()) if query.deleted else not is_deleted(row))
         )
 
-    def _fed(self, recorded: Recorded) -> FeedEvent:
+    def _feed_event(self, recorded: Recorded) -> FeedEvent:
         event = recorded.event
         is_end = event.kind is EventKind.PHASE and event.after == Phase.DELETED
         position = Position(0, recorded.seq)
@@ -136,6 +152,6 @@ class MemoryReading:
     def _owner(self, workspace_id: UUID) -> UUID:
         return self._workspaces[workspace_id].spec.owner_user_id
 
-    def _carries(self, workspace_id: UUID, op_id: UUID) -> bool:
+    def _has_operation(self, workspace_id: UUID, op_id: UUID) -> bool:
         row = self._workspaces.get(workspace_id)
         return row is not None and row.status.op_id == op_id and row.status.operation is not Operation.NONE

@@ -1,4 +1,4 @@
-"""What the schema says in SQL, said in Python: which rows are idle, and which would contradict themselves. A test compares the two."""
+"""The schema's rules in Python: which rows are idle, and which violate a constraint. A test compares them."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,8 +17,8 @@ def is_idle(workspace: Workspace, now: datetime) -> bool:
 def contradictions(workspace: Workspace) -> Iterator[str]:
     """Yield the names of the constraints that this row would break."""
     for rules in (_of_spec(workspace.spec), _of_status(workspace.status)):
-        for name, is_kept in rules:
-            if not is_kept:
+        for name, holds in rules:
+            if not holds:
                 yield name
     key = workspace.status.archive_key
     if key is not None and not (key.startswith(f"{workspace.id}/") and key.endswith("/home.tar.zst")):

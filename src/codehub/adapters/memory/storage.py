@@ -1,4 +1,6 @@
-"""Storage in memory: homes as dictionaries of files, archives as copies of them that count only once committed."""
+"""Storage in memory: homes as dictionaries of files, archives as copies of them that count only once
+committed.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +27,13 @@ class Disk:
     files: dict[str, bytes] = field(default_factory=dict)
     as_made: Files = field(default_factory=dict)
     written_at: datetime | None = None
-    bears: str | None = None
-    """Of one whose identity was lost, the id that it had."""
+    former_id: str | None = None
+    """The id of a volume whose identity was lost."""
     made_from: str | None = None
 
     @property
     def name(self) -> str | None:
-        return self.volume_id or self.bears
+        return self.volume_id or self.former_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ class Object:
 
 
 class MemoryStorage:
-    """A fault point is "storage.<call>.before_effect", "….between_effects" or "….after_effect", or "storage.<look>"."""
+    """A fault point is "storage.<call>.before_effect", "….between_effects" or "….after_effect", or
+    "storage.<look>".
+    """
 
     def __init__(
         self, *, now: Callable[[], datetime], identity: Identity, faults: Faults = no_faults
@@ -83,10 +87,10 @@ class MemoryStorage:
         if disk is None:
             raise ActionFailed("there is no volume to adopt", reason=ErrorReason.DATA_LOST)
         if disk.volume_id is None:
-            if disk.bears != lost:
+            if disk.former_id != lost:
                 raise ActionFailed(f"the volume that is there was never {lost}")
             self._refuse_in_use(home, "adopted")
-            disk.volume_id, disk.bears = lost, None
+            disk.volume_id, disk.former_id = lost, None
         elif disk.volume_id != lost:
             raise ActionFailed("the volume that is there has an identity: it is not adopted")
         await self._faults("storage.adopt.after_effect")
@@ -96,7 +100,7 @@ class MemoryStorage:
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
     ) -> Restored:
         await self._faults("storage.restore.before_effect")
-        found = self._archived(archive_key)
+        archive = self._committed_archive(archive_key)
         disk = self._disks.get(home.workspace_id)
         _refuse_other(disk, replaces)
         self._refuse_in_use(home, "replaced")
@@ -104,11 +108,11 @@ class MemoryStorage:
             self.destroyed.append(home.workspace_id)
         job = self._begin_job(home)
         disk = self._disks[home.workspace_id] = Disk(
-            None, dict(found.files), found.files, made_from=archive_key
+            None, dict(archive.files), archive.files, made_from=archive_key
         )
         await self._faults("storage.restore.between_effects")
         self._check_job(home, job)
-        report(Amount("restore", _size(found.files), _size(found.files)))
+        report(Amount("restore", _size(archive.files), _size(archive.files)))
         disk.volume_id = volume_id = self._new_volume(home)
         await self._faults("storage.restore.after_effect")
         return Restored(volume_id, archive_key)
@@ -147,7 +151,7 @@ class MemoryStorage:
         await self._faults("storage.copy_archive.before_effect")
         key = key_of(home.workspace_id, op_id)
         if not self._is_committed(key):
-            files = self._archived(archive_key).files
+            files = self._committed_archive(archive_key).files
             self._objects[key] = Object(files, self._now())
             report(Amount("restore", _size(files), _size(files)))
             await self._faults("storage.copy_archive.between_effects")
@@ -175,14 +179,14 @@ class MemoryStorage:
     async def list_volumes(self) -> Mapping[UUID, Volume]:
         await self._faults("storage.list_volumes")
         return {
-            workspace_id: Volume(disk.volume_id, disk.bears, disk.made_from)
+            workspace_id: Volume(disk.volume_id, disk.former_id, disk.made_from)
             for workspace_id, disk in self._disks.items()
         }
 
     async def head_archive(self, archive_key: str) -> Archive | None:
         await self._faults("storage.head_archive")
-        found = self._objects.get(archive_key)
-        return None if found is None else Archive(committed=found.committed)
+        archive = self._objects.get(archive_key)
+        return None if archive is None else Archive(committed=archive.committed)
 
     async def has_archives(self, workspace_id: UUID) -> bool:
         await self._faults("storage.has_archives")
@@ -191,8 +195,8 @@ class MemoryStorage:
     async def list_archives(self) -> Sequence[StoredArchive]:
         await self._faults("storage.list_archives")
         return [
-            StoredArchive(key, _size(found.files), found.modified_at, found.has_meta)
-            for key, found in self._objects.items()
+            StoredArchive(key, _size(archive.files), archive.modified_at, archive.has_meta)
+            for key, archive in self._objects.items()
         ]
 
     async def list_archives_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
@@ -200,14 +204,14 @@ class MemoryStorage:
         return [
             StoredArchive(
                 key,
-                _size(found.files),
-                found.modified_at,
-                found.committed,
-                found.committed_at if found.committed else None,
-                found.committed and not found.files,
-                _digest(found.files) if found.committed else None,
+                _size(archive.files),
+                archive.modified_at,
+                archive.committed,
+                archive.committed_at if archive.committed else None,
+                archive.committed and not archive.files,
+                _digest(archive.files) if archive.committed else None,
             )
-            for key, found in self._objects.items()
+            for key, archive in self._objects.items()
             if key.startswith(f"{workspace_id}/")
         ]
 
@@ -245,35 +249,35 @@ class MemoryStorage:
         return None if disk is None or disk.volume_id is None else dict(disk.files)
 
     def archived_files(self, archive_key: str) -> Files | None:
-        found = self._objects.get(archive_key)
-        return found.files if found is not None and found.committed else None
+        archive = self._objects.get(archive_key)
+        return archive.files if archive is not None and archive.committed else None
 
     def archive_keys(self) -> frozenset[str]:
         """The keys of all archives, committed or not."""
         return frozenset(self._objects)
 
     def put_archive(self, archive_key: str, files: Files, committed_at: datetime) -> None:
-        """Let there be one more committed archive, as of somebody who recorded it nowhere."""
+        """Add one committed archive that no row records."""
         self._objects[archive_key] = Object(files, committed_at, True, committed_at)
 
     def uncommit_archive(self, archive_key: str) -> None:
-        """Take its `.meta` away."""
+        """Remove its `.meta`."""
         self._objects[archive_key] = replace(
             self._objects[archive_key], has_meta=False, committed_at=None, is_damaged=False
         )
 
     def leave_half_a_volume(self, workspace_id: UUID, files: Files) -> None:
-        """Let there be a volume that somebody began to fill, and never completed."""
+        """Add a volume that was never completed."""
         self._disks[workspace_id] = Disk(None, dict(files))
 
     def lose_volume(self, workspace_id: UUID) -> None:
         self._disks.pop(workspace_id, None)
 
     def lose_identity(self, workspace_id: UUID) -> None:
-        """Forget which volume it is. Its files stay."""
+        """Remove the volume's identity. Its files stay."""
         disk = self._disks.get(workspace_id)
         if disk is not None and disk.volume_id is not None:
-            self._disks[workspace_id] = replace(disk, volume_id=None, bears=disk.volume_id)
+            self._disks[workspace_id] = replace(disk, volume_id=None, former_id=disk.volume_id)
 
     def lose_archive(self, archive_key: str) -> None:
         self._objects.pop(archive_key, None)
@@ -289,7 +293,7 @@ class MemoryStorage:
         return disk
 
     def _begin_job(self, home: Home) -> object:
-        """One job per workspace: a new one takes the place of the old, which then comes to nothing."""
+        """Register a job. One per workspace: the old one then fails."""
         job = self._jobs[home.workspace_id] = object()
         return job
 
@@ -297,9 +301,9 @@ class MemoryStorage:
         if self._jobs[home.workspace_id] is not job:
             raise ActionFailed("a newer job took this one's place")
 
-    def _refuse_in_use(self, home: Home, done: str) -> None:
+    def _refuse_in_use(self, home: Home, action: str) -> None:
         if self.is_in_use(home.workspace_id):
-            raise ActionFailed(f"the home is in use, so it is not {done}")
+            raise ActionFailed(f"the home is in use, so it is not {action}")
 
     def _new_volume(self, home: Home) -> str:
         self.made.append(home.workspace_id)
@@ -308,18 +312,18 @@ class MemoryStorage:
     def _is_committed(self, key: str) -> bool:
         return key in self._objects and self._objects[key].committed
 
-    def _archived(self, archive_key: str) -> Object:
-        found = self._objects.get(archive_key)
-        if found is None or not found.has_meta:
+    def _committed_archive(self, archive_key: str) -> Object:
+        archive = self._objects.get(archive_key)
+        if archive is None or not archive.has_meta:
             raise ActionFailed("the archive is gone", reason=ErrorReason.DATA_LOST)
-        if found.is_damaged:
+        if archive.is_damaged:
             raise ActionFailed("the archive can't be trusted", reason=ErrorReason.ARCHIVE_CORRUPTED)
-        return found
+        return archive
 
     def _commit(self, key: str, at: datetime | None) -> None:
         if at is None:
             raise ActionFailed("the operation was taken over: its archive is not committed")
-        if key not in self._objects:  # garbage collection was faster than a job that nobody waits for
+        if key not in self._objects:  # garbage collection was faster than an abandoned job
             raise ActionFailed("the archive was removed while it was made")
         self._objects[key] = replace(self._objects[key], has_meta=True, committed_at=at)
 

@@ -1,4 +1,7 @@
-"""The store in memory: both ports on one dictionary, at a clock that is given. Refuses what the schema refuses."""
+"""The store in memory: both ports on one dictionary, at a clock that is given.
+
+Refuses what the schema refuses.
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -37,7 +40,7 @@ from codehub.ports.store import (
 
 
 class MemoryStore(MemoryReading):
-    """Between two awaits nothing else runs: every commit below is one such stretch, and so a transaction."""
+    """No commit below awaits inside, so each one is a transaction."""
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class MemoryStore(MemoryReading):
         self._keys: dict[tuple[UUID, str], tuple[bytes, UUID]] = {}
         self._last_seq = 0
         self._writes = 0
-        self._written: dict[UUID, int] = {}
+        self._write_numbers: dict[UUID, int] = {}
         """When each row was written last, the newest at the end."""
 
     def dump(self) -> Mapping[UUID, Workspace]:
@@ -60,16 +63,18 @@ class MemoryStore(MemoryReading):
         return dict(self._workspaces)
 
     def roll_back(self, rows: Mapping[UUID, Workspace]) -> None:
-        """An older dump is restored: these rows are as they were then, whatever became of the world since. Later ones stay."""
+        """Restore an older dump: these rows are as they were then. Rows that are not in it stay."""
         for workspace_id, row in rows.items():
             self._workspaces[workspace_id] = row
             self._writes += 1
-            self._written.pop(workspace_id, None)
-            self._written[workspace_id] = self._writes
+            self._write_numbers.pop(workspace_id, None)
+            self._write_numbers[workspace_id] = self._writes
 
     def silence_members(self, by: timedelta) -> None:
-        """Let every controller have been heard of so much earlier."""
-        self._members.update({one: replace(heard, at=heard.at - by) for one, heard in self._members.items()})
+        """Move the last heartbeat of every controller back by this much."""
+        self._members.update(
+            {member_id: replace(member, at=member.at - by) for member_id, member in self._members.items()}
+        )
 
     async def load_idle(self, *, limit: int = 10_000) -> Loaded:
         await self._faults("load")
@@ -78,19 +83,19 @@ class MemoryStore(MemoryReading):
 
     async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
         await self._faults("load")
-        wanted = set(workspace_ids)
-        return Loaded(self._now(), [row for row in self._workspaces.values() if row.id in wanted])
+        ids = set(workspace_ids)
+        return Loaded(self._now(), [row for row in self._workspaces.values() if row.id in ids])
 
     async def changes(self, cursor: str | None) -> Changes:
         await self._faults("load")
         since = int(cursor or "0")
-        newest_first = takewhile(lambda each: each[1] > since, reversed(self._written.items()))
+        newest_first = takewhile(lambda entry: entry[1] > since, reversed(self._write_numbers.items()))
         rows = [self._workspaces[workspace_id] for workspace_id, _ in newest_first]
         return Changes(self._now(), rows[::-1], str(self._writes))
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
         await self._faults("load")
-        return self._now() if self._carries(workspace_id, op_id) else None
+        return self._now() if self._has_operation(workspace_id, op_id) else None
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         ids = {change.workspace_id for change in changes}
@@ -99,13 +104,16 @@ class MemoryStore(MemoryReading):
         await self._faults("persist.before_commit")
         winners = [change for change in changes if self._has_version(change)]
         self._commit(
-            {change.workspace_id: self._seen(change.workspace_id, change.status) for change in winners},
+            {
+                change.workspace_id: self._with_status(change.workspace_id, change.status)
+                for change in winners
+            },
             [(change.workspace_id, event) for change in winners for event in change.events],
         )
         await self._faults("persist.after_commit")
-        won = {change.workspace_id for change in winners}
+        winner_ids = {change.workspace_id for change in winners}
         await self._hints.send({change.workspace_id for change in winners if not change.is_quiet})
-        return frozenset(ids - won)
+        return frozenset(ids - winner_ids)
 
     async def write_progress(
         self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]
@@ -116,13 +124,19 @@ class MemoryStore(MemoryReading):
             self._progress.pop(workspace_id, None)
 
     def written_progress(self, workspace_id: UUID) -> Progress | None:
-        """What was written last, whatever the row carries by now."""
+        """Return the progress that was written last, even if its operation is over."""
         written = self._progress.get(workspace_id)
         return None if written is None else written[1]
 
     async def write_usage(self, usages: Mapping[UUID, Usage]) -> None:
         await self._faults("usage.before_commit")
-        self._usages.update({one: usage for one, usage in usages.items() if one in self._workspaces})
+        self._usages.update(
+            {
+                workspace_id: usage
+                for workspace_id, usage in usages.items()
+                if workspace_id in self._workspaces
+            }
+        )
 
     async def write_shortage(self, room: DiskSpace | None) -> None:
         await self._faults("usage.before_commit")
@@ -140,7 +154,11 @@ class MemoryStore(MemoryReading):
         now = self._now()
         self._members[member.id] = Heard(member, now, looked_at)
         alive = timedelta(seconds=alive_s)
-        return {each: one.member for each, one in self._members.items() if now - alive <= one.at <= now}
+        return {
+            member_id: heard.member
+            for member_id, heard in self._members.items()
+            if now - alive <= heard.at <= now
+        }
 
     async def leave(self, member_id: UUID) -> None:
         await self._faults("beat.before_commit")
@@ -160,13 +178,13 @@ class MemoryStore(MemoryReading):
         if key is not None and (used := self._keys.get((spec.owner_user_id, key.word))) is not None:
             if used[0] != key.body_sha256:
                 raise KeyReused(key.word)
-            return self._existing(used[1])
+            return self._require(used[1])
         if workspace_id in self._workspaces:
             raise Contradiction(f"there is a workspace {workspace_id}")
-        refused = admit(self._running(workspace_id, spec.owner_user_id))
+        refused = admit(self._count_running(workspace_id, spec.owner_user_id))
         if refused is not None:
             return refused
-        self._refuse(workspace_id, spec)
+        self._check_references(workspace_id, spec)
         now = self._now()
         created = Workspace(workspace_id, spec, Status(), created_at=now, updated_at=now)
         self._commit({workspace_id: created}, [(workspace_id, event) for event in events])
@@ -178,7 +196,7 @@ class MemoryStore(MemoryReading):
 
     async def get(self, workspace_id: UUID) -> Workspace:
         await self._faults("load")
-        return self._existing(workspace_id)
+        return self._require(workspace_id)
 
     async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
         return await self.amend_counted(workspace_id, lambda row, now, _running: rule(row, now))
@@ -187,12 +205,12 @@ class MemoryStore(MemoryReading):
         self, workspace_id: UUID, rule: Callable[[Workspace, datetime, Running], RulingRecord]
     ) -> Ruled:
         await self._faults("amend.before_commit")
-        workspace = self._existing(workspace_id)
-        record = rule(workspace, self._now(), self._running(workspace_id, workspace.spec.owner_user_id))
+        workspace = self._require(workspace_id)
+        record = rule(workspace, self._now(), self._count_running(workspace_id, workspace.spec.owner_user_id))
         ruling = record.ruling
         if not isinstance(ruling, Accepted):
             return Ruled(ruling, workspace)
-        self._refuse(workspace_id, ruling.spec)
+        self._check_references(workspace_id, ruling.spec)
         workspace = replace(workspace, spec=ruling.spec, updated_at=self._now())
         self._commit({workspace_id: workspace}, [(workspace_id, event) for event in record.events])
         await self._faults("amend.after_commit")
@@ -205,29 +223,29 @@ class MemoryStore(MemoryReading):
             workspace_id: at for workspace_id, at in accesses.items() if workspace_id in self._workspaces
         }
         self._commit(
-            {workspace_id: self._touched(workspace_id, at) for workspace_id, at in known.items()}, []
+            {workspace_id: self._with_access(workspace_id, at) for workspace_id, at in known.items()}, []
         )
         await self._faults("touch.after_commit")
 
     def _commit(self, rows: Mapping[UUID, Workspace], events: Iterable[tuple[UUID, Event]]) -> None:
         """Store all of it or, if anything is refused, nothing."""
         for row in rows.values():
-            if broken := list(contradictions(row)):
-                raise Contradiction(f"{row.id} breaks {', '.join(broken)}")
+            if violations := list(contradictions(row)):
+                raise Contradiction(f"{row.id} breaks {', '.join(violations)}")
         now = self._now()
         recorded = [
-            Recorded(self._last_seq + place, now, workspace_id, _checked(event))
-            for place, (workspace_id, event) in enumerate(events, start=1)
+            Recorded(self._last_seq + offset, now, workspace_id, _check_kind(event))
+            for offset, (workspace_id, event) in enumerate(events, start=1)
         ]
         self._workspaces.update(rows)
         self._writes += 1
         for workspace_id in rows:
-            self._written.pop(workspace_id, None)
-            self._written[workspace_id] = self._writes
+            self._write_numbers.pop(workspace_id, None)
+            self._write_numbers[workspace_id] = self._writes
         self._history.extend(recorded)
         self._last_seq += len(recorded)
 
-    def _refuse(self, workspace_id: UUID, spec: Spec) -> None:
+    def _check_references(self, workspace_id: UUID, spec: Spec) -> None:
         """Refuse what one row alone doesn't show: an unknown owner, a name that is taken."""
         if spec.owner_user_id not in self._users:
             raise Contradiction(f"{workspace_id} belongs to nobody known")
@@ -240,46 +258,46 @@ class MemoryStore(MemoryReading):
             raise NameTaken
 
     def _has_version(self, change: Change) -> bool:
-        stored = self._workspaces.get(change.workspace_id)
-        if stored is None or stored.status.version != change.status.version:
+        row = self._workspaces.get(change.workspace_id)
+        if row is None or row.status.version != change.status.version:
             return False
-        known = (change.revision, change.recover_at)
-        return change.revision is None or known == (stored.spec.revision, stored.spec.recover_at)
+        expected = (change.revision, change.recover_at)
+        return change.revision is None or expected == (row.spec.revision, row.spec.recover_at)
 
-    def _seen(self, workspace_id: UUID, status: Status) -> Workspace:
+    def _with_status(self, workspace_id: UUID, status: Status) -> Workspace:
         return replace(
             self._workspaces[workspace_id],
             status=replace(status, version=status.version + 1),
             updated_at=self._now(),
         )
 
-    def _touched(self, workspace_id: UUID, at: datetime) -> Workspace:
+    def _with_access(self, workspace_id: UUID, at: datetime) -> Workspace:
         row = self._workspaces[workspace_id]
         last = row.spec.last_access_at
         return replace(row, spec=replace(row.spec, last_access_at=at if last is None else max(last, at)))
 
-    def _running(self, workspace_id: UUID, owner_id: UUID) -> Running:
-        others = [
+    def _count_running(self, workspace_id: UUID, owner_id: UUID) -> Running:
+        running = [
             row for row in self._workspaces.values() if row.id != workspace_id and counts_as_running(row)
         ]
-        mine = sorted(
-            (row.id, row.spec.name, row.status.phase) for row in others if row.spec.owner_user_id == owner_id
+        running_of_owner = sorted(
+            (row.id, row.spec.name, row.status.phase) for row in running if row.spec.owner_user_id == owner_id
         )
         owned = [
             row
             for row in self._workspaces.values()
             if row.spec.owner_user_id == owner_id and row.spec.deleted_at is None and row.id != workspace_id
         ]
-        return Running(mine, len(others), len(owned))
+        return Running(running_of_owner, len(running), len(owned))
 
-    def _existing(self, workspace_id: UUID) -> Workspace:
+    def _require(self, workspace_id: UUID) -> Workspace:
         try:
             return self._workspaces[workspace_id]
         except KeyError:
             raise UnknownWorkspace(str(workspace_id)) from None
 
 
-def _checked(event: Event) -> Event:
+def _check_kind(event: Event) -> Event:
     try:
         EventKind(event.kind)
     except ValueError as error:

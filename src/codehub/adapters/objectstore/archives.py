@@ -1,4 +1,4 @@
-"""A tar stream goes in, a committed archive comes out, and back. Refuses to count what was not read back whole, its `.meta` included."""
+"""Writes tar streams as committed archives, and reads them. An archive counts only after it was read back."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from uuid import UUID
 from codehub.adapters.objectstore.codec import Download, Packer, Unpacker
 from codehub.adapters.objectstore.leftovers import Leftovers
 from codehub.adapters.objectstore.meta import LaterMeta, Meta, UnknownMeta, decode
-from codehub.adapters.objectstore.scan import Refused, TarScan, Unkept
+from codehub.adapters.objectstore.scan import RefusedStream, TarScan, UnsupportedAttribute
 from codehub.adapters.objectstore.store import MARK, Objects
 from codehub.adapters.threads import begin, in_thread, wait_for, wait_until_done
 from codehub.core.errors import ErrorReason
@@ -27,15 +27,18 @@ _META = ".meta"
 
 
 class _AlreadyCommitted(Exception):
-    """Somebody else has finished the archive of this very operation meanwhile."""
+    """Another process has finished the archive of this operation meanwhile."""
 
 
-class _Gone(Exception):
+class _ObjectMissing(Exception):
     """The object is not there."""
 
 
 class ObjectArchives:
-    """An archive is `home.tar.zst` and a `.meta`. Without its `.meta`, which is written last and fits the object, it does not count."""
+    """An archive is `home.tar.zst` and a `.meta`.
+
+    Without its `.meta`, which is written last and fits the object, it does not count.
+    """
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -56,40 +59,41 @@ class ObjectArchives:
             return
         packer = Packer(refused)
         try:
-            async with aclosing(self._packed(key, tar, packer)) as packed:
-                await self._objects.upload(key, packed, size)
+            async with aclosing(self._pack(key, tar, packer)) as parts:
+                await self._objects.upload(key, parts, size)
         except _AlreadyCommitted:
             return
-        except Refused as error:
+        except RefusedStream as error:
             raise ActionFailed(f"the home could not be restored from its archive: {error}") from None
         finally:
             await in_thread(packer.proof.abandon)
-        # The disk takes its time; reading back meanwhile costs none.
+        # Flushing the disk takes a while; the archive is read back meanwhile.
         durable = asyncio.ensure_future(self._objects.make_durable(key))
         try:
             await self._read_back(key, packer, report)
         finally:
             await wait_until_done(durable)
         await durable
-        proved = packer.proof.scan
+        scan = packer.proof.scan
         meta = Meta(
             packer.sha256,
             packer.size,
-            proved.members,
+            scan.members,
             packer.uncompressed_size,
-            proved.outward,
+            scan.outward,
             workspace_id=key.split("/", maxsplit=1)[0],
             key=key,
             committed_at=await check(),
         )
-        # Dying before this line leaves half an archive, which does not count; after it, a whole one that is found again.
+        # A kill before this line leaves an incomplete archive, which does not count; after it, a complete
+        # one.
         await self._objects.put(key + _META, meta.encode())
-        # A network disk may say of a full volume when the file is closed, which nobody hears.
+        # A network disk may report a full volume only when the file is closed, and that error is lost.
         if await self._objects.get(key + _META) != meta.encode():
             raise ActionFailed(f"the archive {key} is not committed: its .meta is not what was written")
 
     async def secure(self, key: str) -> bool:
-        if (meta := await self._committing(_valid(key))) is None:
+        if (meta := await self._commit_meta(_check_key(key))) is None:
             return False
         await self._objects.make_durable(key)
         await self._objects.renew(key + _META, meta[0])
@@ -98,69 +102,69 @@ class ObjectArchives:
     async def read(
         self, key: str, report: Report, *, refused: Collection[Attribute] = ()
     ) -> AsyncGenerator[memoryview, None]:
-        meta = await self._meta_of(_valid(key))
+        meta = await self._meta_of(_check_key(key))
         scan = TarScan(members_max=meta.files, outward_max=meta.outward_links, refused=refused)
         try:
             async with aclosing(self._parts(key, meta, scan, report)) as parts:
                 async for part in parts:
                     yield part
-        except Unkept as error:
+        except UnsupportedAttribute as error:
             raise ActionFailed(f"the archive {key} can't be restored here: {error}") from None
-        except Refused as error:
-            raise _corrupted(key, str(error)) from None
-        except _Gone:
+        except RefusedStream as error:
+            raise _corruption(key, str(error)) from None
+        except _ObjectMissing:
             await self._objects.check()
             raise ActionFailed(f"the archive {key} is gone", reason=ErrorReason.DATA_LOST) from None
 
     async def head(self, key: str) -> Archive | None:
-        if await self._committing(_valid(key)) is not None:
+        if await self._commit_meta(_check_key(key)) is not None:
             return Archive(committed=True)
-        found = await self._objects.head(key)
-        await self._objects.check()  # a disk that went away meanwhile has lost nothing
-        return None if found is None else Archive(committed=False)
+        object_meta = await self._objects.head(key)
+        await self._objects.check()  # a disk that was unmounted meanwhile has lost nothing
+        return None if object_meta is None else Archive(committed=False)
 
     async def has_any(self, workspace_id: UUID) -> bool:
         await self._objects.check()
         return bool(await self._objects.list_under(str(workspace_id)))
 
     async def list_all(self) -> Sequence[StoredArchive]:
-        found, _ = await asyncio.gather(self._objects.list_under(), self._objects.check())
-        listed = {each["path"]: each for each in found}
-        # In the list itself: a disk that goes away meanwhile must not look like an empty one.
-        if MARK not in listed:
+        objects, _ = await asyncio.gather(self._objects.list_under(), self._objects.check())
+        by_path = {entry["path"]: entry for entry in objects}
+        # Looked for in the list itself: a disk that is unmounted meanwhile must not look like an empty one.
+        if MARK not in by_path:
             raise BackendUnreachable(
                 f"the list of archives does not have the file {MARK}: is the store mounted?"
             )
-        return list(_listed(listed))
+        return list(_group_archives(by_path))
 
     async def list_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
-        found = await self._objects.list_under(str(workspace_id))
+        objects = await self._objects.list_under(str(workspace_id))
         archives = []
-        for archive in _listed({each["path"]: each for each in found}):
-            meta = await self._committing(archive.key)
+        for archive in _group_archives({entry["path"]: entry for entry in objects}):
+            meta = await self._commit_meta(archive.key)
             if meta is None:
                 archives.append(replace(archive, committed=False))
             else:
-                said = meta[1]
+                content = meta[1]
                 archives.append(
                     replace(
                         archive,
-                        committed_at=said.committed_at,
-                        is_empty=said.files == 0,
-                        digest=said.sha256,
+                        committed_at=content.committed_at,
+                        is_empty=content.files == 0,
+                        digest=content.sha256,
                     )
                 )
-        await self._objects.check()  # a disk that went away meanwhile has lost nothing
+        await self._objects.check()  # a disk that was unmounted meanwhile has lost nothing
         return archives
 
     async def delete(self, key: str) -> None:
         await self._objects.check()
-        await self._delete(_valid(key))
+        await self._delete(_check_key(key))
 
     async def purge(self, workspace_id: UUID) -> None:
         await self._objects.check()
-        found = await self._objects.list_under(str(workspace_id))
-        for path in sorted((each["path"] for each in found), key=lambda path: not path.endswith(_META)):
+        objects = await self._objects.list_under(str(workspace_id))
+        for path in sorted((entry["path"] for entry in objects), key=lambda path: not path.endswith(_META)):
             await self._objects.delete(path)
         await in_thread(self._leftovers.remove, None, str(workspace_id))
 
@@ -172,20 +176,21 @@ class ObjectArchives:
         await self._objects.check()
         return await in_thread(self._leftovers.remove, older_than)
 
-    async def _packed(
-        self, key: str, tar: AsyncIterator[bytes], packer: Packer
-    ) -> AsyncGenerator[bytes, None]:
+    async def _pack(self, key: str, tar: AsyncIterator[bytes], packer: Packer) -> AsyncGenerator[bytes, None]:
         async for part in tar:
-            for packed in await in_thread(packer.pack, part):
-                yield packed
-        for packed in await in_thread(packer.finish):
-            yield packed
-        # Another process may have gone on with this operation. What it has committed is not written over.
+            for chunk in await in_thread(packer.pack, part):
+                yield chunk
+        for chunk in await in_thread(packer.finish):
+            yield chunk
+        # Another process may have continued this operation. What it has committed is not overwritten.
         if await self.secure(key):
             raise _AlreadyCommitted
 
     async def _read_back(self, key: str, packer: Packer, report: Report) -> None:
-        """Make sure that the store gives back what was unpacked and found good. The home is still there: it is tried again."""
+        """Check that the store returns what was written.
+
+        If not, the home still exists, and the operation is repeated.
+        """
         parts = await in_thread(self._objects.download, key)
         if parts is None:
             await self._objects.check()
@@ -194,7 +199,7 @@ class ObjectArchives:
         try:
             while await in_thread(stored.read):
                 report(Amount("verify", stored.size, packer.size))
-        except Refused as error:
+        except RefusedStream as error:
             raise ActionFailed(f"the archive {key} is not what was written: {error}") from None
         if (stored.sha256, stored.size) != (packer.sha256, packer.size):
             raise ActionFailed(f"the archive {key} is not what was written: its checksum is wrong")
@@ -202,24 +207,24 @@ class ObjectArchives:
     async def _parts(
         self, key: str, meta: Meta, scan: TarScan, report: Report
     ) -> AsyncGenerator[memoryview, None]:
-        """Yield the tar stream, one part ahead of whoever takes it. Raises _Gone or Refused."""
+        """Yield the tar stream, reading one part ahead. Raises _ObjectMissing or RefusedStream."""
         parts = await in_thread(self._objects.download, key)
         if parts is None:
-            raise _Gone
+            raise _ObjectMissing
         stored = Download(parts, meta.size)
         unpacker = Unpacker(stored, scan, meta.uncompressed_size)
-        following = begin(unpacker.next_part)
+        next_part = begin(unpacker.next_part)
         try:
-            while part := await wait_for(following):
+            while part := await wait_for(next_part):
                 report(Amount("restore", stored.size, meta.size))
-                following = begin(unpacker.next_part)
+                next_part = begin(unpacker.next_part)
                 yield part
         finally:
-            await wait_until_done(following)
+            await wait_until_done(next_part)
         if (stored.sha256, stored.size) != (meta.sha256, meta.size):
-            raise Refused("its checksum is wrong")
+            raise RefusedStream("its checksum is wrong")
         if (unpacker.uncompressed_size, scan.members) != (meta.uncompressed_size, meta.files):
-            raise Refused("it holds less than its .meta says")
+            raise RefusedStream("it holds less than its .meta says")
 
     async def _meta_of(self, key: str) -> Meta:
         text = await self._objects.get(key + _META)
@@ -232,16 +237,17 @@ class ObjectArchives:
         try:
             meta = decode(text)
         except UnknownMeta as error:
-            raise _corrupted(key, str(error)) from None
+            raise _corruption(key, str(error)) from None
         if not meta.is_of(key):
-            raise _corrupted(key, f"its .meta is that of {meta.key}")
+            raise _corruption(key, f"its .meta is that of {meta.key}")
         return meta
 
-    async def _committing(self, key: str) -> tuple[bytes, Meta] | None:
-        """Return the `.meta` that makes the archive count: one that can be read and names this place, beside an object as long as it says.
+    async def _commit_meta(self, key: str) -> tuple[bytes, Meta] | None:
+        """Return the `.meta` that commits the archive: it is readable, names this key, and fits the object's
+        length.
 
-        A `.meta` that is empty or cut, or of another place, or whose object is gone or another, keeps nobody's home. One of a later format says nothing
-        to us: neither is it believed nor is its archive given up.
+        A `.meta` that is empty, cut, of another key, or without its object commits nothing. For one of a
+        later format an error is raised: the archive is neither used nor given up.
         """
         text = await self._objects.get(key + _META)
         if text is None:
@@ -249,20 +255,23 @@ class ObjectArchives:
         try:
             meta = decode(text)
         except LaterMeta as error:
-            raise _corrupted(key, str(error)) from None
+            raise _corruption(key, str(error)) from None
         except UnknownMeta:
             return None
-        found = await self._objects.head(key)
-        fits = meta.is_of(key) and found is not None and found["size"] == meta.size
-        return (text, meta) if fits else None
+        object_meta = await self._objects.head(key)
+        is_complete = meta.is_of(key) and object_meta is not None and object_meta["size"] == meta.size
+        return (text, meta) if is_complete else None
 
     async def _delete(self, key: str) -> None:
         await self._objects.delete(key + _META)
         await self._objects.delete(key)
 
 
-def _listed(objects: Mapping[str, "ObjectMeta"]) -> Iterator[StoredArchive]:
-    """Yield the archives among these objects, by the list alone. It can't tell a `.meta` that was cut: whoever deletes by it looks closer."""
+def _group_archives(objects: Mapping[str, "ObjectMeta"]) -> Iterator[StoredArchive]:
+    """Yield the archives among these objects, by the list alone.
+
+    A cut `.meta` is not noticed: check it before deleting.
+    """
     for key in {path.removesuffix(_META) for path in objects}:
         halves = [objects[path] for path in (key, key + _META) if path in objects]
         if ARCHIVE_KEY.fullmatch(key):
@@ -272,11 +281,11 @@ def _listed(objects: Mapping[str, "ObjectMeta"]) -> Iterator[StoredArchive]:
             yield StoredArchive(key, size, modified_at, committed)
 
 
-def _valid(key: str) -> str:
+def _check_key(key: str) -> str:
     if not ARCHIVE_KEY.fullmatch(key):
         raise ValueError(f"not the key of an archive: {key!r}")
     return key
 
 
-def _corrupted(key: str, why: str) -> ActionFailed:
-    return ActionFailed(f"the archive {key} can't be trusted: {why}", reason=ErrorReason.ARCHIVE_CORRUPTED)
+def _corruption(key: str, reason: str) -> ActionFailed:
+    return ActionFailed(f"the archive {key} can't be trusted: {reason}", reason=ErrorReason.ARCHIVE_CORRUPTED)

@@ -1,7 +1,8 @@
-"""A file's attributes as a tar stream writes them go in; which of them whoever restores must be able to give comes out. Refuses others.
+"""A file's attributes in a tar stream go in; those that a restore must be able to set come out. Refuses
+others.
 
-A capability makes a program more than its user, as a setuid bit does, which archives always kept: neither works in a workspace, where no
-program gains privileges (docs/adr/0009).
+A capability makes a program more than its user, as a setuid bit does, which archives always kept: neither
+works in a workspace, where no program gains privileges (docs/adr/0009).
 """
 
 import re
@@ -13,26 +14,29 @@ ACCESS, DEFAULT = b"SCHILY.acl.access", b"SCHILY.acl.default"
 CAPABILITY = b"SCHILY.xattr.security.capability"
 OF_USERS = b"SCHILY.xattr.user."
 
-# tar names whomever it finds in /etc/passwd, and who that is on another machine, nobody knows. So it runs where there is none.
+# tar writes the names that it finds in /etc/passwd, which may mean other users on another machine. So it runs
+# where there is no such file.
 _NAME = re.compile(rb"^(?:user|group):[^\d:\n][^:\n]*:", re.MULTILINE)
 _RIGHTS = rb"[r-][w-][x-]\n"
 _ACL = re.compile(
     rb"user::%(rights)s(?:user:\d+:%(rights)s)*group::%(rights)s(?:group:\d+:%(rights)s)*(?:mask::%(rights)s)?other::%(rights)s"
     % {b"rights": _RIGHTS}
 )
-# How the kernel shows whoever does not exist in a user namespace. That nobody can be given anything.
-_NOBODY = b":4294967295:"
+# How the kernel shows a user that does not exist in a user namespace. No file can be given to it.
+_UNMAPPED_ID = b":4294967295:"
 # How long each revision of it is, which its fourth byte names.
 _CAPABILITY_BYTES = {b"\x01": 12, b"\x02": 20, b"\x03": 24}
 
 
-def attributes_of(said: Mapping[bytes, bytes], *, is_file: bool, is_directory: bool) -> Iterator[Attribute]:
-    """Yield what of it not everybody can give. Raises ValueError, with why, for what no home's file has."""
-    access, default = said.get(ACCESS), said.get(DEFAULT)
+def attributes_of(
+    records: Mapping[bytes, bytes], *, is_file: bool, is_directory: bool
+) -> Iterator[Attribute]:
+    """Yield the attributes that not every restore can set. Raises ValueError for what no home's file has."""
+    access, default = records.get(ACCESS), records.get(DEFAULT)
     if access is not None or default is not None:
         if not is_directory and (default is not None or not is_file):
             raise ValueError("has an ACL, and is nothing that can have one")
-        if _NOBODY in (access or b"") + (default or b""):
+        if _UNMAPPED_ID in (access or b"") + (default or b""):
             raise ValueError(
                 "has an ACL for somebody whom codehub, not being root, can't name: remove that entry (setfacl -x)"
             )
@@ -42,7 +46,7 @@ def attributes_of(said: Mapping[bytes, bytes], *, is_file: bool, is_directory: b
         if not _ACL.fullmatch(access or b"") or (default and not _ACL.fullmatch(default)):
             raise ValueError("has an ACL in a way that we do not write")
         yield Attribute.ACL
-    if (capability := said.get(CAPABILITY)) is not None:
+    if (capability := records.get(CAPABILITY)) is not None:
         if not is_file or len(capability) != _CAPABILITY_BYTES.get(capability[3:4]):
             raise ValueError("has a capability that Linux does not know")
         yield Attribute.CAPABILITY

@@ -1,4 +1,7 @@
-"""A tar stream goes in and zstd comes out, or the other way round. Refuses what can't be unpacked, and what would not stay in a home."""
+"""A tar stream goes in and zstd comes out, or the other way round.
+
+Refuses what can't be unpacked, and what would not stay in a home.
+"""
 
 import hashlib
 from collections.abc import Collection, Iterator
@@ -8,16 +11,16 @@ from typing import IO, Protocol, cast
 
 import zstandard
 
-from codehub.adapters.objectstore.scan import Refused, TarScan
+from codehub.adapters.objectstore.scan import RefusedStream, TarScan
 from codehub.ports.archives import Attribute
 
 CHUNK_BYTES = 1 << 20
 _LEVEL = 3
-# Level 3 uses 2 MiB. Whoever asks for more wants our memory.
+# Level 3 uses 2 MiB. A stream that needs much more is an attack on our memory.
 _WINDOW_BYTES_MAX = 8 << 20
-_OFFERED_MAX = 4
-# A pool of its own: those who wait for it are threads themselves, and must not take its places.
-_BESIDE = ThreadPoolExecutor(max_workers=128, thread_name_prefix="codehub-archive")
+_CHUNKS_MAX = 4
+# Its own pool: the callers that wait for it are threads of another pool.
+_POOL = ThreadPoolExecutor(max_workers=128, thread_name_prefix="codehub-archive")
 
 
 class Source(Protocol):
@@ -38,21 +41,21 @@ class Packer:
 
     def pack(self, part: bytes) -> list[bytes]:
         self.uncompressed_size += len(part)
-        return self._counted(self._chunks.compress(part))
+        return self._count(self._chunks.compress(part))
 
     def finish(self) -> list[bytes]:
-        """Return the last parts, when everything that came out was unpacked again. Raises Refused."""
-        packed = self._counted(self._chunks.finish())  # type: ignore[no-untyped-call]
+        """Return the last parts, when everything that came out was unpacked again. Raises RefusedStream."""
+        packed = self._count(self._chunks.finish())  # type: ignore[no-untyped-call]
         self.proof.finish()
         if self.proof.uncompressed_size != self.uncompressed_size:
-            raise Refused("it decompresses to something else")
+            raise RefusedStream("it decompresses to something else")
         return packed
 
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
-    def _counted(self, chunks: Iterator[bytes]) -> list[bytes]:
+    def _count(self, chunks: Iterator[bytes]) -> list[bytes]:
         packed = list(chunks)
         for chunk in packed:
             self._digest.update(chunk)
@@ -68,24 +71,28 @@ class Unpacker:
         self._scan = scan
         self._size_max = size_max
         self.uncompressed_size = 0
-        unzip = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
-        # Reading a bounded amount at a time: what a few bytes may become has no bound.
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
+        # Reading a bounded amount at a time: a few bytes may decompress to any size.
         file = cast("IO[bytes]", source)  # all it asks of a file is `read`
-        self._reader = unzip.stream_reader(file, read_size=CHUNK_BYTES, read_across_frames=True)
-        # Two in turn, for one is filled while the other is used: new ones each time would cost more than decompressing.
+        self._reader = decompressor.stream_reader(file, read_size=CHUNK_BYTES, read_across_frames=True)
+        # Two in turn, for one is filled while the other is used: new ones each time would cost more than
+        # decompressing.
         self._buffers = (bytearray(CHUNK_BYTES), bytearray(CHUNK_BYTES))
 
     def next_part(self) -> memoryview:
-        """Return the next part, or nothing when the stream has ended well. Good until the next but one. Raises Refused."""
+        """Return the next part, empty at a valid end. Valid until the next call but one.
+
+        Raises RefusedStream.
+        """
         self._buffers = self._buffers[::-1]
         try:
             length = self._reader.readinto(self._buffers[0])
         except zstandard.ZstdError as error:
-            raise Refused(f"it can't be decompressed ({error})") from None
+            raise RefusedStream(f"it can't be decompressed ({error})") from None
         part = memoryview(self._buffers[0])[:length]
         self.uncompressed_size += length
         if self._size_max is not None and self.uncompressed_size > self._size_max:
-            raise Refused("it decompresses to more than its .meta says")
+            raise RefusedStream("it decompresses to more than its .meta says")
         if part:
             self._scan.feed(part)
         else:
@@ -98,31 +105,31 @@ class Proof:
 
     def __init__(self, scan: TarScan) -> None:
         self.scan = scan
-        self._offered: Queue[bytes] = Queue(_OFFERED_MAX)
+        self._chunks: Queue[bytes] = Queue(_CHUNKS_MAX)
         self._has_ended = False
         self._unpacker = Unpacker(self, self.scan)
-        self._proving = _BESIDE.submit(self._prove)
+        self._proof = _POOL.submit(self._prove)
 
     @property
     def uncompressed_size(self) -> int:
         return self._unpacker.uncompressed_size
 
     def offer(self, chunk: bytes) -> None:
-        self._offered.put(chunk)
+        self._chunks.put(chunk)
 
     def finish(self) -> None:
-        """Return when all that was offered was unpacked. Raises Refused."""
-        self._offered.put(b"")
-        self._proving.result()
+        """Return when all that was offered was unpacked. Raises RefusedStream."""
+        self._chunks.put(b"")
+        self._proof.result()
 
     def abandon(self) -> None:
         """Return when the thread has ended, however far it came."""
-        if not self._proving.done():
-            self._offered.put(b"")
-        self._proving.exception()
+        if not self._proof.done():
+            self._chunks.put(b"")
+        self._proof.exception()
 
     def read(self, _size: int = -1) -> bytes:
-        chunk = self._offered.get()
+        chunk = self._chunks.get()
         self._has_ended = not chunk
         return chunk
 
@@ -131,28 +138,30 @@ class Proof:
             while self._unpacker.next_part():
                 pass
         finally:
-            while not self._has_ended:  # whoever offers must not wait for a thread that has given up
+            while not self._has_ended:  # the producer must not wait for a thread that has failed
                 self.read()
 
 
 class Download:
-    """An object's parts as a file to read from: hashed and counted, one part ahead, so that they cost the reader no time."""
+    """An object's parts as a file to read from: hashed and counted, one part ahead, so that they cost the
+    reader no time.
+    """
 
     def __init__(self, parts: Iterator[bytes], size_max: int) -> None:
         self._parts = parts
         self._size_max = size_max
         self._digest = hashlib.sha256()
         self.size = 0
-        self._following = _BESIDE.submit(self._fetch)
+        self._next_part = _POOL.submit(self._fetch)
 
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
     def read(self, _size: int = -1) -> bytes:
-        part = self._following.result()
+        part = self._next_part.result()
         if part:
-            self._following = _BESIDE.submit(self._fetch)
+            self._next_part = _POOL.submit(self._fetch)
         return part
 
     def _fetch(self) -> bytes:
@@ -160,5 +169,5 @@ class Download:
         self._digest.update(part)
         self.size += len(part)
         if self.size > self._size_max:
-            raise Refused("the object is longer than its .meta says")
+            raise RefusedStream("the object is longer than its .meta says")
         return part

@@ -1,4 +1,6 @@
-"""An archive of one store goes into another, as it is: what was read must be what its `.meta` says, before it counts there."""
+"""An archive of one store goes into another, as it is: what was read must be what its `.meta` says, before it
+counts there.
+"""
 
 import hashlib
 from collections.abc import AsyncGenerator, Iterator
@@ -11,34 +13,37 @@ from codehub.ports.backends import ActionFailed
 _META = ".meta"
 
 
-class NotThere(ActionFailed):
+class ArchiveMissing(ActionFailed):
     """The archive is gone, or was never completed."""
 
 
 async def copy_archive(source: Objects, target: Objects, key: str) -> int:
-    """Copy it, unless it is there, and return its length. Raises NotThere; ActionFailed if it is not what its `.meta` says."""
+    """Copy it, unless it is there, and return its length.
+
+    Raises NotThere; ActionFailed if it is not what its `.meta` says.
+    """
     text = await source.get(key + _META)
-    found = await source.head(key)
-    if text is None or found is None:
-        raise NotThere(f"the archive {key} is gone, or was never completed")
+    object_meta = await source.head(key)
+    if text is None or object_meta is None:
+        raise ArchiveMissing(f"the archive {key} is gone, or was never completed")
     try:
         meta = decode(text)
     except UnknownMeta as error:
         raise ActionFailed(f"the archive {key} can't be trusted: {error}") from None
-    there = await target.head(key)
-    if await target.get(key + _META) == text and there is not None and there["size"] == meta.size:
+    existing = await target.head(key)
+    if await target.get(key + _META) == text and existing is not None and existing["size"] == meta.size:
         return meta.size
-    await target.upload(key, _verified(source, key, meta.sha256, meta.size), lambda: meta.size)
+    await target.upload(key, _read_verified(source, key, meta.sha256, meta.size), lambda: meta.size)
     await target.make_durable(key)
     await target.put(key + _META, text)
     return meta.size
 
 
-async def _verified(source: Objects, key: str, sha256: str, size: int) -> AsyncGenerator[bytes, None]:
+async def _read_verified(source: Objects, key: str, sha256: str, size: int) -> AsyncGenerator[bytes, None]:
     """Yield the object. Raises at its end, so that nothing of it stays, if it was another."""
     parts: Iterator[bytes] | None = await in_thread(source.download, key)
     if parts is None:
-        raise NotThere(f"the archive {key} is gone")
+        raise ArchiveMissing(f"the archive {key} is gone")
     digest, length = hashlib.sha256(), 0
     while part := await in_thread(next, parts, b""):
         await in_thread(digest.update, part)

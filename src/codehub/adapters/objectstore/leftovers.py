@@ -1,4 +1,5 @@
-"""What uploads that died have left in an archive store: files of obstore's beside an object, or parts in a bucket. Refuses to touch others.
+"""What uploads that died have left in an archive store: files of obstore's beside an object, or parts in a
+bucket. Refuses to touch others.
 
 Every call blocks: for a thread. What can't be looked at or removed is told, and stops nothing else.
 """
@@ -39,47 +40,55 @@ class Leftovers:
         return [_name(upload) for upload, _ in self._uploads()]
 
     def remove(self, older_than: datetime | None, workspace: str = "") -> int:
-        """Remove those that did not grow since, all if None, of one workspace if given. Return how many went."""
+        """Remove those that did not grow since, all if None, of one workspace if given.
+
+        Return how many went.
+        """
         if self._root is not None:
-            work = [
-                partial(_remove_file, self._root, *each, older_than) for each in _files(self._root, workspace)
+            removals = [
+                partial(_remove_file, self._root, *file, older_than) for file in _files(self._root, workspace)
             ]
         else:
-            work = [partial(_abort, uploads, each, older_than) for each, uploads in self._uploads(workspace)]
-        return sum(_tried(each) for each in work)
+            removals = [
+                partial(_abort, uploads, upload, older_than) for upload, uploads in self._uploads(workspace)
+            ]
+        return sum(_try_removal(removal) for removal in removals)
 
     def _uploads(self, workspace: str = "") -> list[tuple[Upload, Uploads]]:
         uploads = None if self._bucket is None else Uploads.of(self._bucket)
         if uploads is None:
             return []
         try:
-            found = list(uploads.under(self._prefix + workspace))
+            found_uploads = list(uploads.under(self._prefix + workspace))
         except NotAnswered as error:
-            # Not every server can, and not every key may.
+            # Not every server supports it, and not every key is allowed to.
             log.warning("unfinished_uploads_not_listed", bucket=self._bucket, reason=str(error))
             return []
         return [
-            (each, uploads)
-            for each in found
-            if each.key.startswith(self._prefix)
-            and ARCHIVE_KEY.fullmatch(each.key.removeprefix(self._prefix))
+            (upload, uploads)
+            for upload in found_uploads
+            if upload.key.startswith(self._prefix)
+            and ARCHIVE_KEY.fullmatch(upload.key.removeprefix(self._prefix))
         ]
 
 
 def _files(root: Path, workspace: str = "") -> Iterator[tuple[Path, datetime]]:
-    """Yield them with their last change. Where archives lie is known: whatever else somebody put there is not walked through."""
-    for each in [workspace] if workspace else _names(root):
-        for operation in _names(root / each) if WORKSPACE.fullmatch(each) else ():
-            for name in _names(root / each / operation):
-                if _UNFINISHED.fullmatch(f"{each}/{operation}/{name}"):
-                    path = root / each / operation / name
+    """Yield them with their last change.
+
+    Where archives lie is known: whatever else somebody put there is not walked through.
+    """
+    for workspace_name in [workspace] if workspace else _names(root):
+        for operation in _names(root / workspace_name) if WORKSPACE.fullmatch(workspace_name) else ():
+            for name in _names(root / workspace_name / operation):
+                if _UNFINISHED.fullmatch(f"{workspace_name}/{operation}/{name}"):
+                    path = root / workspace_name / operation / name
                     with suppress(FileNotFoundError):
                         yield path, datetime.fromtimestamp(path.lstat().st_mtime, UTC)
 
 
 def _names(directory: Path) -> list[str]:
     try:
-        return [each.name for each in directory.iterdir()]
+        return [path.name for path in directory.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -91,15 +100,15 @@ def _name(upload: Upload) -> str:
     return f"{upload.key} (unfinished upload {upload.upload_id})"
 
 
-class _Kept(Exception):
+class _RemovalFailed(Exception):
     """It could not be removed."""
 
 
-def _tried(remove: "partial[bool]") -> bool:
+def _try_removal(remove: "partial[bool]") -> bool:
     try:
         return remove()
-    except _Kept as kept:
-        log.warning("leftover_not_removed", reason=str(kept))
+    except _RemovalFailed as error:
+        log.warning("leftover_not_removed", reason=str(error))
         return False
 
 
@@ -109,7 +118,7 @@ def _remove_file(root: Path, path: Path, changed_at: datetime, older_than: datet
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise _Kept(str(error)) from None
+        raise _RemovalFailed(str(error)) from None
     remove_empty(path.parent, root)
     return True
 
@@ -120,5 +129,5 @@ def _abort(uploads: Uploads, upload: Upload, older_than: datetime | None) -> boo
             return False
         uploads.abort(upload)
     except NotAnswered as error:
-        raise _Kept(f"{_name(upload)}: {error}") from None
+        raise _RemovalFailed(f"{_name(upload)}: {error}") from None
     return True

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 FORMAT = 1
-# What must be said, and what is so if nobody says it.
+# The numbers, and their defaults; None: there is none.
 _NUMBERS: Mapping[str, Any] = {"size": None, "files": None, "uncompressed_size": None, "outward_links": 0}
 
 
@@ -21,14 +21,20 @@ class LaterMeta(UnknownMeta):
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Written last, so it is also what makes an archive count. It bounds what a restore takes from the object."""
+    """Written last, so it is also what makes an archive count.
+
+    It bounds what a restore takes from the object.
+    """
 
     sha256: str
     size: int
     files: int
     uncompressed_size: int
     outward_links: int = 0
-    """Symlinks that lead out of the home. A home may have some (a virtual environment does); any more are not from the home."""
+    """Symlinks that lead out of the home.
+
+    A home may have some (a virtual environment does); any more are not from the home.
+    """
     workspace_id: str | None = None
     key: str | None = None
     committed_at: datetime | None = None
@@ -39,30 +45,32 @@ class Meta:
         return json.dumps(asdict(self), indent=1, sort_keys=True, default=datetime.isoformat).encode() + b"\n"
 
     def is_of(self, key: str) -> bool:
-        """Whether it was written for this place: one that was moved there would bring somebody else's home."""
-        named = (self.workspace_id, self.key)
-        return named == (None, None) or named == (key.split("/", maxsplit=1)[0], key)
+        """Whether it was written for this place: one that was moved there would bring somebody
+        else's home.
+        """
+        identity = (self.workspace_id, self.key)
+        return identity == (None, None) or identity == (key.split("/", maxsplit=1)[0], key)
 
 
 def decode(text: bytes) -> Meta:
     try:
-        said = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnknownMeta(f"the .meta can't be read ({error})") from None
-    if not isinstance(said, dict):
+    if not isinstance(content, dict):
         raise UnknownMeta("the .meta does not say what it should")
-    if (known := said.get("format", FORMAT)) != FORMAT:
-        raise LaterMeta(f"the .meta is of format {known!r}, and this codehub knows format {FORMAT}")
-    sha256 = said.get("sha256")
-    numbers = {name: said.get(name, default) for name, default in _NUMBERS.items()}
-    names = [said.get(name) for name in ("workspace_id", "key", "committed_at")]
+    if (version := content.get("format", FORMAT)) != FORMAT:
+        raise LaterMeta(f"the .meta is of format {version!r}, and this codehub knows format {FORMAT}")
+    sha256 = content.get("sha256")
+    numbers = {name: content.get(name, default) for name, default in _NUMBERS.items()}
+    texts = [content.get(name) for name in ("workspace_id", "key", "committed_at")]
     if (
         not isinstance(sha256, str)
-        or not all(type(each) is int and each >= 0 for each in numbers.values())
-        or not all(each is None or isinstance(each, str) for each in names)
+        or not all(type(number) is int and number >= 0 for number in numbers.values())
+        or not all(text is None or isinstance(text, str) for text in texts)
     ):
         raise UnknownMeta("the .meta does not say what it should")
-    workspace_id, key, committed_at = names
+    workspace_id, key, committed_at = texts
     return Meta(sha256, **numbers, workspace_id=workspace_id, key=key, committed_at=_time(committed_at))
 
 

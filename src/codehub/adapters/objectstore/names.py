@@ -1,16 +1,19 @@
-"""Names as a tar stream writes them go in, paths inside the home come out, as bytes. Says of each whether it stays inside."""
+"""Names as a tar stream writes them go in, paths inside the home come out, as bytes.
+
+Says of each whether it stays inside.
+"""
 
 from collections.abc import Iterator
 
 
-def normal(written: bytes) -> bytes | None:
+def normalise(name: bytes) -> bytes | None:
     """Return the path below the home ("" for the home itself), or None if it is absolute or climbs."""
-    if not written or written[:1] == b"/":
+    if not name or name[:1] == b"/":
         return None
-    if written[:2] == b"./" and b"/." not in written and b"//" not in written and written[-1:] != b"/":
-        return written[2:]  # how tar writes nearly all of them
-    kept = [part for part in written.split(b"/") if part not in (b"", b".")]
-    return None if b".." in kept else b"/".join(kept)
+    if name[:2] == b"./" and b"/." not in name and b"//" not in name and name[-1:] != b"/":
+        return name[2:]  # how tar writes nearly all of them
+    components = [part for part in name.split(b"/") if part not in (b"", b".")]
+    return None if b".." in components else b"/".join(components)
 
 
 def parents(path: bytes) -> Iterator[bytes]:
@@ -22,7 +25,7 @@ def parents(path: bytes) -> Iterator[bytes]:
 
 
 def leads_outside(path: bytes, target: bytes) -> bool:
-    """Whether a symlink at `path` leads out of the home, by its words alone."""
+    """Whether a symlink at `path` leads out of the home, by its target alone."""
     if target[:1] == b"/":
         return True
     depth = path.count(b"/")

@@ -1,4 +1,7 @@
-"""Paths go in, objects come out of the store that a URL names. Refuses a store without this installation's mark: an outage."""
+"""Paths go in, objects come out of the store that a URL names.
+
+Refuses a store without this installation's mark: an outage.
+"""
 
 import asyncio
 import math
@@ -30,18 +33,20 @@ MARK = "codehub-installation"
 # The four parts that may be under way, and the one that fills, are what an upload costs in memory.
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 4
-# S3 takes no more. An archive that may be longer than 64 GB has larger parts, two at once, and costs 375 MB of memory per TB.
+# S3 takes no more. An archive that may be longer than 64 GB has larger parts, two at once, and costs 375 MB
+# of memory per TB.
 PARTS_MAX = 10_000
 _LARGE_PARTS_AT_ONCE = 2
 # By how much a home may turn out larger than it was taken for.
 _MARGIN = 1.25
 _RANGES_AT_ONCE = 2
-# What an archive holds is its owner's alone, whatever the umask is and wherever the operator lets archives lie.
+# What an archive holds is its owner's alone, whatever the umask is and wherever the operator lets archives
+# lie.
 _PRIVATE, _OTHERS = 0o700, 0o077
 # A pool of its own: those who wait for it are threads themselves, and must not take its places.
-_FETCHING = ThreadPoolExecutor(max_workers=64, thread_name_prefix="codehub-fetch")
-# A file is read in steps that stay in the processor's cache; a server is asked for whole parts, of which it would else read each again and
-# again.
+_POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="codehub-fetch")
+# A file is read in steps that stay in the processor's cache; a server is asked for whole parts, of which it
+# would else read each again and again.
 _FILE_READ_BYTES = 2 << 20
 # Throttling, 5xx and lost connections are tried again, with growing pauses; what lasts longer is an outage.
 RETRIES: "RetryConfig" = {
@@ -55,12 +60,13 @@ _REFUSED = (
 )
 # obstore tells the status by its words alone.
 _STATUS = re.compile(r"status code: (\d{3})\b")
-# An answer of 4xx that may be another one soon. Not there: a bucket or an upload that somebody took away, like a disk that is not mounted.
-# A conflict or a condition: of what others do at this moment. The rest asks to come later.
-_PASSING = frozenset({404, 408, 409, 412, 423, 425, 429})
-_PASSING_WORDS = ("RequestTimeout", "IncompleteBody")
+# An answer of 4xx that may be another one soon. Not there: a bucket or an upload that somebody took away,
+# like a disk that is not mounted. A conflict or a condition: of what others do at this moment. The rest asks
+# to come later.
+_TEMPORARY = frozenset({404, 408, 409, 412, 423, 425, 429})
+_TEMPORARY_SIGNS = ("RequestTimeout", "IncompleteBody")
 _NOT_IMPLEMENTED = 501
-_WORDS_MAX = 1000
+_MESSAGE_LENGTH_MAX = 1000
 _FULL = (
     "os error 28",
     "os error 122",
@@ -72,7 +78,10 @@ _FULL = (
 
 
 class WrongStore(BackendUnreachable):
-    """The store answers, and will not take us: its name or our credentials are wrong. Waiting does not help."""
+    """The store answers, and will not take us: its name or our credentials are wrong.
+
+    Waiting does not help.
+    """
 
 
 class _Stopped(Exception):
@@ -80,41 +89,51 @@ class _Stopped(Exception):
 
 
 class Objects:
-    """The store is opened when it is first needed, so that an outage at start-up is an outage like any other."""
+    """The store is opened when it is first needed, so that an outage at start-up is an outage
+    like any other.
+    """
 
     def __init__(self, url: str, *, installation: str) -> None:
         self.url = url
         self._installation = installation.encode()
         parts = urlsplit(url)
         self.directory = Path(unquote(parts.path)) if parts.scheme == "file" else None
-        self._opened: ObjectStore | None = None
+        self._open_store: ObjectStore | None = None
 
     async def prepare(self) -> None:
-        """Mark the store as this installation's. For the first start alone: afterwards a missing mark is an outage."""
-        with self.explaining():
+        """Mark the store as this installation's.
+
+        For the first start alone: afterwards a missing mark is an outage.
+        """
+        with self.report_failures():
             if self.directory is not None:
                 await in_thread(self.directory.mkdir, mode=0o700, parents=True, exist_ok=True)
-            found = await self.get(MARK)
-        if found is None:
+            mark = await self.get(MARK)
+        if mark is None:
             await self.put(MARK, self._installation)
         await self.check()
 
-    async def close_to_others(self) -> None:
-        """Take from others what an earlier codehub let them read. The store's own directory is the operator's: it keeps its mode."""
+    async def restrict_access(self) -> None:
+        """Take from others what an earlier codehub let them read.
+
+        The store's own directory is the operator's: it keeps its mode.
+        """
         if self.directory is not None:
-            with self.explaining():
-                await in_thread(_close_all, self.directory)
+            with self.report_failures():
+                await in_thread(_restrict_all, self.directory)
 
     async def check(self) -> None:
-        """Raise BackendUnreachable unless this is the store of this installation: an empty mount point must not count."""
-        found = await self.get(MARK)
-        if found is None:
+        """Raise BackendUnreachable unless this is the store of this installation: an empty mount point must
+        not count.
+        """
+        mark = await self.get(MARK)
+        if mark is None:
             raise BackendUnreachable(f"{self.url} does not have the file {MARK}: is it mounted?")
-        if found.strip() != self._installation:
-            raise BackendUnreachable(f"{self.url} belongs to another installation: {found[:100]!r}")
+        if mark.strip() != self._installation:
+            raise BackendUnreachable(f"{self.url} belongs to another installation: {mark[:100]!r}")
 
     async def head(self, path: str) -> "ObjectMeta | None":
-        with self.explaining():
+        with self.report_failures():
             try:
                 return await obstore.head_async(self._store(), path)
             except FileNotFoundError:
@@ -122,7 +141,7 @@ class Objects:
 
     async def get(self, path: str) -> bytes | None:
         """Return a small object."""
-        with self.explaining():
+        with self.report_failures():
             try:
                 answer = await obstore.get_async(self._store(), path)
                 return bytes(await answer.bytes_async())
@@ -136,7 +155,7 @@ class Objects:
 
     def download(self, path: str) -> Iterator[bytes] | None:
         """Return a large object, part by part. Blocks: for a thread."""
-        with self.explaining():
+        with self.report_failures():
             try:
                 size = obstore.head(self._store(), path)["size"]
             except FileNotFoundError:
@@ -145,29 +164,34 @@ class Objects:
 
     async def put(self, path: str, content: bytes) -> None:
         """Store a small object so that it outlives a power cut."""
-        with self.explaining():
+        with self.report_failures():
             await self._make_directories_of(path)
             await obstore.put_async(self._store(), path, content, use_multipart=False)
         await self.make_durable(path)
 
     async def renew(self, path: str, content: bytes) -> None:
-        """Let a small object that was found outlive a power cut. A flush that failed before may succeed and lie: the file is written anew."""
+        """Let a small object that was found outlive a power cut.
+
+        A flush that failed before may succeed and lie: the file is written anew.
+        """
         if self.directory is not None:
             await self.put(path, content)
 
     async def upload(self, path: str, parts: AsyncIterator[bytes], size: Callable[[], int]) -> None:
-        """Store a large object, all or nothing: if `parts` raises, or the caller is cancelled, nothing of it stays.
+        """Store a large object, all or nothing: if `parts` raises, or the caller is cancelled, nothing of it
+        stays.
 
-        `size`: how long it will be at most, about, asked when the first of `parts` has come. Raises LongerThanSaid.
+        `size`: how long it will be at most, about, asked when the first of `parts` has come. Raises
+        LongerThanSaid.
         """
         source = _Source(parts)
-        async with aclosing(source.parts()) as wanted:
-            sending = asyncio.ensure_future(self._send(path, source, wanted, size))
+        async with aclosing(source.parts()) as all_parts:
+            upload = asyncio.ensure_future(self._send(path, source, all_parts, size))
             try:
-                await asyncio.shield(sending)
+                await asyncio.shield(upload)
             except asyncio.CancelledError:
                 source.stop.set()
-                await wait_until_done(sending)
+                await wait_until_done(upload)
                 self._remove_directories_of(path)
                 raise
             except Exception:
@@ -178,17 +202,20 @@ class Objects:
                 raise
 
     async def make_durable(self, path: str) -> None:
-        """A file that has its name after a power cut must have its content too. Other stores see to that themselves."""
+        """A file that has its name after a power cut must have its content too.
+
+        Other stores see to that themselves.
+        """
         if self.directory is not None:
-            with self.explaining():
+            with self.report_failures():
                 await in_thread(flush, self.directory, self.directory / path)
 
     async def delete(self, path: str) -> None:
-        with self.explaining(), suppress(FileNotFoundError):
+        with self.report_failures(), suppress(FileNotFoundError):
             await obstore.delete_async(self._store(), path)
 
     async def list_under(self, prefix: str | None = None) -> "Sequence[ObjectMeta]":
-        with self.explaining():
+        with self.report_failures():
             return await obstore.list(self._store(), prefix).collect_async()
 
     async def _send(
@@ -200,9 +227,9 @@ class Objects:
             part_bytes = _part_bytes(size())
             source.bytes_max = part_bytes * PARTS_MAX
         at_once = _PARTS_AT_ONCE if part_bytes == _PART_BYTES else _LARGE_PARTS_AT_ONCE
-        with self.explaining():
+        with self.report_failures():
             await self._make_directories_of(path)
-            async with aclosing(_after(first, parts)) as all_parts:
+            async with aclosing(_prepend(first, parts)) as all_parts:
                 await obstore.put_async(
                     self._store(),
                     path,
@@ -224,48 +251,49 @@ class Objects:
     def _parts(self, path: str, size: int) -> Iterator[bytes]:
         # By ranges: obstore's own stream reads a local file in steps of 8 KB, which costs ten times as much.
         step, at_once = (_PART_BYTES, _RANGES_AT_ONCE) if self.directory is None else (_FILE_READ_BYTES, 1)
-        coming: deque[Future[bytes]] = deque()
+        downloads: deque[Future[bytes]] = deque()
         for start in range(0, size, step):
-            coming.append(_FETCHING.submit(self._range, path, start, min(start + step, size)))
-            if len(coming) == at_once:
-                yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
+            downloads.append(_POOL.submit(self._range, path, start, min(start + step, size)))
+            if len(downloads) == at_once:
+                yield downloads.popleft().result()
+        while downloads:
+            yield downloads.popleft().result()
 
     def _range(self, path: str, start: int, end: int) -> bytes:
-        with self.explaining():
+        with self.report_failures():
             part = obstore.get_range(self._store(), path, start=start, end=end)
         return cast("bytes", part)  # a buffer, which whoever hashes and decompresses takes as it is
 
     def _store(self) -> "ObjectStore":
-        if self._opened is None:
+        if self._open_store is None:
             if self.directory is None:
-                self._opened = from_url(self.url, client_options=_client_options(), retry_config=RETRIES)
+                self._open_store = from_url(self.url, client_options=_client_options(), retry_config=RETRIES)
             else:
-                self._opened = LocalStore(self.directory, automatic_cleanup=True)
-        return self._opened
+                self._open_store = LocalStore(self.directory, automatic_cleanup=True)
+        return self._open_store
 
     @contextmanager
-    def explaining(self) -> Iterator[None]:
+    def report_failures(self) -> Iterator[None]:
         try:
             yield
         except (BaseError, OSError) as error:
-            told = " ".join(str(error).partition("\n\nDebug source")[0].split())[:_WORDS_MAX]
+            message = " ".join(str(error).partition("\n\nDebug source")[0].split())[:_MESSAGE_LENGTH_MAX]
             if any(sign in str(error) for sign in _REFUSED):
                 raise WrongStore(
                     f"the archive store {self.url} refuses these credentials: check AWS_ACCESS_KEY_ID,"
-                    f" AWS_SECRET_ACCESS_KEY, and what they may do ({told})"
+                    f" AWS_SECRET_ACCESS_KEY, and what they may do ({message})"
                 ) from None
             if any(sign in str(error) for sign in _FULL):
-                raise ActionFailed(f"no space left in the archive store {self.url} ({told})") from None
-            if _is_for_good(str(error)):
-                raise ActionFailed(f"the archive store {self.url} refuses this: {told}") from None
-            raise BackendUnreachable(f"the archive store {self.url} can't be used: {told}") from None
+                raise ActionFailed(f"no space left in the archive store {self.url} ({message})") from None
+            if _is_permanent(str(error)):
+                raise ActionFailed(f"the archive store {self.url} refuses this: {message}") from None
+            raise BackendUnreachable(f"the archive store {self.url} can't be used: {message}") from None
 
 
 class _Source:
-    """The parts of an upload. It raises as soon as nobody wants them any more, even if the next is not there yet, and when they are too
-    many bytes: the size of an upload's parts can't be changed once it has begun."""
+    """The parts of an upload. It raises as soon as nobody wants them any more, even if the next is not there
+    yet, and when they are too many bytes: the size of an upload's parts can't be changed once it has begun.
+    """
 
     def __init__(self, parts: AsyncIterator[bytes]) -> None:
         self._parts = parts
@@ -274,47 +302,51 @@ class _Source:
         self.bytes_max: int | None = None
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
-        stopped = asyncio.ensure_future(self.stop.wait())
+        stop_signal = asyncio.ensure_future(self.stop.wait())
         sent = 0
         try:
             while True:
-                following = asyncio.ensure_future(anext(self._parts, None))
-                await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
+                next_part = asyncio.ensure_future(anext(self._parts, None))
+                await asyncio.wait((next_part, stop_signal), return_when=asyncio.FIRST_COMPLETED)
                 if self.stop.is_set():
-                    following.cancel()
-                    await wait_until_done(following)
+                    next_part.cancel()
+                    await wait_until_done(next_part)
                     raise _Stopped  # noqa: TRY301  # remembered below, like what the source raises
-                if (part := following.result()) is None:
+                if (part := next_part.result()) is None:
                     return
                 sent += len(part)
                 if self.bytes_max is not None and sent > self.bytes_max:
                     raise LongerThanSaid(sent)  # noqa: TRY301  # likewise
                 yield part
-        except Exception as failure:
-            self.failure = failure
+        except Exception as error:
+            self.failure = error
             raise
         finally:
-            stopped.cancel()
+            stop_signal.cancel()
 
 
-async def _after(first: bytes, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _prepend(first: bytes, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     yield first
     async for part in parts:
         yield part
 
 
 def _part_bytes(size: int) -> int:
-    """Return how large parts must be, so that an object of about this size has no more of them than S3 takes."""
+    """Return how large parts must be, so that an object of about this size has no more of them
+    than S3 takes.
+    """
     return max(_PART_BYTES, math.ceil(size * _MARGIN / PARTS_MAX))
 
 
-def _is_for_good(told: str) -> bool:
-    """Whether a server refused what was asked, and would do so again: asking for ever would hide it from everybody."""
-    found = _STATUS.search(told)
-    if found is None or any(word in told for word in _PASSING_WORDS):
+def _is_permanent(message: str) -> bool:
+    """Whether a server refused what was asked, and would do so again: asking for ever would hide it from
+    everybody.
+    """
+    match = _STATUS.search(message)
+    if match is None or any(sign in message for sign in _TEMPORARY_SIGNS):
         return False
-    status = int(found[1])
-    return status == _NOT_IMPLEMENTED or (400 <= status < 500 and status not in _PASSING)  # noqa: PLR2004  # HTTP's
+    status = int(match[1])
+    return status == _NOT_IMPLEMENTED or (400 <= status < 500 and status not in _TEMPORARY)  # noqa: PLR2004  # HTTP's
 
 
 def _client_options() -> "ClientConfig":
@@ -336,35 +368,35 @@ def remove_empty(directory: Path, root: Path) -> None:
 
 
 def _make_directories(root: Path, path: str) -> None:
-    for each in reversed(Path(path).parents[:-1]):
-        (root / each).mkdir(mode=_PRIVATE, exist_ok=True)
+    for directory in reversed(Path(path).parents[:-1]):
+        (root / directory).mkdir(mode=_PRIVATE, exist_ok=True)
 
 
-def _close_all(root: Path) -> None:
+def _restrict_all(root: Path) -> None:
     if not root.stat().st_mode & _OTHERS:
         return
-    for each in root.iterdir():
-        if WORKSPACE.fullmatch(each.name) and each.is_dir() and not each.is_symlink():
-            _close(each)
+    for directory in root.iterdir():
+        if WORKSPACE.fullmatch(directory.name) and directory.is_dir() and not directory.is_symlink():
+            _restrict(directory)
 
 
-def _close(place: Path) -> None:
+def _restrict(path: Path) -> None:
     """Let nobody else in. Some network disks know no modes, which is no reason to have no archives there."""
-    mode = place.stat().st_mode
+    mode = path.stat().st_mode
     if mode & _OTHERS:
         with suppress(OSError):
-            place.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+            path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
 
 
 def flush(root: Path, path: Path) -> None:
     """Write a file and the directories that name it to the disk, closed to others."""
-    for each in (path, *path.parents):
-        handle = os.open(each, os.O_RDONLY)
+    for directory in (path, *path.parents):
+        fd = os.open(directory, os.O_RDONLY)
         try:
-            if each != root:
-                _close(each)
-            os.fsync(handle)
+            if directory != root:
+                _restrict(directory)
+            os.fsync(fd)
         finally:
-            os.close(handle)
-        if each == root:
+            os.close(fd)
+        if directory == root:
             return

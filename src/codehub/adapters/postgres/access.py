@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.connect import translate_errors
 from codehub.adapters.postgres.rows import Row
 from codehub.adapters.postgres.sql import statements
 from codehub.core.access import Person, Role, Scope, Throttle, User
@@ -36,7 +36,7 @@ class PostgresAccess:
         self._sql = statements()
 
     async def add_user(self, user_id: UUID, *, username: str, password_hash: str | None, role: Role) -> User:
-        async with translated():
+        async with translate_errors():
             try:
                 row = await self._pool.fetchrow(
                     *self._sql["add_user"](
@@ -49,13 +49,13 @@ class PostgresAccess:
         return _to_user(row)
 
     async def users(self) -> Sequence[User]:
-        async with translated():
+        async with translate_errors():
             return [_to_user(row) for row in await self._pool.fetch(*self._sql["users"]())]
 
     async def credentials(self, username: str) -> Credentials | None:
         if not is_storable(username):
             return None
-        async with translated():
+        async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["credentials"](username=username))
         return None if row is None else Credentials(_to_user(row), row["password_hash"])
 
@@ -67,7 +67,7 @@ class PostgresAccess:
         keep_key: bytes | None = None,
         known_hash: str | None = None,
     ) -> User:
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             if change.role is Role.MEMBER or change.disabled:
                 admins = [row["id"] for row in await connection.fetch(*self._sql["lock_admins"]())]
                 if admins == [user_id]:
@@ -90,7 +90,7 @@ class PostgresAccess:
     async def open_session(
         self, id_sha256: bytes, user_id: UUID, *, password_hash: str | None, lasts: timedelta
     ) -> bool:
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             user = await connection.fetchrow(*self._sql["hold_user"](id=user_id))
             if user is None or password_hash not in (None, user["password_hash"]):
                 return False
@@ -100,20 +100,20 @@ class PostgresAccess:
         return True
 
     async def close_session(self, id_sha256: bytes) -> None:
-        async with translated():
+        async with translate_errors():
             await self._pool.execute(*self._sql["close_session"](id_sha256=id_sha256))
 
     async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
-        async with translated():
+        async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["session"](id_sha256=id_sha256))
             if row is None:
                 return None
             expires_at = row["expires_at"]
             if row["is_to_be_noted"]:
-                prolonged = await self._pool.fetchval(
+                new_expiry = await self._pool.fetchval(
                     *self._sql["note_session_use"](id_sha256=id_sha256, lasts=lasts)
                 )
-                expires_at = prolonged or expires_at
+                expires_at = new_expiry or expires_at
         return Person(_to_user(row), Scope.WRITE, is_token=False, key_sha256=id_sha256, expires_at=expires_at)
 
     async def add_token(
@@ -128,7 +128,7 @@ class PostgresAccess:
         most: int,
         asked_by: bytes,
     ) -> Token:
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             await connection.execute(*self._sql["lock_owner"](user_id=user_id))
             if not await connection.fetchval(*self._sql["is_key_of"](key_sha256=asked_by, user_id=user_id)):
                 raise KeyEnded
@@ -148,16 +148,16 @@ class PostgresAccess:
         return _to_token(row)
 
     async def tokens(self, user_id: UUID) -> Sequence[Token]:
-        async with translated():
+        async with translate_errors():
             return [_to_token(row) for row in await self._pool.fetch(*self._sql["tokens"](user_id=user_id))]
 
     async def delete_token(self, token_id: UUID, user_id: UUID) -> None:
-        async with translated():
+        async with translate_errors():
             if await self._pool.fetchval(*self._sql["delete_token"](id=token_id, user_id=user_id)) is None:
                 raise UnknownToken(str(token_id))
 
     async def token(self, token_sha256: bytes) -> Person | None:
-        async with translated():
+        async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["token"](token_sha256=token_sha256))
             if row is None:
                 return None
@@ -172,42 +172,42 @@ class PostgresAccess:
         )
 
     async def keys(self, user_id: UUID) -> Sequence[Key]:
-        async with translated():
+        async with translate_errors():
             if not await self._pool.fetchval(*self._sql["is_user"](id=user_id)):
                 raise UnknownUser(str(user_id))
             return [_to_key(row) for row in await self._pool.fetch(*self._sql["keys"](user_id=user_id))]
 
     async def end_keys(self, user_id: UUID) -> None:
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             if await connection.fetchval(*self._sql["lock_owner"](user_id=user_id)) is None:
                 raise UnknownUser(str(user_id))
             await connection.execute(*self._sql["end_keys"](user_id=user_id, keep=None))
 
     async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["let_in"](keys=list(keys)))
         return {bytes(row["sha256"]): _to_user(row) for row in rows}
 
     async def signing(self) -> Signing:
-        async with translated():
+        async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["signing"]())
         assert row is not None
         return Signing(bytes(row["key"]), row["now"])
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
-        by_key = {_hashed(key): throttle for key, throttle in throttles.items()}
+        by_key = {_hash(key): throttle for key, throttle in throttles.items()}
         keys = sorted(by_key)
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             await self._lock_tries(connection, keys)
             rows = await connection.fetch(*self._sql["failures"](keys=keys))
             now = rows[0]["now"]
-            known = {row["key_sha256"]: (row["failures"], row["last_at"]) for row in rows}
-            waits = [by_key[key].wait_s(*known[key], now) for key in keys if key in known]
+            failures = {row["key_sha256"]: (row["failures"], row["last_at"]) for row in rows}
+            waits = [by_key[key].wait_s(*failures[key], now) for key in keys if key in failures]
             if (wait_s := max(waits, default=0.0)) > 0:
                 return wait_s
             counts = [
-                known[key][0] + 1
-                if key in known and (now - known[key][1]).total_seconds() < by_key[key].forget_s
+                failures[key][0] + 1
+                if key in failures and (now - failures[key][1]).total_seconds() < by_key[key].forget_s
                 else 1
                 for key in keys
             ]
@@ -215,17 +215,17 @@ class PostgresAccess:
         return 0.0
 
     async def forgive(self, keys: Sequence[str]) -> None:
-        async with translated():
-            await self._pool.execute(*self._sql["forgive"](keys=[_hashed(key) for key in keys]))
+        async with translate_errors():
+            await self._pool.execute(*self._sql["forgive"](keys=[_hash(key) for key in keys]))
 
     async def take_back(self, keys: Sequence[str]) -> None:
-        hashed = sorted(map(_hashed, keys))
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
-            await self._lock_tries(connection, hashed)
-            await connection.execute(*self._sql["take_back"](keys=hashed))
+        key_hashes = sorted(map(_hash, keys))
+        async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
+            await self._lock_tries(connection, key_hashes)
+            await connection.execute(*self._sql["take_back"](keys=key_hashes))
 
     async def _lock_tries(self, connection: "Executor", keys: Sequence[bytes]) -> None:
-        """Wait for whoever counts one of these. They come sorted, so that nobody waits in a circle."""
+        """Wait for whoever counts one of these. They come sorted, so that there is no deadlock."""
         for key in keys:
             number = int.from_bytes(key[:8], "big", signed=True)
             await connection.execute(*self._sql["lock_try"](key=number))
@@ -236,7 +236,7 @@ def is_storable(text: str) -> bool:
     return "\0" not in text and text.isprintable()
 
 
-def _hashed(key: str) -> bytes:
+def _hash(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 

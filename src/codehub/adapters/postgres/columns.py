@@ -1,6 +1,7 @@
 """The columns of a workspace, one per field of Spec and Status: its type, how it is read and written.
 
-A new field is stored and read without a change here, unless its Python type is new: `_OF_TYPE` needs a row then.
+A new field is stored and read without a change here, unless its Python type is new: `_OF_TYPE` needs a row
+then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +75,7 @@ def _columns(declaration: type) -> tuple[Column, ...]:
 
 def _sql_type(annotation: Any) -> SqlType:
     if NoneType in get_args(annotation):
-        (annotation,) = (each for each in get_args(annotation) if each is not NoneType)
+        (annotation,) = (argument for argument in get_args(annotation) if argument is not NoneType)
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return SqlType("text", annotation)
     return _OF_TYPE[annotation]
@@ -84,16 +85,16 @@ SPEC = _columns(Spec)
 STATUS = _columns(Status)
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _join(parts: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
 # What the .sql files say in braces. A pass adds one to the version, so that is not assigned.
 FRAGMENTS: Mapping[str, str] = {
-    "spec_columns": _joined([column.name for column in SPEC]),
-    "spec_parameters": _joined([f":{column.name}" for column in SPEC]),
-    "spec_assignments": _joined([f"{column.name} = :{column.name}" for column in SPEC]),
-    "status_columns": _joined([column.name for column in STATUS]),
-    "status_arrays": _joined([column.array for column in STATUS]),
-    "status_assignments": _joined([column.assignment for column in STATUS if column.name != "version"]),
+    "spec_columns": _join([column.name for column in SPEC]),
+    "spec_parameters": _join([f":{column.name}" for column in SPEC]),
+    "spec_assignments": _join([f"{column.name} = :{column.name}" for column in SPEC]),
+    "status_columns": _join([column.name for column in STATUS]),
+    "status_arrays": _join([column.array for column in STATUS]),
+    "status_assignments": _join([column.assignment for column in STATUS if column.name != "version"]),
 }

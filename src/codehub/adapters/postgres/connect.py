@@ -1,4 +1,7 @@
-"""Pools and single connections in a role. In: where the server is and which of the two writers asks. Refuses to run as the login itself."""
+"""Pools and single connections in a role. In: where the server is and which of the two writers asks.
+
+Refuses to run as the login itself.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +24,7 @@ if TYPE_CHECKING:  # asyncpg's classes are generic in its stubs only
 # What `asyncpg.connect` takes: {"dsn": …}, or host, port, user, password, database.
 ConnectArgs = Mapping[str, Any]
 
-# Beyond these, an answer came from the database: it was reached, and what it says is about the statement.
+# Every other error is the database's answer to the statement.
 _UNREACHABLE = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # shutting down, starting up, terminated by an administrator
@@ -55,44 +58,50 @@ async def open_pool(
     size_max: int = 10,
     answer_s_max: float | None = None,
 ) -> "Pool":
-    """Open a pool. One whose least is its most stays open for good: a crowd of requests finds every connection there, and acquainted."""
-    stays = size_min == size_max
+    """Open a pool.
+
+    With size_min == size_max all connections stay open, and are warmed up before the first request.
+    """
+    is_permanent = size_min == size_max
     with_role = {
         **connect_args,
         "server_settings": _settings(connect_args, role),
-        # One that is not answered in time is called off, which is given as long again; and so has connecting an end.
+        # A statement without an answer in time is cancelled, which may take as long again; connecting is
+        # limited, too.
         "command_timeout": None if answer_s_max is None else answer_s_max / 2,
         "timeout": _CONNECT_S_MAX if answer_s_max is None else answer_s_max,
     }
-    async with reaching():
+    async with report_outages():
         return await asyncpg.create_pool(
             min_size=size_min,
             max_size=size_max,
-            max_inactive_connection_lifetime=0 if stays else _IDLE_S_MAX,
-            max_cached_statement_lifetime=0 if stays else _IDLE_S_MAX,
-            init=_acquainted if stays else None,
-            reset=_as_it_is,
+            max_inactive_connection_lifetime=0 if is_permanent else _IDLE_S_MAX,
+            max_cached_statement_lifetime=0 if is_permanent else _IDLE_S_MAX,
+            init=_warm_up if is_permanent else None,
+            reset=_skip_reset,
             **with_role,
         )
 
 
-async def _as_it_is(_connection: object) -> None:
-    """Open transactions were rolled back; else nobody leaves anything in a session, and asking for that took a round trip each time."""
+async def _skip_reset(_connection: object) -> None:
+    """Do nothing: transactions are rolled back already, and a reset would cost a round trip each time."""
 
 
-async def _acquainted(connection: "Executor") -> None:
-    """Ask for the tables once, as requests will: the server reads its catalog and the driver learns the types, which takes 20 ms each time."""
+async def _warm_up(connection: "Executor") -> None:
+    """Read the tables once, as requests will: the server loads its catalog and the driver the types, which
+    takes 20 ms.
+    """
     await connection.fetch(*statements()["acquaint"]())
 
 
 async def connect(connect_args: ConnectArgs, role: Role) -> "Connection":
-    async with reaching():
+    async with report_outages():
         return await asyncpg.connect(**{**connect_args, "server_settings": _settings(connect_args, role)})
 
 
 @asynccontextmanager
-async def reaching() -> AsyncIterator[None]:
-    """Say StoreUnavailable where the database was not reached; what it answered stays what it is."""
+async def report_outages() -> AsyncIterator[None]:
+    """Raise StoreUnavailable if the database was not reached; an error that it answered is left as it is."""
     try:
         yield
     except _UNREACHABLE as error:
@@ -104,9 +113,9 @@ async def reaching() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def translated() -> AsyncIterator[None]:
+async def translate_errors() -> AsyncIterator[None]:
     """Turn the driver's exceptions into the port's."""
-    async with reaching():
+    async with report_outages():
         try:
             yield
         except asyncpg.UniqueViolationError as error:
@@ -118,6 +127,7 @@ async def translated() -> AsyncIterator[None]:
 
 
 def _settings(connect_args: ConnectArgs, role: Role) -> dict[str, str]:
-    # JIT pays off on minutes of analysis; here a wrong estimate would make a millisecond's query compile for a second.
-    ours = {"role": role.value, "application_name": role.value.replace("_", "-"), "jit": "off"}
-    return {**connect_args.get("server_settings", {}), **ours}
+    # JIT pays off on minutes of analysis; here a wrong estimate would make a millisecond's query compile for
+    # a second.
+    own_settings = {"role": role.value, "application_name": role.value.replace("_", "-"), "jit": "off"}
+    return {**connect_args.get("server_settings", {}), **own_settings}

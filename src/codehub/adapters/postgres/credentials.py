@@ -1,10 +1,13 @@
-"""Credentials on PostgreSQL: what requests show goes in, whom they belong to comes out, many in one question. Only hashes leave here."""
+"""Credentials on PostgreSQL: what requests show goes in, whom they belong to comes out, many in one question.
+
+Only hashes leave here.
+"""
 
 import hashlib
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.connect import translate_errors
 from codehub.adapters.postgres.sql import statements
 from codehub.core.access import SESSION_LASTS
 from codehub.core.visit import Visitor
@@ -20,8 +23,8 @@ class PostgresCredentials:
         self._sql = statements()
 
     async def people(self, credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
-        by_hash = {(each.kind, _hashed(each)): each for each in credentials}
-        async with translated():
+        by_hash = {(credential.kind, _hash(credential)): credential for credential in credentials}
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["people"](**_sessions_and_tokens(credentials)))
         return {
             by_hash[row["kind"], bytes(row["sha256"])]: Visitor(
@@ -31,7 +34,7 @@ class PostgresCredentials:
         }
 
     async def note_use(self, credentials: Collection[Credential]) -> None:
-        async with translated():
+        async with translate_errors():
             await self._pool.execute(
                 *self._sql["note_uses"](**_sessions_and_tokens(credentials), lasts=SESSION_LASTS)
             )
@@ -40,10 +43,10 @@ class PostgresCredentials:
 def _sessions_and_tokens(credentials: Collection[Credential]) -> dict[str, list[bytes]]:
     """Return the hashes that they are stored under."""
     return {
-        "sessions": [_hashed(credential) for credential in credentials if credential.kind == "session"],
-        "tokens": [_hashed(credential) for credential in credentials if credential.kind == "token"],
+        "sessions": [_hash(credential) for credential in credentials if credential.kind == "session"],
+        "tokens": [_hash(credential) for credential in credentials if credential.kind == "token"],
     }
 
 
-def _hashed(credential: Credential) -> bytes:
+def _hash(credential: Credential) -> bytes:
     return hashlib.sha256(credential.secret).digest()

@@ -1,4 +1,5 @@
-"""A database goes in and PostgreSQL's own dump of it comes out, by the programs in the wheel; or the other way round, in one transaction.
+"""A database goes in and PostgreSQL's own dump of it comes out, by the programs in the wheel; or the other
+way round, in one transaction.
 
 Refuses to load into a database that holds anything.
 """
@@ -15,17 +16,17 @@ from uuid import UUID
 
 import asyncpg
 
-from codehub.adapters.postgres.connect import ConnectArgs, Role, reaching
-from codehub.adapters.postgres.embedded.binaries import installed
+from codehub.adapters.postgres.connect import ConnectArgs, Role, report_outages
+from codehub.adapters.postgres.embedded.binaries import find_installed
 from codehub.adapters.postgres.migrate import prepare_roles
 
 _PART_BYTES = 1 << 20
-_WHOSE = "SELECT id, now() FROM installation"
+_INSTALLATION = "SELECT id, now() FROM installation"
 _HOMES = """
     SELECT id, name, storage_backend, home_store_key, archive_key,
         home_ctx ->> 'volume_id', (home_ctx ->> 'dirty')::boolean FROM workspaces ORDER BY id
 """
-_HOLDS_ANYTHING = """
+_HAS_CONTENT = """
     SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v', 'S'))
 """
 # Of an older server than the dump's program, whose dump sets it: it is nothing that a server of that age has.
@@ -41,21 +42,21 @@ _USE_HOME = """
 
 
 class DumpFailed(Exception):
-    """The dump could not be made or loaded. It says why, in PostgreSQL's words."""
+    """The dump could not be made or loaded. It says why, in PostgreSQL's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One moment of a database: whose it is, and what its workspaces have in the other stores. Good while it is held."""
+    """A snapshot of a database: its installation, and the homes of its workspaces. Valid while it is open."""
 
     id: str
     installation: str
     taken_at: datetime
-    homes: tuple["HomeThen", ...]
+    homes: tuple["HomeSnapshot", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HomeThen:
+class HomeSnapshot:
     """Where a workspace's files were at that moment."""
 
     workspace_id: UUID
@@ -69,26 +70,32 @@ class HomeThen:
 
 @asynccontextmanager
 async def snapshot(connect_args: ConnectArgs) -> AsyncIterator[Snapshot]:
-    """Hold one moment of a database. What is read and dumped of it is the same."""
-    async with reaching():
+    """Open a snapshot of a database: all that is read and dumped of it is consistent."""
+    async with report_outages():
         connection = await asyncpg.connect(**connect_args)
     try:
         await connection.execute(f"SET ROLE {Role.OWNER}")
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             name = await connection.fetchval("SELECT pg_export_snapshot()")
-            (whose,) = await connection.fetch(_WHOSE)
-            homes = tuple(HomeThen(*row) for row in await connection.fetch(_HOMES))
-            yield Snapshot(name, str(whose["id"]), whose["now"], homes)
+            (installation,) = await connection.fetch(_INSTALLATION)
+            homes = tuple(HomeSnapshot(*row) for row in await connection.fetch(_HOMES))
+            yield Snapshot(name, str(installation["id"]), installation["now"], homes)
     finally:
         await connection.close()
 
 
-async def dumped(connect_args: ConnectArgs, taken: Snapshot) -> AsyncGenerator[bytes, None]:
+async def dump_database(connect_args: ConnectArgs, snapshot_taken: Snapshot) -> AsyncGenerator[bytes, None]:
     """Yield the dump of a snapshot, part by part. Raises DumpFailed at its end if it is not whole."""
-    words, environment = _connection(connect_args)
+    options, environment = _connection(connect_args)
     process = await asyncio.create_subprocess_exec(
-        str(installed().postgres.with_name("pg_dump")),
-        *("--format=custom", "--no-password", f"--role={Role.OWNER}", f"--snapshot={taken.id}", *words),
+        str(find_installed().postgres.with_name("pg_dump")),
+        *(
+            "--format=custom",
+            "--no-password",
+            f"--role={Role.OWNER}",
+            f"--snapshot={snapshot_taken.id}",
+            *options,
+        ),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -96,49 +103,55 @@ async def dumped(connect_args: ConnectArgs, taken: Snapshot) -> AsyncGenerator[b
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    told = asyncio.ensure_future(process.stderr.read())
+    error_output = asyncio.ensure_future(process.stderr.read())
     try:
         while part := await process.stdout.read(_PART_BYTES):
             yield part
         if await process.wait():
-            raise DumpFailed((await told).decode(errors="replace").strip())
+            raise DumpFailed((await error_output).decode(errors="replace").strip())
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-        await asyncio.wait([told])
+        await asyncio.wait([error_output])
 
 
-async def refuse_used(connect_args: ConnectArgs) -> None:
+async def require_empty(connect_args: ConnectArgs) -> None:
     """Raise DumpFailed unless nothing is in the database."""
-    async with reaching():
+    async with report_outages():
         connection = await asyncpg.connect(**connect_args)
         try:
-            holds_anything = await connection.fetchval(_HOLDS_ANYTHING)
+            has_content = await connection.fetchval(_HAS_CONTENT)
         finally:
             await connection.close()
-    if holds_anything:
+    if has_content:
         raise DumpFailed("the database is not empty")
 
 
 async def load(connect_args: ConnectArgs, dump: Path) -> None:
     """Load a dump into an empty database, all or nothing."""
-    await refuse_used(connect_args)
-    async with reaching():
+    await require_empty(connect_args)
+    async with report_outages():
         connection = await asyncpg.connect(**connect_args)
         try:
             await prepare_roles(connection)
         finally:
             await connection.close()
-    programs = installed().postgres.parent
+    programs = find_installed().postgres.parent
     script = dump.with_suffix(".sql")
     script.touch(mode=0o600)
     try:
         await _run(programs / "pg_restore", "--exit-on-error", f"--file={script}", str(dump))
-        await asyncio.to_thread(_leave_out, script)
-        words, environment = _connection(connect_args)
-        only = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", "--no-password")
-        await _run(programs / "psql", *only, f"--file={script}", *words, environment=environment)
+        await asyncio.to_thread(_comment_out, script)
+        options, environment = _connection(connect_args)
+        psql_options = (
+            "--no-psqlrc",
+            "--quiet",
+            "--single-transaction",
+            "--set=ON_ERROR_STOP=1",
+            "--no-password",
+        )
+        await _run(programs / "psql", *psql_options, f"--file={script}", *options, environment=environment)
     finally:
         script.unlink(missing_ok=True)
 
@@ -146,8 +159,8 @@ async def load(connect_args: ConnectArgs, dump: Path) -> None:
 async def use_home(
     connect_args: ConnectArgs, workspace_id: UUID, archive_key: str, volume_id: str | None
 ) -> None:
-    """Let a workspace whose volume is not there any more rest in the archive that was made of it."""
-    async with reaching():
+    """Set a workspace whose volume is gone to use the archive that was made of it."""
+    async with report_outages():
         connection = await asyncpg.connect(**connect_args)
         try:
             await connection.execute(f"SET ROLE {Role.CONTROLLER}")
@@ -156,26 +169,26 @@ async def use_home(
             await connection.close()
 
 
-async def _run(program: Path, *words: str, environment: dict[str, str] | None = None) -> None:
+async def _run(program: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
     process = await asyncio.create_subprocess_exec(
         str(program),
-        *words,
+        *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=environment or _environment(),
     )
     try:
-        told, _ = await process.communicate()
+        output, _ = await process.communicate()
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
     if process.returncode:
-        raise DumpFailed(told.decode(errors="replace").strip())
+        raise DumpFailed(output.decode(errors="replace").strip())
 
 
-def _leave_out(script: Path) -> None:
+def _comment_out(script: Path) -> None:
     """Make a comment of what older servers do not know. It stands before the first table."""
     with script.open("r+b") as file:
         head = file.read(_PART_BYTES)
@@ -184,10 +197,12 @@ def _leave_out(script: Path) -> None:
 
 
 def _connection(connect_args: ConnectArgs) -> tuple[list[str], dict[str, str]]:
-    """Return what a program of PostgreSQL's is told on its command line, which everybody sees, and in its environment, which nobody does."""
+    """Return the options and the environment for a program of PostgreSQL. The password is in the environment,
+    because every user can see a command line.
+    """
     if (url := connect_args.get("dsn")) is None:
-        named = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "database": "PGDATABASE"}
-        return [], _environment() | {name: str(connect_args[key]) for key, name in named.items()}
+        variables = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "database": "PGDATABASE"}
+        return [], _environment() | {name: str(connect_args[key]) for key, name in variables.items()}
     environment = {**os.environ, "LC_ALL": "C"}
     parts = urlsplit(str(url))
     if parts.password is not None:
@@ -198,5 +213,5 @@ def _connection(connect_args: ConnectArgs) -> tuple[list[str], dict[str, str]]:
 
 
 def _environment() -> dict[str, str]:
-    """Return ours without what would lead a program of PostgreSQL's elsewhere, and so that its words can be read."""
+    """Return our environment without PostgreSQL's variables, and with English messages."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}

@@ -1,4 +1,7 @@
-"""JSON and arrays of a workspace, to PostgreSQL's text and back. Written to be fast: a pass has up to 10,000."""
+"""JSON and arrays of a workspace, to PostgreSQL's text and back.
+
+Written to be fast: a pass has up to 10,000.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

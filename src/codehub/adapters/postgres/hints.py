@@ -1,4 +1,7 @@
-"""Hints by LISTEN/NOTIFY. Ids go in after a commit and come out elsewhere; after a lost connection, "look at all" comes out."""
+"""Hints by LISTEN/NOTIFY.
+
+Ids go in after a commit and come out elsewhere; after a lost connection, "look at all" comes out.
+"""
 
 import asyncio
 from collections import Counter
@@ -11,7 +14,7 @@ import asyncpg
 import structlog
 
 from codehub.adapters.hint_codec import EVERYBODY, decode, encode
-from codehub.adapters.postgres.connect import ConnectArgs, Role, connect, reaching
+from codehub.adapters.postgres.connect import ConnectArgs, Role, connect, report_outages
 from codehub.adapters.postgres.sql import statements
 from codehub.ports.hints import Hints
 from codehub.ports.store import StoreUnavailable
@@ -47,14 +50,14 @@ class PostgresHints:
         self._role = role
         self._clock = clock
         self._channel = channel
-        self._deaf: set[_Listener] = set()
+        self._excluding_own: set[_Listener] = set()
 
     async def send(self, workspace_ids: Collection[UUID]) -> None:
         if not workspace_ids:
             return
         try:
-            async with reaching(), self._pool.acquire() as connection:
-                for listener in self._deaf:
+            async with report_outages(), self._pool.acquire() as connection:
+                for listener in self._excluding_own:
                     listener.own[connection.get_server_pid()] += 1
                 await connection.execute(
                     *statements()["notify"](channel=self._channel, payload=encode(workspace_ids))
@@ -66,18 +69,18 @@ class PostgresHints:
         return self._listen(set())
 
     def of_others(self) -> Hints:
-        """Return the same hints for one who sends them and needs not hear of that himself."""
+        """Return the same hints for a listener that does not need those which this process sends."""
         return _OfOthers(self)
 
     @asynccontextmanager
-    async def _listen(self, among: "set[_Listener]") -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
+    async def _listen(self, listeners: "set[_Listener]") -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
         listener = _Listener(self._connect_args, self._role, self._clock, self._channel)
-        among.add(listener)
+        listeners.add(listener)
         try:
             await listener.open()
             yield listener
         finally:
-            among.discard(listener)
+            listeners.discard(listener)
             listener.close()
 
 
@@ -89,11 +92,14 @@ class _OfOthers:
         await self._hints.send(workspace_ids)
 
     def listen(self) -> AbstractAsyncContextManager[AsyncIterator[frozenset[UUID]]]:
-        return self._hints._listen(self._hints._deaf)  # noqa: SLF001  # two halves of one thing
+        return self._hints._listen(self._hints._excluding_own)  # noqa: SLF001  # two halves of one thing
 
 
 class _Listener:
-    """Hints that came in since they were last asked for, as one set. Reconnects when asked, so that it needs no task."""
+    """Hints that came in since they were last asked for, as one set.
+
+    Reconnects when asked, so that it needs no task.
+    """
 
     def __init__(self, connect_args: ConnectArgs, role: Role, clock: Clock, channel: str) -> None:
         self._channel = channel
@@ -103,9 +109,9 @@ class _Listener:
         self._connection: Connection | None = None
         self._pending: set[UUID] = set()
         self._look_at_all = False
-        self._woken = asyncio.Event()
+        self._has_hints = asyncio.Event()
         self.own: Counter[int] = Counter()
-        """How many hints are to come that need not be heard, by the connection they were sent through."""
+        """The number of own hints still to arrive, by the connection that sent them. They are ignored."""
 
     def __aiter__(self) -> "_Listener":
         return self
@@ -114,13 +120,13 @@ class _Listener:
         while True:
             if self._connection is None or self._connection.is_closed():
                 await self._reconnect()
-            elif self._woken.is_set():
+            elif self._has_hints.is_set():
                 return self._take()
             else:
                 await self._wait()
 
     async def open(self) -> bool:
-        """Listen from now on. A server that can't be reached is asked again by whoever waits for the next hint."""
+        """Listen from now on. If the server can't be reached, waiting for the next hint tries again."""
         try:
             connection = await connect(self._connect_args, self._role)
         except StoreUnavailable as error:
@@ -128,7 +134,7 @@ class _Listener:
             return False
         connection.add_termination_listener(self._on_lost)
         try:
-            async with reaching():
+            async with report_outages():
                 await connection.add_listener(self._channel, self._on_hint)
         except StoreUnavailable as error:
             connection.terminate()
@@ -139,7 +145,7 @@ class _Listener:
         return True
 
     def close(self) -> None:
-        """Hang up, without waiting for a server that may not answer: nobody minds."""
+        """Close the connection without waiting for a server that may not answer."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
@@ -150,13 +156,13 @@ class _Listener:
             await self._clock.sleep(delay_s)
             delay_s = min(2 * delay_s, _RECONNECT_DELAY_S_MAX)
         self._look_at_all = True
-        self._woken.set()
+        self._has_hints.set()
 
     async def _wait(self) -> None:
-        """Wait for a hint. A peer that vanished without a word shows by not answering."""
+        """Wait for a hint. A peer that is gone without closing the connection is found by a query."""
         try:
             async with asyncio.timeout(_HEARTBEAT_S):
-                await self._woken.wait()
+                await self._has_hints.wait()
         except TimeoutError:
             connection = self._connection
             try:
@@ -166,11 +172,11 @@ class _Listener:
                 self.close()
 
     def _take(self) -> frozenset[UUID]:
-        taken = EVERYBODY if self._look_at_all else frozenset(self._pending)
+        hints = EVERYBODY if self._look_at_all else frozenset(self._pending)
         self._pending.clear()
         self._look_at_all = False
-        self._woken.clear()
-        return taken
+        self._has_hints.clear()
+        return hints
 
     def _on_hint(self, _connection: Any, pid: int, _channel: str, payload: object) -> None:
         if self.own[pid] > 0:
@@ -179,7 +185,7 @@ class _Listener:
         ids = decode(str(payload))
         self._look_at_all = self._look_at_all or not ids
         self._pending.update(ids)
-        self._woken.set()
+        self._has_hints.set()
 
     def _on_lost(self, _connection: Any) -> None:
-        self._woken.set()
+        self._has_hints.set()

@@ -1,4 +1,6 @@
-"""Rows that were read before, by the transaction that wrote each last: a row that has not changed is not read and built again."""
+"""Rows that were read before, by the transaction that wrote each last: a row that has not changed is not read
+and built again.
+"""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -14,7 +16,9 @@ class KnownRows:
         self._known: dict[UUID, tuple[int, Workspace]] = {}
 
     def take(self, row: Row) -> Workspace:
-        """Return the row as a workspace: the very same object, if it has not changed since it was last taken."""
+        """Return the row as a workspace: the very same object, if it has not changed since it was
+        last taken.
+        """
         workspace_id, written_by = row["id"], row["changed_xid"]
         known = self._known.get(workspace_id)
         if known is not None and known[0] == written_by:

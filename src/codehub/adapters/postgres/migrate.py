@@ -1,4 +1,7 @@
-"""Bring a database to this program's schema: roles first, then numbered SQL files, each once. Refuses what it can't do safely, and says why."""
+"""Bring a database to this program's schema: roles first, then numbered SQL files, each once.
+
+Refuses what it can't do safely, and says why.
+"""
 
 import hashlib
 import re
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import structlog
 
-from codehub.adapters.postgres.connect import ConnectArgs, Role, reaching
+from codehub.adapters.postgres.connect import ConnectArgs, Role, report_outages
 
 if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Connection
@@ -24,13 +27,15 @@ _ROLE_ATTEMPTS_MAX = 5
 _HAS_STAMPS = """
     SELECT to_regclass('idx_workspaces_changed') IS NOT NULL AND to_regclass('workspace_events_in_order') IS NOT NULL
 """
-# Whatever this cluster's transactions have written is older than the next of them. Two looks at the end of an index each.
+# Whatever this cluster's transactions have written is older than the next of them. Two looks at the end of an
+# index each.
 _IS_AHEAD = """
     SELECT greatest((SELECT max(changed_xid) FROM workspaces), (SELECT max(xact) FROM workspace_events))
         >= pg_snapshot_xmax(pg_current_snapshot())
 """
-# Without the trigger, for nobody has changed these workspaces. Of the history everything from the first such event on is of one
-# transaction then, and in the order of its numbers: what was written here since the dump was restored comes after it, as it did.
+# Without the trigger, for nobody has changed these workspaces. Of the history everything from the first such
+# event on is of one transaction then, and in the order of its numbers: what was written here since the dump
+# was restored comes after it, as it did.
 _CATCH_UP = """
     ALTER TABLE workspaces DISABLE TRIGGER workspaces_stamp_update;
     UPDATE workspaces SET changed_xid = pg_current_xact_id()
@@ -72,12 +77,15 @@ def shipped_migrations() -> Sequence[Migration]:
 async def migrate(
     connect_args: ConnectArgs, migrations: Sequence[Migration] | None = None
 ) -> Sequence[Migration]:
-    """Apply what is missing and return it. Processes that start at once wait for each other: each migration runs once."""
-    async with reaching():
+    """Apply what is missing and return it.
+
+    Processes that start at once wait for each other: each migration runs once.
+    """
+    async with report_outages():
         connection = await asyncpg.connect(**connect_args)
     try:
         check_server(connection)
-        async with reaching():
+        async with report_outages():
             await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
             await prepare_roles(connection)
             await connection.execute(f"SET ROLE {Role.OWNER}")
@@ -98,7 +106,10 @@ def check_server(connection: "Connection") -> None:
 
 
 async def prepare_roles(connection: "Connection") -> None:
-    """Make what the login may make. Roles belong to the whole cluster: another database's codehub may be making them now."""
+    """Make what the login may make.
+
+    Roles belong to the whole cluster: another database's codehub may be making them now.
+    """
     for _attempt in range(_ROLE_ATTEMPTS_MAX):
         missing = await missing_grants(connection)
         if not missing:
@@ -107,7 +118,7 @@ async def prepare_roles(connection: "Connection") -> None:
             for statement in missing:
                 await connection.execute(statement)
         except asyncpg.InsufficientPrivilegeError as error:
-            raise MigrationRefused(await _what_to_run(connection)) from error
+            raise MigrationRefused(await _grants_message(connection)) from error
         except (
             asyncpg.DuplicateObjectError,
             asyncpg.UniqueViolationError,
@@ -115,12 +126,12 @@ async def prepare_roles(connection: "Connection") -> None:
         ) as error:
             log.info("roles_made_elsewhere", reason=str(error))
     if await missing_grants(connection):
-        raise MigrationRefused(await _what_to_run(connection))
+        raise MigrationRefused(await _grants_message(connection))
 
 
 async def missing_grants(connection: "Connection") -> Sequence[str]:
     """Return the SQL after which this login can migrate and run codehub: nothing if it already can."""
-    known = {
+    existing = {
         row["rolname"]
         for row in await connection.fetch(
             "SELECT rolname FROM pg_roles WHERE rolname = ANY ($1::text[])", [role.value for role in Role]
@@ -128,17 +139,17 @@ async def missing_grants(connection: "Connection") -> Sequence[str]:
     }
     # From 16 on, being a member and being allowed to SET ROLE are two things.
     mode = "SET" if connection.get_server_version().major >= 16 else "MEMBER"  # noqa: PLR2004  # the release that split them
-    statements = [f"CREATE ROLE {role} NOLOGIN" for role in Role if role not in known]
+    statements = [f"CREATE ROLE {role} NOLOGIN" for role in Role if role not in existing]
     not_granted = [
         role.value
         for role in Role
-        if role not in known
+        if role not in existing
         or not await connection.fetchval("SELECT pg_has_role($1::name, $2)", role.value, mode)
     ]
     if not_granted:
         login = await connection.fetchval("SELECT quote_ident(current_user)")
         statements.append(f"GRANT {', '.join(not_granted)} TO {login}")
-    may_create = Role.OWNER in known and await connection.fetchval(
+    may_create = Role.OWNER in existing and await connection.fetchval(
         "SELECT has_schema_privilege($1::name, 'public', 'USAGE') AND has_schema_privilege($1::name, 'public', 'CREATE')",
         Role.OWNER.value,
     )
@@ -147,7 +158,7 @@ async def missing_grants(connection: "Connection") -> Sequence[str]:
     return statements
 
 
-async def _what_to_run(connection: "Connection") -> str:
+async def _grants_message(connection: "Connection") -> str:
     login, database = await connection.fetchrow("SELECT current_user, current_database()") or ("", "")
     statements = "".join(f"\n    {statement};" for statement in await missing_grants(connection))
     return (
@@ -157,7 +168,7 @@ async def _what_to_run(connection: "Connection") -> str:
 
 
 async def _apply(connection: "Connection", migrations: Sequence[Migration]) -> Sequence[Migration]:
-    applied = await _applied(connection)
+    applied = await _read_applied(connection)
     _check_applied(applied, {migration.number: migration for migration in migrations})
     pending = [migration for migration in migrations if migration.number not in applied]
     for migration in pending:
@@ -174,10 +185,11 @@ async def _apply(connection: "Connection", migrations: Sequence[Migration]) -> S
 
 
 async def _catch_up(connection: "Connection") -> None:
-    """Let nothing be of a transaction that is still to come: a dump brings the numbers of the cluster that it was made in.
+    """Let nothing be of a transaction that is still to come: a dump brings the numbers of the cluster that it
+    was made in.
 
-    Readers look again at what a transaction that was open may have written. Until this cluster had got that far they would read all of
-    it at every look, and streams would wait for it.
+    Readers look again at what a transaction that was open may have written. Until this cluster had got that
+    far they would read all of it at every look, and streams would wait for it.
     """
     if not await connection.fetchval(_HAS_STAMPS) or not await connection.fetchval(_IS_AHEAD):
         return
@@ -186,7 +198,7 @@ async def _catch_up(connection: "Connection") -> None:
     log.info("caught_up_with_another_cluster")
 
 
-async def _applied(connection: "Connection") -> Mapping[int, asyncpg.Record]:
+async def _read_applied(connection: "Connection") -> Mapping[int, asyncpg.Record]:
     await connection.execute("""
         CREATE TABLE IF NOT EXISTS schema_migrations (
             number integer PRIMARY KEY,

@@ -1,11 +1,11 @@
-"""What faces read of the store on PostgreSQL: pages, streams, counts. Writes nothing."""
+"""What the API and the dashboard read of the store on PostgreSQL: pages, streams, counts. Writes nothing."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.connect import translate_errors
 from codehub.adapters.postgres.known_rows import KnownRows
 from codehub.adapters.postgres.rows import Row, to_workspace
 from codehub.adapters.postgres.sql import statements
@@ -35,12 +35,12 @@ class PostgresReading:
         self._rows = KnownRows()
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
-        words = None if query.words is None else f"%{_literal(query.words)}%"
+        pattern = None if query.search_text is None else f"%{_literal(query.search_text)}%"
         parameters = {
             "pinned_at": query.after.pinned_at,
             "id": query.after.workspace_id,
             "phase": query.phase,
-            "words": words,
+            "search_text": pattern,
             "deleted": query.deleted,
             "limit": query.limit,
         }
@@ -48,45 +48,45 @@ class PostgresReading:
             statement = self._sql["page_of_all"](**parameters)
         else:
             statement = self._sql["page_of_owner"](owner_user_id=query.owner_user_id, **parameters)
-        async with translated():
+        async with translate_errors():
             stamps = await self._pool.fetch(*statement)
         current = await self._current(stamps)
         return [current[stamp["id"]] for stamp in stamps if stamp["id"] in current]
 
     async def several(self, workspace_ids: Collection[UUID]) -> Mapping[UUID, Workspace]:
-        async with translated():
+        async with translate_errors():
             stamps = await self._pool.fetch(*self._sql["stamps"](ids=list(workspace_ids)))
         return await self._current(stamps)
 
     async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["load"](ids=list(workspace_ids)))
         # The clock's row is always there; where nothing was found, the workspace in it is NULL.
         return Loaded(rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None])
 
     async def places_in_use(self) -> PlacesInUse:
-        async with translated():
+        async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["places_in_use"]())
         assert row is not None
         return PlacesInUse(row["has_archives"], frozenset(map(StorageBackend, row["homes"])))
 
     async def usernames(self, user_ids: Collection[UUID]) -> Mapping[UUID, str]:
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["usernames"](ids=list(user_ids)))
         return {row["id"]: row["username"] for row in rows}
 
     async def count_running(self, owner_user_id: UUID) -> int:
-        async with translated():
+        async with translate_errors():
             statement = self._sql["count_running"](owner_user_id=owner_user_id)
             return int(await self._pool.fetchval(*statement))
 
     async def now(self) -> datetime:
-        async with translated():
+        async with translate_errors():
             now: datetime = await self._pool.fetchval(*self._sql["now"]())
         return now
 
     async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["members"](within=timedelta(seconds=within_s)))
         return [
             Heard(
@@ -98,7 +98,7 @@ class PostgresReading:
         ]
 
     async def phases(self) -> Mapping[Phase, int]:
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["phases"]())
         return {Phase(row["phase"]): row["count"] for row in rows}
 
@@ -108,7 +108,7 @@ class PostgresReading:
             statement = self._sql["feed"](**since)
         else:
             statement = self._sql["feed_of_owner"](owner_user_id=owner_user_id, **since)
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(*statement)
         # The row of the open transactions is always there; where there is no event, the event in it is NULL.
         later = [row for row in rows if row["seq"] is not None]
@@ -120,29 +120,29 @@ class PostgresReading:
         return Feed(events, position, rows[0]["is_held_back"])
 
     async def feed_end(self) -> Position:
-        async with translated():
+        async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["feed_end"]())
         return Position(0, 0) if row is None else _to_position(row)
 
     async def feed_position(self, seq: int) -> Position | None:
-        async with translated():
+        async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["feed_position"](seq=seq))
         return None if row is None else _to_position(row)
 
     async def moving(self) -> Sequence[Moving]:
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["moving"]())
         return [Moving(row["id"], row["owner_user_id"], Progress(*tuple(row)[2:])) for row in rows]
 
     async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["sleeping_soon"](within=within))
         return [self._rows.take(row) for row in rows]
 
     async def _current(self, stamps: Sequence[Row]) -> Mapping[UUID, Workspace]:
         current, missing = self._rows.compare(stamps)
         if missing:
-            async with translated():
+            async with translate_errors():
                 rows = await self._pool.fetch(*self._sql["several"](ids=missing))
             current.update((row["id"], self._rows.take(row)) for row in rows)
         return current
@@ -152,6 +152,6 @@ def _to_position(row: Row) -> Position:
     return Position(int(row["xact"]), row["seq"])
 
 
-def _literal(words: str) -> str:
-    """Return words for LIKE that mean themselves."""
-    return words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+def _literal(text: str) -> str:
+    """Escape a text for LIKE."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -33,17 +33,17 @@ class Statement:
 @cache
 def statements() -> Mapping[str, Statement]:
     files = sorted(path.name for path in resources.files(__package__).iterdir() if path.name.endswith(".sql"))
-    known: dict[str, Statement] = {}
+    by_name: dict[str, Statement] = {}
     for file in files:
         _head, *parts = _NAME.split(resources.files(__package__).joinpath(file).read_text("utf-8"))
         for name, body in zip(parts[::2], parts[1::2], strict=True):
-            if name in known:
+            if name in by_name:
                 raise ValueError(f"{file} names a statement that is there already: {name}")
-            known[name] = compiled(body)
-    return MappingProxyType(known)
+            by_name[name] = compile_statement(body)
+    return MappingProxyType(by_name)
 
 
-def compiled(body: str) -> Statement:
+def compile_statement(body: str) -> Statement:
     """Number the parameters, since asyncpg knows no names, and fill in the columns of a workspace (`{…}`)."""
     text = _FRAGMENT.sub(lambda fragment: FRAGMENTS[fragment[1]], _COMMENT.sub("", body))
     parameters = tuple(dict.fromkeys(_PARAMETER.findall(text)))

@@ -1,11 +1,14 @@
-"""The controller's store on PostgreSQL. A pass goes in, who lost the swap comes out. Writes the controller's columns only."""
+"""The controller's store on PostgreSQL. A pass goes in, who lost the swap comes out.
+
+Writes the controller's columns only.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from codehub.adapters.postgres.connect import translated
+from codehub.adapters.postgres.connect import translate_errors
 from codehub.adapters.postgres.rows import from_changes, from_events, to_workspace
 from codehub.adapters.postgres.sql import statements
 from codehub.core.disk_space import DiskSpace, Usage
@@ -36,18 +39,22 @@ class PostgresControllerStore:
 
     async def changes(self, cursor: str | None) -> Changes:
         if cursor is None:
-            return await self._everything()
-        async with translated():
+            return await self._load_all()
+        async with translate_errors():
             rows = await self._pool.fetch(*self._sql["changes"](cursor=cursor))
         # The clock's row is always there; where nothing has changed, the workspace in it is NULL.
         workspaces = [to_workspace(row) for row in rows if row["id"] is not None]
         return Changes(rows[0]["loaded_at"], workspaces, rows[0]["cursor"])
 
-    async def _everything(self) -> Changes:
+    async def _load_all(self) -> Changes:
         """Read row by row: memory then holds the workspaces, and no second copy of them."""
         workspaces: list[Workspace] = []
         now, next_cursor = None, ""
-        async with translated(), self._pool.acquire() as connection, connection.transaction(readonly=True):
+        async with (
+            translate_errors(),
+            self._pool.acquire() as connection,
+            connection.transaction(readonly=True),
+        ):
             async for row in connection.cursor(*self._sql["changes"](cursor="0"), prefetch=_PREFETCH):
                 now, next_cursor = row["loaded_at"], row["cursor"]
                 if row["id"] is not None:
@@ -56,10 +63,10 @@ class PostgresControllerStore:
         return Changes(now, workspaces, next_cursor)
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
-        async with translated():
+        async with translate_errors():
             statement = self._sql["holds"](id=workspace_id, op_id=op_id)
-            held_at: datetime | None = await self._pool.fetchval(*statement)
-            return held_at
+            now: datetime | None = await self._pool.fetchval(*statement)
+            return now
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
         if not changes:
@@ -70,7 +77,7 @@ class PostgresControllerStore:
             raise ValueError("a pass has one change per workspace")
         events = [(change.workspace_id, event) for change in changes for event in change.events]
         store_pass = self._sql["store_pass"](**columns, **from_events(events))
-        async with translated(), self._pool.acquire() as connection:
+        async with translate_errors(), self._pool.acquire() as connection:
             if len(ids) == 1:  # one row alone has no order, and one statement is a transaction
                 losers = await connection.fetch(*store_pass)
             else:
@@ -79,8 +86,8 @@ class PostgresControllerStore:
                     await connection.execute(*lock_pass)
                     losers = await connection.fetch(*store_pass)
         lost = frozenset(row["id"] for row in losers)
-        heard = (change.workspace_id for change in changes if not change.is_quiet)
-        await self._hints.send([workspace_id for workspace_id in heard if workspace_id not in lost])
+        changed_ids = (change.workspace_id for change in changes if not change.is_quiet)
+        await self._hints.send([workspace_id for workspace_id in changed_ids if workspace_id not in lost])
         return lost
 
     async def write_progress(
@@ -96,7 +103,7 @@ class PostgresControllerStore:
             bytes_per_second=[report.bytes_per_second for report in reports],
             eta_seconds=[report.eta_seconds for report in reports],
         )
-        async with translated(), self._pool.acquire() as connection, connection.transaction():
+        async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             if progress:
                 await connection.execute(*statement)
             if ended:
@@ -110,11 +117,11 @@ class PostgresControllerStore:
             disk_mb=[usage.disk_mb for usage in usages.values()],
             at=[usage.at for usage in usages.values()],
         )
-        async with translated():
+        async with translate_errors():
             await self._pool.execute(*statement)
 
     async def write_shortage(self, room: DiskSpace | None) -> None:
-        async with translated():
+        async with translate_errors():
             if room is None:
                 await self._pool.execute(*self._sql["end_shortage"]())
             else:
@@ -122,11 +129,11 @@ class PostgresControllerStore:
                 await self._pool.execute(*statement)
 
     async def forget_history(self, older_than: timedelta) -> int:
-        async with translated():
+        async with translate_errors():
             return int(await self._pool.fetchval(*self._sql["forget_history"](older_than=older_than)))
 
     async def beat(self, member: Member, *, alive_s: float, looked_at: datetime | None = None) -> Members:
-        async with translated():
+        async with translate_errors():
             alive = await self._pool.fetch(
                 *self._sql["beat"](
                     id=member.id,
@@ -139,11 +146,11 @@ class PostgresControllerStore:
         return {row["id"]: Member(row["id"], row["host"], frozenset(row["backends"])) for row in alive}
 
     async def leave(self, member_id: UUID) -> None:
-        async with translated():
+        async with translate_errors():
             await self._pool.execute(*self._sql["leave"](id=member_id))
 
     async def _load(self, statement: str, *arguments: object) -> Loaded:
-        async with translated():
+        async with translate_errors():
             rows = await self._pool.fetch(statement, *arguments)
         # The clock's row is always there; where nothing fits, the workspace in it is NULL.
         return Loaded(rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None])

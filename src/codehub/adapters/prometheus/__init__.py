@@ -1,1 +1,1 @@
-"""Meters for Prometheus."""
+"""Metrics for Prometheus."""

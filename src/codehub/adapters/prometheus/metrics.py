@@ -1,4 +1,4 @@
-"""Meters as Prometheus reads them: one registry per process, nothing global."""
+"""Metrics for Prometheus: one registry per process, nothing global."""
 
 from collections.abc import Mapping
 

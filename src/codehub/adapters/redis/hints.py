@@ -1,4 +1,7 @@
-"""Hints by Redis on channel `wc:wake`. Ids go in, and come out elsewhere; after a lost connection, "look at all" comes out."""
+"""Hints by Redis on channel `wc:wake`.
+
+Ids go in, and come out elsewhere; after a lost connection, "look at all" comes out.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -26,13 +29,15 @@ _FAILURES = (RedisError, OSError, TimeoutError)
 
 
 class RedisHints:
-    """Redis down only costs time: what can't be sent is forgotten, and whoever listens is told to look at all."""
+    """An outage of Redis only costs time: lost hints are not sent again, and listeners look at all
+    workspaces.
+    """
 
     def __init__(self, url: str, *, clock: Clock) -> None:
         self._url = url
         self._clock = clock
         self._sender = self._client()
-        # No word is sent by it, but options that there are not are refused here.
+        # Sends nothing, but raises an error for unknown options in the URL.
         self._sender.connection_pool.make_connection()  # type: ignore[no-untyped-call]
 
     async def close(self) -> None:
@@ -57,12 +62,15 @@ class RedisHints:
             await listener.close()
 
     def _client(self) -> Redis:
-        # It would connect anew by itself and say nothing of it, and what was missed meanwhile would be missed.
+        # It would reconnect by itself without reporting it, and hints would be missed.
         return Redis.from_url(self._url, retry=Retry(NoBackoff(), 0))
 
 
 class _Listener:
-    """Hints that came in since they were last asked for, as one set. Reconnects when asked, so that it needs no task."""
+    """Hints that came in since they were last asked for, as one set.
+
+    Reconnects when asked, so that it needs no task.
+    """
 
     def __init__(self, client: Redis, clock: Clock) -> None:
         self._client = client
@@ -78,14 +86,14 @@ class _Listener:
                 await self._reconnect()
                 return EVERYBODY
             try:
-                if (found := await self._next(self._channel)) is not None:
-                    return found
+                if (hints := await self._next(self._channel)) is not None:
+                    return hints
             except _FAILURES as error:
                 log.warning("hints_lost", reason=str(error))
                 await self._drop()
 
     async def open(self) -> bool:
-        """Listen from now on. A server that can't be reached is asked again by whoever waits for the next hint."""
+        """Listen from now on. If the server can't be reached, waiting for the next hint tries again."""
         channel = self._client.pubsub()
         try:
             async with asyncio.timeout(_ANSWER_S):
@@ -94,7 +102,7 @@ class _Listener:
                     pass
         except _FAILURES as error:
             log.warning("hints_unreachable", reason=str(error))
-            await _closed(channel)
+            await _close_channel(channel)
             return False
         self._channel = channel
         return True
@@ -104,7 +112,10 @@ class _Listener:
         await self._client.aclose()
 
     async def _next(self, channel: PubSub) -> frozenset[UUID] | None:
-        """Return the next hint and all that are there with it. A peer that vanished without a word shows by not answering."""
+        """Return the next hint and all that are there with it.
+
+        A peer that is gone without closing the connection is found by a ping.
+        """
         message = await channel.get_message(timeout=_HEARTBEAT_S)
         if message is None:
             async with asyncio.timeout(_ANSWER_S):
@@ -129,9 +140,9 @@ class _Listener:
     async def _drop(self) -> None:
         channel, self._channel = self._channel, None
         if channel is not None:
-            await _closed(channel)
+            await _close_channel(channel)
 
 
-async def _closed(channel: PubSub) -> None:
+async def _close_channel(channel: PubSub) -> None:
     with suppress(*_FAILURES):
         await channel.aclose()  # type: ignore[no-untyped-call]

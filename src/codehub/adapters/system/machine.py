@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 
 class SystemClock:
-    monotonic = staticmethod(time.monotonic)  # asked for twice in every request: no frame of Python
+    monotonic = staticmethod(time.monotonic)  # called twice in every request: without a Python frame
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -43,21 +43,21 @@ class SystemTasks:
     """asyncio tasks that are held until they end, and whose failures are logged, never lost."""
 
     def __init__(self) -> None:
-        self._live: dict[asyncio.Task[Any], None] = {}
+        self._running: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         task = asyncio.create_task(work, name=name)
-        self._live[task] = None
-        task.add_done_callback(self._ended)
+        self._running[task] = None
+        task.add_done_callback(self._on_end)
         return task
 
     async def cancel_all(self) -> None:
-        live = list(self._live)
-        for task in live:
+        running = list(self._running)
+        for task in running:
             task.cancel()
-        await asyncio.gather(*live, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._live.pop(task, None)
+    def _on_end(self, task: asyncio.Task[Any]) -> None:
+        self._running.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task_failed", task=task.get_name(), exc_info=error)

@@ -1,4 +1,6 @@
-"""argon2id in threads, a few at a time: a flood of sign-ins takes its turn, not the machine's memory."""
+"""argon2id in threads, a few at a time: many sign-ins at once wait, and do not use up the
+machine's memory.
+"""
 
 import asyncio
 
@@ -15,16 +17,16 @@ class Argon2Passwords:
 
     def __init__(self, *, memory_kb: int = 19_456, rounds: int = 2) -> None:
         self._hasher = PasswordHasher(time_cost=rounds, memory_cost=memory_kb, parallelism=1)
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._nobody = self._hasher.hash("nobody has this password")
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._dummy_hash = self._hasher.hash("nobody has this password")
 
     async def hashed(self, password: str) -> str:
-        async with self._turns:
+        async with self._slots:
             return await in_thread(self._hasher.hash, password)
 
     async def verified(self, password: str, password_hash: str | None) -> bool:
-        async with self._turns:
-            is_right = await in_thread(self._verify, password, password_hash or self._nobody)
+        async with self._slots:
+            is_right = await in_thread(self._verify, password, password_hash or self._dummy_hash)
         return is_right and password_hash is not None
 
     def _verify(self, password: str, password_hash: str) -> bool:

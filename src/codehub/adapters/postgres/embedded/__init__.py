@@ -1,4 +1,6 @@
-"""A PostgreSQL 18 of our own under DATA_DIR/postgres: a directory goes in, a server that accepts connections comes out."""
+"""A PostgreSQL 18 of our own under DATA_DIR/postgres: a directory goes in, a server that accepts connections
+comes out.
+"""
 
 from codehub.adapters.postgres.embedded.address import RunningServer, find_running, has_cluster
 from codehub.adapters.postgres.embedded.errors import EmbeddedPostgresError

@@ -1,4 +1,6 @@
-"""Who we are goes in, the OS user that runs the server comes out: ourselves, or codehub-db when we are root."""
+"""Who we are goes in, the OS user that runs the server comes out: ourselves, or codehub-db when
+we are root.
+"""
 
 import os
 import pwd
@@ -37,21 +39,21 @@ class Account:
 
 async def server_account(clock: Clock) -> Account:
     """Return the user for the server. PostgreSQL refuses to run as root, so root gets a user made for it."""
-    us = ourselves()
-    if us.uid != 0:
-        return us
-    them = _find(SERVER_USER) or await _create(SERVER_USER, clock)
-    if them.pw_uid == 0:
+    own = own_account()
+    if own.uid != 0:
+        return own
+    server_user = _find(SERVER_USER) or await _create(SERVER_USER, clock)
+    if server_user.pw_uid == 0:
         raise EmbeddedPostgresError(
             f"user {SERVER_USER} has uid 0, which PostgreSQL refuses: give it another uid, or {USE_ANOTHER}"
         )
-    return Account(them.pw_name, them.pw_uid, them.pw_gid, client_name=us.name)
+    return Account(server_user.pw_name, server_user.pw_uid, server_user.pw_gid, client_name=own.name)
 
 
-def ourselves() -> Account:
+def own_account() -> Account:
     try:
-        us = pwd.getpwuid(os.geteuid())
-        return Account(us.pw_name, us.pw_uid, us.pw_gid, client_name=us.pw_name)
+        user = pwd.getpwuid(os.geteuid())
+        return Account(user.pw_name, user.pw_uid, user.pw_gid, client_name=user.pw_name)
     except KeyError:
         raise EmbeddedPostgresError(
             f"uid {os.geteuid()} has no name in /etc/passwd, which PostgreSQL needs: add an entry, or {USE_ANOTHER}"
@@ -85,9 +87,10 @@ async def _create(name: str, clock: Clock) -> pwd.struct_passwd:
     output = ""
     for _ in range(_TRIES):
         _, output = await run(command, clock=clock)
-        # Whatever it said: another codehub may have made the user at this moment, or hold the lock of /etc/passwd.
-        if (made := _find(name)) is not None:
-            return made
+        # Whatever it said: another codehub may have made the user at this moment, or hold the lock of
+        # /etc/passwd.
+        if (user := _find(name)) is not None:
+            return user
         await clock.sleep(_TRY_PAUSE_S)
     raise EmbeddedPostgresError(
         f"the database needs a system user {name} and useradd failed ({output.strip()}): create that user, or {USE_ANOTHER}"

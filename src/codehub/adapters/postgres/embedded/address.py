@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from codehub.adapters.postgres.embedded.errors import EmbeddedPostgresError, explaining
+from codehub.adapters.postgres.embedded.errors import EmbeddedPostgresError, explain_errors
 from codehub.adapters.postgres.embedded.processes import process_in
 from codehub.adapters.processes import Process
 
@@ -17,7 +17,10 @@ _SOCKET_PATH_BYTES_MAX = 107
 
 
 class Address:
-    """Where the server of `data` listens. A path too long for a socket is shortened through a descriptor of ours."""
+    """Where the server of `data` listens.
+
+    A path too long for a socket is shortened through a descriptor of ours.
+    """
 
     def __init__(self, data: Path) -> None:
         self._fd: int | None = None
@@ -45,7 +48,10 @@ class Address:
 
 
 class RunningServer:
-    """A live server that somebody else started. Close it when done with its connections; that stops nothing."""
+    """A live server that somebody else started.
+
+    Close it when done with its connections; that stops nothing.
+    """
 
     def __init__(self, pid: int, address: Address) -> None:
         self.pid = pid
@@ -67,14 +73,14 @@ class RunningServer:
 def has_cluster(data_dir: Path) -> bool:
     """Whether a server has ever been started in this DATA_DIR."""
     data = data_dir.absolute() / "postgres" / "data"
-    with explaining(data):
+    with explain_errors(data):
         return (data / "PG_VERSION").exists()
 
 
 def find_running(data_dir: Path) -> RunningServer | None:
     """Return the live server of this DATA_DIR, or None. It may still be starting up, or be shutting down."""
     data = data_dir.absolute() / "postgres" / "data"
-    with explaining(data):
+    with explain_errors(data):
         postmaster = find_postmaster(data)
         return None if postmaster is None else RunningServer(postmaster.pid, Address(data))
 

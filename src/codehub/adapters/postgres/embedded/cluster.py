@@ -1,4 +1,7 @@
-"""DATA_DIR/postgres goes in, a complete data directory of ours comes out. Refuses another version's and another owner's."""
+"""DATA_DIR/postgres goes in, a complete data directory of ours comes out.
+
+Refuses another version's and another owner's.
+"""
 
 import os
 import pwd
@@ -13,14 +16,15 @@ from codehub.adapters.postgres.embedded.errors import (
     EmbeddedPostgresError,
     TryAgain,
     disk_full,
+    failure_line,
     free_bytes,
     is_full,
-    telling_line,
 )
 from codehub.adapters.postgres.embedded.processes import run
 from codehub.ports.system import Clock
 
-# The server's own directory by a name that needs no permission on its parents, however deep and closed they are.
+# The server's own directory by a name that needs no permission on its parents, however deep and closed they
+# are.
 HERE = "/proc/self/cwd"
 
 _CLUSTER_BYTES = 64 * 1024 * 1024  # a new one takes 40 MB
@@ -37,7 +41,10 @@ log_line_prefix = '%m [%p] '
 
 @dataclass(frozen=True)
 class Layout:
-    """What lies where. `lock` is held by the codehub that owns the server, `busy` by the server's processes."""
+    """What lies where.
+
+    `lock` is held by the codehub that owns the server, `busy` by the server's processes.
+    """
 
     base: Path
 
@@ -63,7 +70,9 @@ class Layout:
 
 
 async def prepare(layout: Layout, *, account: Account, binaries: Binaries, clock: Clock, busy: int) -> None:
-    """Leave a data directory that a server can be started on. Nothing may be at work in it: `busy` proves that."""
+    """Leave a data directory that a server can be started on. Nothing may be at work in it: `busy` proves
+    that.
+    """
     if not layout.data.exists():
         await _initialise(layout, account=account, binaries=binaries, clock=clock, busy=busy)
     check_version(layout.data)
@@ -84,14 +93,14 @@ def check_owner(data: Path, account: Account) -> None:
 
 def check_version(data: Path) -> None:
     try:
-        found = (data / "PG_VERSION").read_text(errors="replace").strip()
+        version = (data / "PG_VERSION").read_text(errors="replace").strip()
     except FileNotFoundError:
         raise EmbeddedPostgresError(
             f"{data} holds no database (it has no PG_VERSION): restore a backup there, or move it away and start codehub again"
         ) from None
-    if found != str(MAJOR):
+    if version != str(MAJOR):
         raise EmbeddedPostgresError(
-            f"{data} was written by PostgreSQL {found} and this is {MAJOR}: serve it with PostgreSQL {found} and set"
+            f"{data} was written by PostgreSQL {version} and this is {MAJOR}: serve it with PostgreSQL {version} and set"
             f" CODEHUB_DATABASE_URL to that server, or move it away and start codehub again"
         )
 
@@ -99,30 +108,35 @@ def check_version(data: Path) -> None:
 def write_configuration(data: Path, account: Account) -> bool:
     """Write the files that we own where they differ, and say whether any did."""
     # No other line: whoever is not this OS user is refused, also through an opened directory.
-    wanted = {
+    files = {
         "postgresql.conf": _SETTINGS,
         "pg_hba.conf": f"local all {SUPERUSER} peer map=codehub\n",
         "pg_ident.conf": f'codehub "{account.client_name}" {SUPERUSER}\n',
     }
-    differing = [name for name, text in wanted.items() if _read(data / name) != text]
+    differing = [name for name, text in files.items() if _read(data / name) != text]
     for name in differing:
-        _replace(data / name, wanted[name], account)
+        _replace(data / name, files[name], account)
     if differing:
         _flush(data)
     return bool(differing)
 
 
-def check_room(base: Path, place: Path) -> None:
-    """Raise unless there is room for a new one below `place`. What initdb says when there is none is seldom that."""
-    if free_bytes(place) < _CLUSTER_BYTES:
-        left, wanted = free_bytes(place) >> 20, _CLUSTER_BYTES >> 20
-        raise disk_full(base, f"{left} MB are left and a new database takes {wanted}")
+def check_room(base: Path, directory: Path) -> None:
+    """Raise unless there is room for a new one below `place`.
+
+    What initdb says when there is none is seldom that.
+    """
+    if free_bytes(directory) < _CLUSTER_BYTES:
+        free_mb, needed_mb = free_bytes(directory) >> 20, _CLUSTER_BYTES >> 20
+        raise disk_full(base, f"{free_mb} MB are left and a new database takes {needed_mb}")
 
 
 async def _initialise(
     layout: Layout, *, account: Account, binaries: Binaries, clock: Clock, busy: int
 ) -> None:
-    """Build the data directory beside its place and rename it: whoever kills us leaves all of it or nothing."""
+    """Build the data directory beside its place and rename it: whoever kills us leaves all of it
+    or nothing.
+    """
     new = layout.unfinished
     shutil.rmtree(new, ignore_errors=True)
     check_room(layout.base, layout.base)
@@ -145,7 +159,7 @@ async def _initialise(
     if code != 0:
         full = is_full(output, layout.base)
         shutil.rmtree(new, ignore_errors=True)
-        line = telling_line(output)
+        line = failure_line(output)
         if full:
             raise disk_full(layout.base, line)
         if code < 0 or "was terminated by signal 9" in output:
@@ -169,7 +183,9 @@ def _take_over(data: Path, account: Account) -> None:
 
 
 def _remove_reused_locks(data: Path) -> None:
-    """Remove lock files whose dead owner's pid another process has by now: PostgreSQL would take it for a server."""
+    """Remove lock files whose dead owner's pid another process has by now: PostgreSQL would take it for a
+    server.
+    """
     for path in (data / "postmaster.pid", data / f".s.PGSQL.{PORT}.lock"):
         pid = pid_in(path)
         if pid is not None and Path(f"/proc/{abs(pid)}").exists():
@@ -186,7 +202,10 @@ def _read(path: Path) -> str | None:
 
 
 def _replace(path: Path, text: str, account: Account) -> None:
-    """Replace a file as a whole. The directory is the server's: we may be root, so no link in it is followed."""
+    """Replace a file as a whole.
+
+    The directory is the server's: we may be root, so no link in it is followed.
+    """
     partial = path.with_name(path.name + ".new")
     partial.unlink(missing_ok=True)
     fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

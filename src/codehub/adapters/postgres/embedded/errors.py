@@ -1,4 +1,7 @@
-"""OSErrors and log text go in, one line that says what is wrong and what to do comes out. Guesses nothing it can't read."""
+"""OSErrors and log text go in, one line that says what is wrong and what to do comes out.
+
+Guesses nothing it can't read.
+"""
 
 import errno
 import os
@@ -10,15 +13,15 @@ from pathlib import Path
 USE_ANOTHER = "set CODEHUB_DATABASE_URL to use a PostgreSQL server of your own"
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_FULL_WORDS = ("No space left on device", "Disk quota exceeded")
+_FULL_SIGNS = ("No space left on device", "Disk quota exceeded")
 _UNWRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
-_PASSING_WORDS = (
+_TEMPORARY_SIGNS = (
     "pre-existing shared memory block",  # a dead postmaster's backends are about to notice
     'postmaster.pid" already exists',  # its pid was reused by somebody else, or another start was faster
     '.lock" already exists',
     "was terminated by signal 9",  # somebody killed it; that says nothing about the data
 )
-_OUR_PROBES = ("FATAL:  the database system is ", 'FATAL:  database "codehub" does not exist')
+_PROBE_SIGNS = ("FATAL:  the database system is ", 'FATAL:  database "codehub" does not exist')
 _FREE_BYTES_MIN = 1024 * 1024
 
 
@@ -34,7 +37,7 @@ class TryAgain(Exception):
 
 
 @contextmanager
-def explaining(directory: Path) -> Iterator[None]:
+def explain_errors(directory: Path) -> Iterator[None]:
     """Say what an OSError about `directory` means to whoever runs codehub."""
     try:
         yield
@@ -44,10 +47,10 @@ def explaining(directory: Path) -> Iterator[None]:
 
 def explain_failed_start(output: str, *, code: int | None, data: Path, log: Path) -> Exception:
     """Return what to raise for a server that ended before it accepted connections, given what it wrote."""
-    line = telling_line(output) or f"ended with code {code} without a word"
+    line = failure_line(output) or f"ended with code {code} without a word"
     if is_full(output, data):
         return disk_full(data, line)
-    if code == -signal.SIGKILL or any(words in output for words in _PASSING_WORDS):
+    if code == -signal.SIGKILL or any(sign in output for sign in _TEMPORARY_SIGNS):
         return TryAgain(line)
     return EmbeddedPostgresError(
         f"the database in {data} does not start: {line}; read {log}, then restore a backup of {data} or move it away"
@@ -61,9 +64,12 @@ def disk_full(directory: Path, line: str) -> EmbeddedPostgresError:
 
 
 def is_full(output: str, directory: Path) -> bool:
-    """Say whether the disk is the reason. On a full disk the log may be empty too, so the disk itself is asked as well."""
+    """Say whether the disk is the reason.
+
+    On a full disk the log may be empty too, so the disk itself is asked as well.
+    """
     lines = (line for line in output.splitlines() if "shared memory" not in line)
-    if any(words in line for line in lines for words in _FULL_WORDS):
+    if any(sign in line for line in lines for sign in _FULL_SIGNS):
         return True
     return free_bytes(directory) < _FREE_BYTES_MIN
 
@@ -74,18 +80,18 @@ def free_bytes(directory: Path) -> int:
     return disk.f_bavail * disk.f_frsize
 
 
-def telling_line(output: str) -> str:
+def failure_line(output: str) -> str:
     """Return the last line that names a failure, else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    lines = [line for line in lines if not any(words in line for words in _OUR_PROBES)]
-    telling = [line for line in lines if any(word in line for word in ("PANIC:", "FATAL:", "error:"))]
-    return (telling or lines or [""])[-1]
+    lines = [line for line in lines if not any(sign in line for sign in _PROBE_SIGNS)]
+    failures = [line for line in lines if any(sign in line for sign in ("PANIC:", "FATAL:", "error:"))]
+    return (failures or lines or [""])[-1]
 
 
 def _explain_os_error(error: OSError, directory: Path) -> str:
-    what = f"{error.filename or directory}: {error.strerror or error}"
+    description = f"{error.filename or directory}: {error.strerror or error}"
     if error.errno in _FULL:
-        return str(disk_full(directory, what))
+        return str(disk_full(directory, description))
     if error.errno in _UNWRITABLE:
-        return f"codehub cannot write to {directory} ({what}); give it to the user codehub runs as, or set CODEHUB_DATA_DIR to another directory"
-    return f"codehub cannot use {directory} ({what}); repair it, or set CODEHUB_DATA_DIR to another directory"
+        return f"codehub cannot write to {directory} ({description}); give it to the user codehub runs as, or set CODEHUB_DATA_DIR to another directory"
+    return f"codehub cannot use {directory} ({description}); repair it, or set CODEHUB_DATA_DIR to another directory"

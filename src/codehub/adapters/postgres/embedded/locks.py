@@ -1,4 +1,7 @@
-"""Lock files go in, held descriptors come out: one codehub owns a directory, one server is at work in it. Never two."""
+"""Lock files go in, held descriptors come out: one codehub owns a directory, one server is at work in it.
+
+Never two.
+"""
 
 import fcntl
 import os
@@ -23,8 +26,8 @@ def take_ownership(layout: Layout) -> int:
     """Return a descriptor that makes us the owner for as long as it is open. A kill -9 closes it too."""
     layout.base.parent.mkdir(parents=True, exist_ok=True)
     layout.base.mkdir(mode=0o700, exist_ok=True)
-    with _opened(layout.lock) as fd:
-        if not _locked(fd):
+    with _open_lock_file(layout.lock) as fd:
+        if not _try_lock(fd):
             holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
             raise EmbeddedPostgresError(
                 f"{layout.base} is in use by another codehub (pid {holder}): stop that one,"
@@ -42,23 +45,24 @@ def owner_of(data_dir: Path) -> int | None:
     except OSError:
         return None
     try:
-        if _locked(fd):
+        if _try_lock(fd):
             return None
-        told = os.pread(fd, 20, 0).strip()
-        return int(told) if told.isdigit() else 0
+        pid_text = os.pread(fd, 20, 0).strip()
+        return int(pid_text) if pid_text.isdigit() else 0
     finally:
         os.close(fd)
 
 
 async def vacate(layout: Layout, clock: Clock) -> int:
-    """End what a dead codehub or a dead postmaster left at work here, and return the lock that proves that nothing is.
+    """End what a dead codehub or a dead postmaster left at work here, and return the lock that proves that
+    nothing is.
 
-    Every process of a server inherits this lock, so it is free only when the last of them has ended, seen or unseen.
-    Only for the owner, and only when no postmaster is alive: its backends are of no use to anybody.
+    Every process of a server inherits this lock, so it is free only when the last of them has ended, seen or
+    unseen. Only for the owner, and only when no postmaster is alive: its backends are of no use to anybody.
     """
     deadline = clock.monotonic() + _VACATE_S
-    with _opened(layout.busy) as fd:
-        while not _locked(fd):
+    with _open_lock_file(layout.busy) as fd:
+        while not _try_lock(fd):
             await _sweep(layout, clock)
             if clock.monotonic() >= deadline:
                 raise EmbeddedPostgresError(
@@ -71,27 +75,27 @@ async def vacate(layout: Layout, clock: Clock) -> int:
 
 def is_busy(layout: Layout) -> bool:
     """Say whether a server that a codehub started is at work here."""
-    with _opened(layout.busy) as fd:
-        free = _locked(fd)
+    with _open_lock_file(layout.busy) as fd:
+        is_free = _try_lock(fd)
         os.close(fd)
-        return not free
+        return not is_free
 
 
 async def _sweep(layout: Layout, clock: Clock) -> None:
     """End every process at work in the directory. Crash recovery makes that safe, at any moment."""
     backends = processes_in(layout.data, POSTGRES)
-    initialising = processes_in(layout.unfinished, _INITDB)
+    initdb_processes = processes_in(layout.unfinished, _INITDB)
     for process in backends:
         process.send(signal.SIGQUIT)
-    for process in initialising:
+    for process in initdb_processes:
         process.send(signal.SIGTERM)  # unlike a backend's, nobody else would give back its shared memory
-    if not await all_ended([*backends, *initialising], clock=clock, within_s=_QUIT_S):
-        for process in (*backends, *initialising):
+    if not await all_ended([*backends, *initdb_processes], clock=clock, within_s=_QUIT_S):
+        for process in (*backends, *initdb_processes):
             process.send(signal.SIGKILL)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _open_lock_file(path: Path) -> Iterator[int]:
     """Open a lock file that only we and our children may hold, and close it when the block fails."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -101,7 +105,7 @@ def _opened(path: Path) -> Iterator[int]:
         raise
 
 
-def _locked(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -16,10 +16,12 @@ _TERMINATE_S = 1.0
 
 
 @contextmanager
-def ending(pid: int) -> Iterator[asyncio.Event]:
-    """Yield what is set when the process ends. Asking again and again would be most of what an idle codehub does.
+def watch_end(pid: int) -> Iterator[asyncio.Event]:
+    """Yield what is set when the process ends. Asking again and again would be most of what an idle codehub
+    does.
 
-    It may be missing, if the process has ended already or there are no descriptors left."""
+    It may be missing, if the process has ended already or there are no descriptors left.
+    """
     ended = asyncio.Event()
     try:
         fd = os.pidfd_open(pid)
@@ -28,11 +30,11 @@ def ending(pid: int) -> Iterator[asyncio.Event]:
         return
     loop = asyncio.get_running_loop()
 
-    def tell() -> None:
+    def on_end() -> None:
         loop.remove_reader(fd)
         ended.set()
 
-    loop.add_reader(fd, tell)
+    loop.add_reader(fd, on_end)
     try:
         yield ended
     finally:
@@ -42,26 +44,29 @@ def ending(pid: int) -> Iterator[asyncio.Event]:
 
 def processes_in(directory: Path, programs: frozenset[str]) -> list[Process]:
     """Return the live processes that run one of `programs` with `directory` as their working directory."""
-    found = (process_in(directory, pid, programs) for pid in all_pids())
-    return [process for process in found if process is not None]
+    processes = (process_in(directory, pid, programs) for pid in all_pids())
+    return [process for process in processes if process is not None]
 
 
 def process_in(directory: Path, pid: int, programs: frozenset[str]) -> Process | None:
-    """Return this process if it is one of `programs` at work in `directory`. Postgres never leaves its data directory."""
+    """Return this process if it is one of `programs` at work in `directory`.
+
+    Postgres never leaves its data directory.
+    """
     process = Process.of(pid)
     try:
-        place = directory.stat()
-        owner = Path(f"/proc/{pid}").stat()
-        if owner.st_uid != place.st_uid:
+        directory_status = directory.stat()
+        process_status = Path(f"/proc/{pid}").stat()
+        if process_status.st_uid != directory_status.st_uid:
             return None  # PostgreSQL insists on owning its directory
         try:
             cwd, program = _cwd_and_program(pid)
         except PermissionError:
-            with as_user(owner.st_uid, owner.st_gid):
+            with as_user(process_status.st_uid, process_status.st_gid):
                 cwd, program = _cwd_and_program(pid)
     except OSError:
         return None  # it ended meanwhile, or is none of ours
-    if not os.path.samestat(cwd, place) or program not in programs:
+    if not os.path.samestat(cwd, directory_status) or program not in programs:
         return None
     return process if process is not None and process.alive() else None
 
@@ -113,11 +118,11 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, so that a terminal's Ctrl-C reaches us and not it.
 
-    The child enters `cwd` before it drops to another (uid, gid), so parents that only we may pass are no obstacle.
-    The environment is ours: a PGDATA or PGPORT of the caller must not reach the server.
+    The child enters `cwd` before it drops to another (uid, gid), so parents that only we may pass are no
+    obstacle. The environment is ours: a PGDATA or PGPORT of the caller must not reach the server.
     """
     return subprocess.Popen(  # noqa: S603  # the command is ours
-        [str(word) for word in command],
+        [str(argument) for argument in command],
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=output,

@@ -1,4 +1,6 @@
-"""A running server goes in; returns when it accepts connections, and raises what is wrong when it never will."""
+"""A running server goes in; returns when it accepts connections, and raises what is wrong when it
+never will.
+"""
 
 import asyncpg
 
@@ -15,28 +17,33 @@ _RECOVERY_S = 300.0  # replaying a gigabyte of log on a slow disk
 
 
 async def until_accepting(server: Server, address: Address, *, layout: Layout, clock: Clock) -> None:
-    """Wait for the server while it is alive and says that it is coming or going; without a word, only a little."""
-    began = heard = clock.monotonic()
+    """Wait for the server while it is alive and says that it is coming or going; without a word, only a
+    little.
+    """
+    began_at = answered_at = clock.monotonic()
     while True:
         try:
             await _ensure_database(address)
         except (asyncpg.CannotConnectNowError, FileNotFoundError, ConnectionRefusedError) as error:
-            problem, heard = str(error), clock.monotonic()
+            problem, answered_at = str(error), clock.monotonic()
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
             # The last but one is what asyncpg says when the server dies between two messages.
             problem = str(error) or "it does not answer"
         else:
             return
         if not server.alive():
-            raise _why_it_died(server, layout)
+            raise _death_reason(server, layout)
         now = clock.monotonic()
-        if now - began > _RECOVERY_S or now - heard > _SILENCE_S:
-            raise _why_it_is_useless(server, layout, problem)
+        if now - began_at > _RECOVERY_S or now - answered_at > _SILENCE_S:
+            raise _silence_reason(server, layout, problem)
         await clock.sleep(_PAUSE_S)
 
 
 async def _ensure_database(address: Address) -> None:
-    """Connect to our database, and make it when it is missing. Returning proves that the server accepts connections."""
+    """Connect to our database, and make it when it is missing.
+
+    Returning proves that the server accepts connections.
+    """
     try:
         connection = await asyncpg.connect(**address.connect_args, timeout=_TIMEOUT_S)
     except asyncpg.InvalidCatalogNameError:
@@ -51,13 +58,13 @@ async def _ensure_database(address: Address) -> None:
         await connection.close(timeout=_TIMEOUT_S)
 
 
-def _why_it_died(server: Server, layout: Layout) -> Exception:
+def _death_reason(server: Server, layout: Layout) -> Exception:
     if server.adopted:
         return TryAgain(f"the server that was found (pid {server.pid}) has ended")
     return explain_failed_start(server.output(), code=server.exit_code, data=layout.data, log=layout.log)
 
 
-def _why_it_is_useless(server: Server, layout: Layout, problem: str) -> Exception:
+def _silence_reason(server: Server, layout: Layout, problem: str) -> Exception:
     if server.adopted:
         return TryAgain(f"the server that was found (pid {server.pid}) accepts no connections: {problem}")
     return EmbeddedPostgresError(

@@ -1,4 +1,7 @@
-"""A prepared data directory goes in, a running postmaster comes out, and ends when asked. Knows nothing of why."""
+"""A prepared data directory goes in, a running postmaster comes out, and ends when asked.
+
+Knows nothing of why.
+"""
 
 import asyncio
 import os
@@ -19,7 +22,8 @@ from codehub.ports.system import Clock
 
 _LOG_BYTES_MAX = 10 * 1024 * 1024
 
-# What keeps data safe and strangers out is on the command line, where neither a file nor ALTER SYSTEM can change it.
+# What keeps data safe and strangers out is on the command line, where neither a file nor ALTER SYSTEM can
+# change it.
 INVARIANTS = {
     "listen_addresses": "",
     "unix_socket_directories": HERE,
@@ -66,10 +70,10 @@ class Server:
     def runs(self, binaries: Binaries, account: Account) -> bool:
         """Say whether this is the server that we would start: the same program, settings and user."""
         try:
-            place = Path(f"/proc/{self.pid}")
-            words = (place / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-            return place.stat().st_uid == account.uid and words == [
-                os.fsencode(word) for word in _command(binaries)
+            proc_directory = Path(f"/proc/{self.pid}")
+            arguments = (proc_directory / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            return proc_directory.stat().st_uid == account.uid and arguments == [
+                os.fsencode(argument) for argument in _command(binaries)
             ]
         except OSError:
             return False
@@ -85,27 +89,30 @@ class Server:
         return ""
 
     async def end(self, clock: Clock) -> None:
-        """End it and everything it started. Whoever cancels this is in a hurry: then the next, harder way is taken."""
-        hurried: asyncio.CancelledError | None = None
+        """End it and everything it started.
+
+        Whoever cancels this is in a hurry: then the next, harder way is taken.
+        """
+        cancellation: asyncio.CancelledError | None = None
         for number, patience_s in WAYS_TO_END:
             self._process.send(number)
             try:
-                if await self._ended(clock, patience_s):
+                if await self._wait_for_end(clock, patience_s):
                     break
             except asyncio.CancelledError as error:
-                hurried = error
+                cancellation = error
         # Nothing is left after a clean end. After a kill -9 there are backends that have not noticed yet.
-        left = processes_in(self._layout.data, POSTGRES)
-        for process in left:
+        remaining = processes_in(self._layout.data, POSTGRES)
+        for process in remaining:
             process.send(signal.SIGKILL)
-        if hurried is not None:
-            raise hurried
-        if self.alive() or not await all_ended(left, clock=clock, within_s=10.0):
+        if cancellation is not None:
+            raise cancellation
+        if self.alive() or not await all_ended(remaining, clock=clock, within_s=10.0):
             raise EmbeddedPostgresError(
                 f"postgres (pid {self.pid}) does not end, not even by kill -9: the disk may hang"
             )
 
-    async def _ended(self, clock: Clock, within_s: float) -> bool:
+    async def _wait_for_end(self, clock: Clock, within_s: float) -> bool:
         deadline = clock.monotonic() + within_s
         while self.alive():
             if clock.monotonic() >= deadline:
@@ -121,7 +128,10 @@ def adopt(layout: Layout) -> Server | None:
 
 
 def launch(layout: Layout, *, binaries: Binaries, account: Account, busy: int) -> Server:
-    """Start a postmaster. It inherits `busy`, so that lock is held until the last of its processes has ended."""
+    """Start a postmaster.
+
+    It inherits `busy`, so that lock is held until the last of its processes has ended.
+    """
     bound_log(layout.log)
     log = os.open(layout.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -137,7 +147,9 @@ def launch(layout: Layout, *, binaries: Binaries, account: Account, busy: int) -
 
 
 def bound_log(log: Path) -> None:
-    """Keep a log that has grown too long as log.1 and begin again, in place: a server may be writing to it."""
+    """Keep a log that has grown too long as log.1 and begin again, in place: a server may be
+    writing to it.
+    """
     if _size(log) > _LOG_BYTES_MAX:
         with suppress(OSError):  # on a full disk the old lines are what can be spared
             shutil.copyfile(log, log.with_name(log.name + ".1"))
@@ -146,7 +158,7 @@ def bound_log(log: Path) -> None:
 
 
 def _command(binaries: Binaries) -> list[str]:
-    settings = [word for name, value in INVARIANTS.items() for word in ("-c", f"{name}={value}")]
+    settings = [argument for name, value in INVARIANTS.items() for argument in ("-c", f"{name}={value}")]
     return [str(binaries.postgres), "-D", HERE, *settings]
 
 

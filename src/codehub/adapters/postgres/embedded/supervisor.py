@@ -1,4 +1,7 @@
-"""A DATA_DIR goes in, a server that accepts connections comes out and stays, until stop(). Never two on one directory."""
+"""A DATA_DIR goes in, a server that accepts connections comes out and stays, until stop().
+
+Never two on one directory.
+"""
 
 import asyncio
 import os
@@ -16,10 +19,10 @@ from codehub.adapters.postgres.embedded.errors import (
     USE_ANOTHER,
     EmbeddedPostgresError,
     TryAgain,
-    explaining,
+    explain_errors,
 )
 from codehub.adapters.postgres.embedded.locks import is_busy, take_ownership, vacate
-from codehub.adapters.postgres.embedded.processes import ending
+from codehub.adapters.postgres.embedded.processes import watch_end
 from codehub.adapters.postgres.embedded.readiness import until_accepting
 from codehub.adapters.postgres.embedded.server import Server, adopt, bound_log, launch
 from codehub.ports.system import Clock, Task, Tasks
@@ -33,50 +36,58 @@ _STEADY_S = 60.0
 
 
 class EmbeddedPostgres:
-    """The server under DATA_DIR/postgres. One task brings it up, watches it and ends it, so nothing happens twice at once."""
+    """The server under DATA_DIR/postgres.
+
+    One task brings it up, watches it and ends it, so nothing happens twice at once.
+    """
 
     def __init__(self, data_dir: Path, *, clock: Clock, tasks: Tasks, cache_dir: Path | None = None) -> None:
         self._layout = Layout(data_dir.absolute() / "postgres")
         self._cache_dir = cache_dir
         self._clock = clock
         self._tasks = tasks
-        self._life: _Life | None = None
+        self._run: _ServerRun | None = None
 
     async def start(self) -> None:
-        """Return when the server accepts connections; at once when it was started already. Cancelling stops it again."""
-        if self._life is not None and self._life.stopping:
-            await self._life.ended.wait()
-        if self._life is None or self._life.ended.is_set():
-            self._life = _Life(self._layout, self._cache_dir, self._clock, self._tasks)
-        life = self._life
+        """Return when the server accepts connections; at once when it was started already.
+
+        Cancelling stops it again.
+        """
+        if self._run is not None and self._run.stopping:
+            await self._run.ended.wait()
+        if self._run is None or self._run.ended.is_set():
+            self._run = _ServerRun(self._layout, self._cache_dir, self._clock, self._tasks)
+        run = self._run
         try:
-            await life.decided.wait()
+            await run.decided.wait()
         except asyncio.CancelledError:
             await self.stop()
             raise
-        if life.failure is not None:
-            raise life.failure
-        if life.stopping or life.ended.is_set():
+        if run.failure is not None:
+            raise run.failure
+        if run.stopping or run.ended.is_set():
             raise EmbeddedPostgresError(
                 "the embedded database was stopped while it was starting: start it again"
             )
 
     async def stop(self) -> None:
         """End the server cleanly, within 8 s, and leave no process. Does nothing when there is none."""
-        if self._life is not None:
-            self._life.cancel()
-            await self._life.ended.wait()
+        if self._run is not None:
+            self._run.cancel()
+            await self._run.ended.wait()
 
     @property
     def connect_args(self) -> dict[str, Any]:
-        """Keyword arguments for asyncpg.connect and asyncpg.create_pool, the same for as long as it is started."""
-        if self._life is None or self._life.address is None:
+        """Keyword arguments for asyncpg.connect and asyncpg.create_pool, the same for as long as it is
+        started.
+        """
+        if self._run is None or self._run.address is None:
             raise EmbeddedPostgresError("the embedded database is not running: await start() first")
-        return self._life.address.connect_args
+        return self._run.address.connect_args
 
 
-class _Life:
-    """What happens between one start() and its stop(). The task that runs it is the only one that touches the server."""
+class _ServerRun:
+    """One run of the server, between start() and stop(). Only its own task changes the server."""
 
     def __init__(self, layout: Layout, cache_dir: Path | None, clock: Clock, tasks: Tasks) -> None:
         self.decided = asyncio.Event()  # it accepts connections, or it never will
@@ -88,7 +99,7 @@ class _Life:
         self._cache_dir = cache_dir
         self._clock = clock
         self._server: Server | None = None
-        self._task: Task = tasks.spawn(self._live(), name="embedded-postgres")
+        self._task: Task = tasks.spawn(self._supervise(), name="embedded-postgres")
         self._task.add_done_callback(self._note_end)
 
     def cancel(self) -> None:
@@ -97,9 +108,9 @@ class _Life:
             self.stopping = True
             self._task.cancel()
 
-    async def _live(self) -> None:
+    async def _supervise(self) -> None:
         try:
-            with explaining(self._layout.base):
+            with explain_errors(self._layout.base):
                 ownership = take_ownership(self._layout)
             try:
                 await self._bring_up_and_watch()
@@ -130,8 +141,11 @@ class _Life:
             log.warning("postgres_restarted", pid=server.pid)
 
     async def _watch(self, server: Server) -> None:
-        """Return when the server has died. A killed backend is its postmaster's business, which recovers by itself."""
-        with ending(server.pid) as ended:
+        """Return when the server has died.
+
+        A killed backend is its postmaster's business, which recovers by itself.
+        """
+        with watch_end(server.pid) as ended:
             while server.alive():
                 bound_log(self._layout.log)
                 with suppress(TimeoutError):
@@ -139,7 +153,10 @@ class _Life:
                         await ended.wait()
 
     async def _restart(self, account: Account, binaries: Binaries, delay_s: float) -> tuple[Server, float]:
-        """Try until it works: a full disk may have room again. Return the server and how long to wait the next time."""
+        """Try until it works: a full disk may have room again.
+
+        Return the server and how long to wait the next time.
+        """
         while True:
             await self._clock.sleep(delay_s)
             delay_s = min(max(delay_s * 2, 0.5), _RESTART_DELAY_S_MAX)
@@ -153,10 +170,10 @@ class _Life:
         reason: TryAgain | None = None
         for attempt in range(_ATTEMPTS_MAX):
             try:
-                with explaining(self._layout.base):
+                with explain_errors(self._layout.base):
                     return await self._attempt(account, binaries)
-            except TryAgain as passing:
-                reason = passing
+            except TryAgain as error:
+                reason = error
             log.info("postgres_start_retried", reason=str(reason))
             await self._end_server()
             await self._clock.sleep(min(0.05 * 2**attempt, 2.0))
@@ -167,13 +184,13 @@ class _Life:
     async def _attempt(self, account: Account, binaries: Binaries) -> Server:
         """Adopt the server that is there, or start one, and return it when it accepts connections."""
         check_owner(self._layout.data, account)
-        found = adopt(self._layout)
-        if found is not None and not found.runs(binaries, account):
-            await self._dismiss(found)
-            found = None
+        server_found = adopt(self._layout)
+        if server_found is not None and not server_found.runs(binaries, account):
+            await self._dismiss(server_found)
+            server_found = None
         # No await between finding or launching it and this assignment: what was assigned is always ended.
-        if found is not None:
-            self._server = server = found
+        if server_found is not None:
+            self._server = server = server_found
             if write_configuration(self._layout.data, account):
                 server.reload()
         else:
@@ -187,14 +204,17 @@ class _Life:
         await until_accepting(server, self.address, layout=self._layout, clock=self._clock)
         return server
 
-    async def _dismiss(self, found: Server) -> None:
-        """End an older codehub's server: nobody uses it, because we own the directory. Leave a stranger's alone."""
+    async def _dismiss(self, server: Server) -> None:
+        """End an older codehub's server: nobody uses it, because we own the directory.
+
+        Leave a stranger's alone.
+        """
         if not is_busy(self._layout):
             raise EmbeddedPostgresError(
-                f"{self._layout.data} is in use by a postgres (pid {found.pid}) that codehub did not start:"
+                f"{self._layout.data} is in use by a postgres (pid {server.pid}) that codehub did not start:"
                 f" stop it, or {USE_ANOTHER}"
             )
-        await found.end(self._clock)
+        await server.end(self._clock)
 
     async def _shut_down(self) -> None:
         try:
