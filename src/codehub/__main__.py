@@ -1,4 +1,6 @@
-"""The command `codehub`: the client's commands, and those that run a server, whose code is imported only when they run."""
+"""The command `codehub`: the client's commands, and those that run a server, whose code is imported only when
+they run.
+"""
 
 import os
 from typing import TYPE_CHECKING, TypeVar
@@ -8,7 +10,7 @@ import typer
 from codehub.cli.failures import Failed
 from codehub.cli.main import cli
 from codehub.cli.options import YES
-from codehub.cli.output import be_sure, heard, speaking
+from codehub.cli.output import confirm, read_line, report_failures
 from codehub.cli.usage import Commands
 
 T = TypeVar("T")
@@ -25,12 +27,12 @@ if TYPE_CHECKING:
 def up() -> None:
     """Run codehub on this machine, all of it. Ctrl-C stops it.
 
-    Needs nothing beside Python: its own PostgreSQL, homes, archives and workspaces are under CODEHUB_DATA_DIR. docs/settings.md has
-    what can be set.
+    Needs nothing beside Python: its own PostgreSQL, homes, archives and workspaces are under
+    CODEHUB_DATA_DIR. docs/settings.md has what can be set.
     """
     from codehub.app import run_up
 
-    with speaking(as_json=False):
+    with report_failures(as_json=False):
         settings = _settings()
     raise typer.Exit(run_up(settings, os.environ))
 
@@ -39,7 +41,7 @@ def _role(name: str) -> None:
     from codehub.app import roles
     from codehub.app.process import run_until_signalled
 
-    with speaking(as_json=False):
+    with report_failures(as_json=False):
         settings = _settings()
     raise typer.Exit(run_until_signalled(settings, os.environ, getattr(roles, name)(settings)))
 
@@ -76,8 +78,8 @@ def migrate(json: bool = typer.Option(False, "--json", help="Print what was appl
     """Bring the database to this version's schema, and exit. Every start does it too."""
     from codehub.app import roles
 
-    with speaking(json):
-        applied = _beside(roles.migrated)
+    with report_failures(json):
+        applied = _run_beside(roles.migrated)
     if json:
         typer.echo(_to_json({"applied": applied}))
     else:
@@ -91,7 +93,7 @@ def doctor(
     """Check this machine: what would work, what not, and what to do."""
     from codehub.doctor import examine, report
 
-    with speaking(json):
+    with report_failures(json):
         findings = examine(_settings())
     typer.echo(report(findings, as_json=json))
     raise typer.Exit(0 if all(finding.is_fine for finding in findings) else 1)
@@ -107,14 +109,14 @@ def gc(
     import logging
 
     from codehub.app import collect
-    from codehub.cli.garbage import told
+    from codehub.cli.garbage import format_collection
 
-    with speaking(json):
-        collected = _beside(
+    with report_failures(json):
+        result = _run_beside(
             lambda settings, system: collect(settings, system, dry_run=dry_run, orphans=orphans),
             log_level=logging.INFO,
         )
-    typer.echo(told(collected, dry_run=dry_run, as_json=json))
+    typer.echo(format_collection(result, dry_run=dry_run, as_json=json))
 
 
 @cli.command("adopt-engine")
@@ -128,26 +130,28 @@ def adopt_engine(
     """
     from codehub.app.marks import adopt
 
-    with speaking(json) as speech:
-        lost = _beside(lambda settings, system: adopt(settings, system, is_sure=False))
-        for one in lost:
-            speech.say(one.words)
+    with report_failures(json) as output:
+        lost = _run_beside(lambda settings, system: adopt(settings, system, is_sure=False))
+        for mark in lost:
+            output.say(mark.description)
         if lost:
-            be_sure("Make it again?", yes)
-            _beside(lambda settings, system: adopt(settings, system, is_sure=True))
-    made = [one.mark for one in lost]
+            confirm("Make it again?", yes)
+            _run_beside(lambda settings, system: adopt(settings, system, is_sure=True))
+    marks = [mark.mark for mark in lost]
     if json:
-        typer.echo(_to_json({"made": made}))
+        typer.echo(_to_json({"made": marks}))
     else:
-        typer.echo("\n".join(f"made again: {mark}" for mark in made) or "Every mark is there: nothing to do.")
+        typer.echo(
+            "\n".join(f"made again: {mark}" for mark in marks) or "Every mark is there: nothing to do."
+        )
 
 
-_PLACE = typer.Argument(help="A directory, file:///… or s3://…", metavar="PLACE")
+_LOCATION = typer.Argument(help="A directory, file:///… or s3://…", metavar="PLACE")
 
 
 @cli.command()
 def backup(
-    place: str = _PLACE,
+    location: str = _LOCATION,
     json: bool = typer.Option(False, "--json", help="Print what is in it as JSON."),
 ) -> None:
     """Copy everything to a new place: the database, the archives, and homes that are in none.
@@ -155,37 +159,42 @@ def backup(
     Beside a codehub that may run. Exits with 1 if anything is not in it, and names that.
     """
     from codehub.app.backup import back_up
-    from codehub.cli.backups import Teller, told
+    from codehub.cli.backups import ProgressReporter, format_manifest
 
-    with speaking(json) as speech:
-        manifest = _beside(lambda settings, system: back_up(settings, system, place, Teller(speech)))
-    typer.echo(told(manifest, done=f"backed up to {place}", as_json=json))
+    with report_failures(json) as output:
+        manifest = _run_beside(
+            lambda settings, system: back_up(settings, system, location, ProgressReporter(output))
+        )
+    typer.echo(format_manifest(manifest, done=f"backed up to {location}", as_json=json))
     raise typer.Exit(0 if manifest.is_whole else 1)
 
 
 @cli.command()
 def restore(
-    place: str = _PLACE,
+    location: str = _LOCATION,
     yes: bool = YES,
     json: bool = typer.Option(False, "--json", help="Print what was restored as JSON."),
 ) -> None:
     """Make an installation from a back-up, where there is none.
 
-    Into CODEHUB_DATA_DIR, or the database and the archive store that are set. Says first what is in it, and asks.
+    Into CODEHUB_DATA_DIR, or the database and the archive store that are set. Says first what is in it, and
+    asks.
     """
     from codehub.app.restore import read
     from codehub.app.restore import restore as restore_from
-    from codehub.cli.backups import Teller, contents, told
+    from codehub.cli.backups import ProgressReporter, contents, format_manifest
 
-    with speaking(json) as speech:
+    with report_failures(json) as output:
         for line in (
             "This back-up has:",
-            *contents(_beside(lambda settings, _system: read(settings, place))),
+            *contents(_run_beside(lambda settings, _system: read(settings, location))),
         ):
-            speech.say(line)
-        be_sure("Restore it?", yes)
-        manifest = _beside(lambda settings, system: restore_from(settings, system, place, Teller(speech)))
-    typer.echo(told(manifest, done=f"restored from {place}", as_json=json))
+            output.say(line)
+        confirm("Restore it?", yes)
+        manifest = _run_beside(
+            lambda settings, system: restore_from(settings, system, location, ProgressReporter(output))
+        )
+    typer.echo(format_manifest(manifest, done=f"restored from {location}", as_json=json))
 
 
 user = Commands(
@@ -208,16 +217,18 @@ def add_user(
 ) -> None:
     """Add a user."""
     from codehub.app import access
-    from codehub.cli.people import told_one
+    from codehub.cli.people import format_user
     from codehub.core.access import Role, is_username
 
-    with speaking(json):
+    with report_failures(json):
         if not is_username(username):
-            words = "letters, digits and . _ @ - only, at most 64, and not `me` or `all`"
-            raise Failed("USAGE", f"{username!r} can't be a name: {words}")
+            rule = "letters, digits and . _ @ - only, at most 64, and not `me` or `all`"
+            raise Failed("USAGE", f"{username!r} can't be a name: {rule}")
         role, password = Role.ADMIN if admin else Role.MEMBER, _password(from_stdin=password_stdin)
-        added = _beside(lambda settings, system: access.add_user(settings, system, username, password, role))
-    typer.echo(told_one(added, f"added {role} {username}", as_json=json))
+        user_added = _run_beside(
+            lambda settings, system: access.add_user(settings, system, username, password, role)
+        )
+    typer.echo(format_user(user_added, f"added {role} {username}", as_json=json))
 
 
 @user.command("passwd")
@@ -226,14 +237,14 @@ def set_password(
 ) -> None:
     """Set a user's password, which ends their sessions and tokens."""
     from codehub.app import access
-    from codehub.cli.people import told_one
+    from codehub.cli.people import format_user
 
-    with speaking(json):
+    with report_failures(json):
         password = _password(from_stdin=password_stdin)
-        changed = _beside(
+        changed = _run_beside(
             lambda settings, system: access.amend_user(settings, system, username, password=password)
         )
-    typer.echo(told_one(changed, f"changed the password of {username}", as_json=json))
+    typer.echo(format_user(changed, f"changed the password of {username}", as_json=json))
 
 
 @user.command("disable")
@@ -244,13 +255,13 @@ def disable_user(
 ) -> None:
     """Disable a user: their sessions and tokens end."""
     from codehub.app import access
-    from codehub.cli.people import told_one
+    from codehub.cli.people import format_user
 
-    with speaking(json):
-        changed = _beside(
+    with report_failures(json):
+        changed = _run_beside(
             lambda settings, system: access.amend_user(settings, system, username, disabled=not undo)
         )
-    typer.echo(told_one(changed, f"{'enabled' if undo else 'disabled'} {username}", as_json=json))
+    typer.echo(format_user(changed, f"{'enabled' if undo else 'disabled'} {username}", as_json=json))
 
 
 @user.command("keys")
@@ -261,25 +272,25 @@ def user_keys(
 ) -> None:
     """List what lets a user in, sessions and tokens, or end it."""
     from codehub.app import access
-    from codehub.cli.people import told_keys
+    from codehub.cli.people import format_keys
 
-    with speaking(json):
-        found = _beside(lambda settings, system: access.keys(settings, system, username, end=end))
-    typer.echo(told_keys(found, username, ended=end, as_json=json))
+    with report_failures(json):
+        keys = _run_beside(lambda settings, system: access.keys(settings, system, username, end=end))
+    typer.echo(format_keys(keys, username, are_ended=end, as_json=json))
 
 
 @user.command("list")
 def list_users(json: bool = typer.Option(False, "--json", help="Print them as JSON.")) -> None:
     """List everybody."""
     from codehub.app import access
-    from codehub.cli.people import told
+    from codehub.cli.people import format_users
 
-    with speaking(json):
-        users = _beside(access.list_users)
-    typer.echo(told(users, as_json=json))
+    with report_failures(json):
+        users = _run_beside(access.list_users)
+    typer.echo(format_users(users, as_json=json))
 
 
-def _beside(
+def _run_beside(
     work: "Callable[[Settings, System], Coroutine[Any, Any, T]]", *, log_level: int | None = None
 ) -> "T":
     """Do it beside a codehub that may run, or raise Failed."""
@@ -296,8 +307,8 @@ def _beside(
     except UnknownUser as error:
         raise Failed("NOT_FOUND", f"there is no user {error}") from None
     except LastAdmin:
-        words = "this is the last admin: make somebody else an admin first"
-        raise Failed("INVALID_STATE", words) from None
+        message = "this is the last admin: make somebody else an admin first"
+        raise Failed("INVALID_STATE", message) from None
 
 
 def _to_json(value: object) -> str:
@@ -312,7 +323,7 @@ def _password(*, from_stdin: bool) -> str:
     from codehub.validation_messages import of_password
 
     if from_stdin:
-        password = heard()
+        password = read_line()
     elif sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
@@ -331,7 +342,7 @@ def _settings() -> "Settings":
         return load_settings()
     except WrongSetting as error:
         lines = str(error).splitlines()
-        raise Failed("USAGE", str(error), lines, words="\ncodehub: ".join(lines)) from None
+        raise Failed("USAGE", str(error), lines, text="\ncodehub: ".join(lines)) from None
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, codehub, environment, running
 from tests.support.workspaces import NOW
 
-from codehub.cli.people import told as listed_people
+from codehub.cli.people import format_users as listed_people
 from codehub.core.access import Role, User
 from codehub.error_codes import exit_of
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.command import Command
 from tests.support.site import PASSWORD, Site
 
-from codehub.cli.account import Account, find_account, normal_url
+from codehub.cli.account import Account, find_account, normalise_url
 from codehub.cli.failures import Failed
 from codehub.error_codes import Exit
 
@@ -151,14 +151,14 @@ def test_who_says_all_by_the_environment_needs_no_file_and_no_home(monkeypatch: 
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Failed) as refused:
-        normal_url(text)
+        normalise_url(text)
     assert refused.value.exit is Exit.USAGE
     assert "secret" not in refused.value.message
 
 
 @pytest.mark.parametrize("url", ["http://[::1]:8000", "https://b\u00fccher.example", "http://host/below"])
 def test_an_address_of_any_kind_is_taken(url: str) -> None:
-    assert normal_url(f"{url}/") == url
+    assert normalise_url(f"{url}/") == url
 
 
 @pytest.mark.parametrize(

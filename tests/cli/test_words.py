@@ -10,13 +10,13 @@ import pytest
 import typer
 
 from codehub.cli.failures import Failed
-from codehub.cli.fields import in_options
+from codehub.cli.fields import describe_fields
 from codehub.cli.find import spelled
+from codehub.cli.formatting import ago, harmless, harmless_bytes, seconds, size, span, state
 from codehub.cli.language import chosen_language
-from codehub.cli.output import Output, speaking
+from codehub.cli.output import Output, report_failures
 from codehub.cli.tables import fit, pairs, plain
-from codehub.cli.wait import Goal, carry_out, has_arrived
-from codehub.cli.words import ago, harmless, harmless_bytes, seconds, size, span, state
+from codehub.cli.wait import Goal, has_arrived, request_and_wait
 
 if TYPE_CHECKING:
     from codehub.cli.client import Client
@@ -144,7 +144,7 @@ def test_what_comes_from_a_workspace_may_colour_a_terminal_and_not_command_it() 
 
 def test_so_it_is_with_names_and_errors_that_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=False).show("\x9b2Jdemo\x08 is RUNNING.")
-    with pytest.raises(typer.Exit), speaking(as_json=False):
+    with pytest.raises(typer.Exit), report_failures(as_json=False):
         raise Failed("WAITED_INTO_ERROR", "\x1b]0;mine\x07\x9b2Jdemo failed", do="\x1bc")
     told = capsys.readouterr()
     assert told.out == "2Jdemo is RUNNING.\n"
@@ -186,7 +186,7 @@ def at(second: int, **changes: Any) -> dict[str, Any]:
 def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
     asked = at(1)
     server = Told([at(2, operation="STARTING")], [asked, at(3, phase="RUNNING")])
-    seen = list(carry_out(cast("Client", server), asked, lambda: asked, None))
+    seen = list(request_and_wait(cast("Client", server), asked, lambda: asked, None))
     assert [(one["phase"], one["operation"]) for one in seen] == [
         ("STANDBY", "NONE"),
         ("STANDBY", "STARTING"),
@@ -199,7 +199,7 @@ def test_when_time_is_up_it_is_told_how_far_it_came(monkeypatch: pytest.MonkeyPa
     server = Told([asked], [at(2, operation="STARTING")])
     seen: list[str] = []
     monkeypatch.setattr("time.monotonic", lambda: 61.0 if "STARTING" in seen else 0.0)
-    states = carry_out(cast("Client", server), asked, lambda: asked, 60)
+    states = request_and_wait(cast("Client", server), asked, lambda: asked, 60)
     with pytest.raises(Failed) as told:
         seen.extend(shown["operation"] for shown in states)
     assert told.value.code == "TIMED_OUT"
@@ -243,7 +243,7 @@ def test_a_name_is_spelled_as_a_shell_takes_it() -> None:
 
 @pytest.mark.parametrize("details", [None, {}, [], ["x"], [{"field": "x"}], "x"])
 def test_details_of_no_fields_are_left_to_the_message(details: object) -> None:
-    assert in_options(details) is None
+    assert describe_fields(details) is None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ _LOOK_S_MAX = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostMark:
     """A place without its mark: what the database expects there, and how much of that is."""
 
     backend: StorageBackend
@@ -30,7 +30,7 @@ class Lost:
     """Workspaces whose home is not."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Say what is missing, and what making it again would mean."""
         lines = [f"{self.mark} is missing: it marks where this installation's homes are.", ""]
         if self.present or self.absent:
@@ -52,7 +52,7 @@ def mark_checks(places: Mapping[StorageBackend, Place], clock: Clock) -> Mapping
     return {name: _MarkCheck(place, clock) for name, place in places.items()}
 
 
-async def adopt(settings: Settings, system: System, *, is_sure: bool) -> Sequence[Lost]:
+async def adopt(settings: Settings, system: System, *, is_sure: bool) -> Sequence[LostMark]:
     """Return the places without their mark, beside a codehub that may run; made again, if `is_sure`."""
     async with (
         database_beside(settings, system) as connect_args,
@@ -71,14 +71,14 @@ async def adopt(settings: Settings, system: System, *, is_sure: bool) -> Sequenc
         return lost
 
 
-async def _lost(backend: StorageBackend, place: Place, expected: Sequence[Workspace]) -> Lost | None:
+async def _lost(backend: StorageBackend, place: Place, expected: Sequence[Workspace]) -> LostMark | None:
     try:
         await place.list_volumes()
     except MarkMissing as missing:
         there = await place.list_unmarked()
         present = tuple(_named(row) for row in expected if row.id in there)
         absent = tuple(_named(row) for row in expected if row.id not in there)
-        return Lost(backend, missing.mark, present, absent)
+        return LostMark(backend, missing.mark, present, absent)
     return None
 
 

@@ -1,1 +1,4 @@
-"""The command line: words for people on stderr, results on stdout. A client command imports no server code."""
+"""The command line: messages for people on stderr, results on stdout.
+
+A client command imports no server code.
+"""

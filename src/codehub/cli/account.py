@@ -1,4 +1,7 @@
-"""Which server, and as whom: the environment, or what `codehub login` has kept (0600). A token is sent to no other server."""
+"""Which server, and as whom: the environment, or what `codehub login` has stored (0600).
+
+A token is sent to no other server.
+"""
 
 import json
 import os
@@ -21,7 +24,10 @@ class Account:
     """Whether CODEHUB_TOKEN gave the token: then no `codehub login` replaces it."""
 
     def __post_init__(self) -> None:
-        """Refuse a token that no header can carry. It is never repeated: whoever reads the error may not be meant to read it."""
+        """Refuse a token that can't be sent in a header.
+
+        The error does not repeat it, because others may read the error.
+        """
         if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
             raise Failed(
                 "USAGE",
@@ -34,48 +40,48 @@ def login_file(environ: Mapping[str, str]) -> Path:
     try:
         base = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config"
     except RuntimeError:
-        words = "your home directory, where `codehub login` keeps its token, is not known"
-        raise Failed("USAGE", words, do="Set HOME; or set CODEHUB_URL and CODEHUB_TOKEN.") from None
+        message = "your home directory, where `codehub login` keeps its token, is not known"
+        raise Failed("USAGE", message, do="Set HOME; or set CODEHUB_URL and CODEHUB_TOKEN.") from None
     return Path(base) / "codehub" / "login.json"
 
 
 def find_account(environ: Mapping[str, str]) -> Account:
     """CODEHUB_URL and CODEHUB_TOKEN go first. The kept token counts only for the server that gave it."""
-    url = normal_url(environ["CODEHUB_URL"]) if environ.get("CODEHUB_URL") else None
+    url = normalise_url(environ["CODEHUB_URL"]) if environ.get("CODEHUB_URL") else None
     token = environ.get("CODEHUB_TOKEN") or None
     if url is not None and token is not None:
         return Account(url, token, is_from_environment=True)
-    kept = read_kept(login_file(environ))
-    if kept is None or (url is not None and url != kept.url):
+    stored = read_account(login_file(environ))
+    if stored is None or (url is not None and url != stored.url):
         return Account(url or DEFAULT_URL, token, is_from_environment=token is not None)
     if token is not None:
-        return Account(kept.url, token, is_from_environment=True)
-    return kept
+        return Account(stored.url, token, is_from_environment=True)
+    return stored
 
 
-def normal_url(text: str) -> str:
+def normalise_url(text: str) -> str:
     """Return the address without a slash at its end, or raise Failed."""
     from urllib.parse import urlsplit
 
-    if "@" in text:  # said before anything else, so that no error repeats it
+    if "@" in text:  # checked first, so that no error repeats the password
         raise Failed(
             "USAGE", "an address holds no name and no password: use `codehub login` or CODEHUB_TOKEN"
         )
-    given = text if "://" in text else f"http://{text}"
-    wrong = Failed("USAGE", f"{text!r} is no address: it must be http://host:port or https://host")
+    address = text if "://" in text else f"http://{text}"
+    error = Failed("USAGE", f"{text!r} is no address: it must be http://host:port or https://host")
     try:
-        parts = urlsplit(given)
-        is_right = parts.scheme in ("http", "https") and _is_host(parts.hostname) and parts.port != 0
+        parts = urlsplit(address)
+        is_valid = parts.scheme in ("http", "https") and _is_host(parts.hostname) and parts.port != 0
     except ValueError:  # a label that is too long or empty is one, too
-        raise wrong from None
-    # Looked for in all of it: urlsplit leaves out what it does not like.
+        raise error from None
+    # Searched in the whole text: urlsplit drops some characters.
     if (
-        not is_right
-        or any(one.isspace() or not one.isprintable() for one in text)
+        not is_valid
+        or any(character.isspace() or not character.isprintable() for character in text)
         or not parts.path.isascii()
     ):
-        raise wrong
-    return given.rstrip("/")
+        raise error
+    return address.rstrip("/")
 
 
 def _is_host(name: str | None) -> bool:
@@ -83,10 +89,12 @@ def _is_host(name: str | None) -> bool:
     return bool(name and name.encode("idna"))
 
 
-def read_kept(path: Path) -> Account | None:
+def read_account(path: Path) -> Account | None:
     try:
-        kept = json.loads(path.read_text())
-        return Account(normal_url(kept["url"]), kept["token"], kept.get("username"), kept.get("token_id"))
+        content = json.loads(path.read_text())
+        return Account(
+            normalise_url(content["url"]), content["token"], content.get("username"), content.get("token_id")
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, Failed) as error:
@@ -95,7 +103,7 @@ def read_kept(path: Path) -> Account | None:
         ) from None
 
 
-def keep(path: Path, account: Account) -> None:
+def write_account(path: Path, account: Account) -> None:
     """Write it for this user alone, in one piece, or raise Failed."""
     try:
         _write(path, account)
@@ -103,7 +111,7 @@ def keep(path: Path, account: Account) -> None:
         raise _not_writable(path, error) from None
 
 
-def forget(path: Path) -> None:
+def remove_account(path: Path) -> None:
     """Remove it, or raise Failed."""
     try:
         path.unlink(missing_ok=True)

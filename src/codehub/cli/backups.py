@@ -1,10 +1,10 @@
-"""How a back-up, or its restore, is told: how far it is while it lasts, and what is in it at its end."""
+"""The output of a back-up or its restore: its progress, and at the end what is in it."""
 
 import json
 import time
 from typing import TYPE_CHECKING
 
-from codehub.cli.words import size
+from codehub.cli.formatting import size
 
 if TYPE_CHECKING:
     from codehub.cli.output import Output
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
 _EVERY_S = 1.0
 
 
-class Teller:
-    """Says how far it is: each part's beginning and end, and about once a second in between."""
+class ProgressReporter:
+    """Prints the progress: the beginning and end of each part, and about once a second in between."""
 
-    def __init__(self, speech: "Output") -> None:
-        self._speech = speech
-        self._said = 0.0
+    def __init__(self, output: "Output") -> None:
+        self._output = output
+        self._reported_at = 0.0
         self._part = ""
 
     def __call__(self, part: str, done: int, total: int, length: int) -> None:
         now = time.monotonic()
-        if part == self._part and done != total and now - self._said < _EVERY_S:
+        if part == self._part and done != total and now - self._reported_at < _EVERY_S:
             return
-        self._part, self._said = part, now
+        self._part, self._reported_at = part, now
         amount = f" ({size(length)})" if length else ""
-        self._speech.say(f"{part}: {done} of {total}{amount}")
+        self._output.say(f"{part}: {done} of {total}{amount}")
 
 
 def contents(manifest: "Manifest") -> list[str]:
-    """Say what a back-up holds."""
+    """Return the lines that list what a back-up holds."""
     lines = [
         f"taken {manifest.taken_at} of installation {manifest.installation}",
         f"the database ({size(manifest.dump_size)})",
         f"{len(manifest.archives)} archives ({size(manifest.archives_size)})",
         *(f"the home of {home.name}, which no archive had" for home in manifest.homes),
     ]
-    return lines + [f"NOT in it: {name}: {why}" for name, why in manifest.missing]
+    return lines + [f"NOT in it: {name}: {reason}" for name, reason in manifest.missing]
 
 
-def told(manifest: "Manifest", *, done: str, as_json: bool) -> str:
+def format_manifest(manifest: "Manifest", *, done: str, as_json: bool) -> str:
     if as_json:
         return json.dumps(
             {
@@ -50,7 +50,7 @@ def told(manifest: "Manifest", *, done: str, as_json: bool) -> str:
                 "taken_at": manifest.taken_at,
                 "archives": len(manifest.archives),
                 "homes": [home.name for home in manifest.homes],
-                "missing": [{"name": name, "why": why} for name, why in manifest.missing],
+                "missing": [{"name": name, "why": reason} for name, reason in manifest.missing],
             },
             ensure_ascii=False,
             indent=2,

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from codehub.cli.account import Account
 from codehub.cli.failures import Failed
-from codehub.cli.fields import in_options
+from codehub.cli.fields import describe_fields
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -194,9 +194,9 @@ class Client:
         except (ValueError, KeyError, TypeError):
             return self._not_codehub(answer.status)
         if code == "UNAUTHORIZED" and "www-authenticate" in answer.headers:
-            return Failed(code, message, details, words=self._closed(), do=self._sign_in())
+            return Failed(code, message, details, text=self._closed(), do=self._sign_in())
         return Failed(
-            code, message, details, words=in_options(details) if code == "INVALID_REQUEST" else None
+            code, message, details, text=describe_fields(details) if code == "INVALID_REQUEST" else None
         )
 
     def _closed(self) -> str:

@@ -1,4 +1,4 @@
-"""What a shell is offered after Tab: names of workspaces, from the server. Quietly nothing where it can't be asked."""
+"""What a shell offers after Tab: names of workspaces, from the server. Nothing where it does not answer."""
 
 import os
 from contextlib import suppress
@@ -22,6 +22,6 @@ def _names(incomplete: str, *, deleted: bool) -> list[tuple[str, str]]:
 
     with suppress(Failed, OSError, KeyError, TypeError):
         client = Client(find_account(os.environ), answer_s_max=_ANSWER_S_MAX)
-        found = client.ask("GET", "/workspaces", q=incomplete or None, limit=200, deleted=deleted)["items"]
-        return [(one["name"], one["display"]) for one in found if one["name"].startswith(incomplete)]
+        items = client.ask("GET", "/workspaces", q=incomplete or None, limit=200, deleted=deleted)["items"]
+        return [(item["name"], item["display"]) for item in items if item["name"].startswith(incomplete)]
     return []

@@ -7,10 +7,10 @@ from typing import Any
 import typer
 
 from codehub.cli.find import find_workspace, spelled
+from codehub.cli.formatting import actor, ago, clock, harmless, state
 from codehub.cli.options import NAME, OWNER
 from codehub.cli.output import JSON, client_for
 from codehub.cli.tables import coloured, pairs, pairs_of, plain
-from codehub.cli.words import actor, ago, clock, harmless, state
 from codehub.core.operations import DesiredState, Phase, destination
 from codehub.web.actions import ROUTES
 

@@ -13,15 +13,15 @@ class Failed(Exception):
         details: object = None,
         *,
         do: str | None = None,
-        words: str | None = None,
+        text: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.details = details
         self.do = do
-        self.words = words or message
-        """What people are told, where that is not what programs are."""
+        self.text = text or message
+        """The message for people, where it differs from that for programs."""
 
     @property
     def exit(self) -> Exit:

@@ -1,9 +1,9 @@
-"""What is wrong with a field of the API's in, what is wrong with the option that was typed out."""
+"""An error about a field of the API goes in, an error about the command's option comes out."""
 
 import re
 from collections.abc import Mapping
 
-from codehub.cli.words import span
+from codehub.cli.formatting import span
 
 _OPTIONS: Mapping[str, str] = {
     "seconds": "--for",
@@ -29,12 +29,14 @@ _IN_SECONDS = frozenset(name for name in _OPTIONS if name.endswith("seconds"))
 _NUMBER = re.compile(r"\d+")
 
 
-def in_options(details: object) -> str | None:
+def describe_fields(details: object) -> str | None:
     """Return a sentence per field, or None if the details are of no fields."""
     if not isinstance(details, list) or not details:
         return None
     try:
-        return "\ncodehub: ".join(_in_option(str(one["field"]), str(one["problem"])) for one in details)
+        return "\ncodehub: ".join(
+            _in_option(str(detail["field"]), str(detail["problem"])) for detail in details
+        )
     except (KeyError, TypeError):
         return None
 

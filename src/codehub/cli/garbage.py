@@ -1,4 +1,4 @@
-"""What a garbage collection did, or would do, in words or as JSON."""
+"""The output of a garbage collection: what it did, or would do, as text or as JSON."""
 
 import json
 
@@ -6,16 +6,16 @@ from codehub.core.garbage import Found
 from codehub.engine.gc import Collected
 
 
-def told(collected: Collected, *, dry_run: bool, as_json: bool) -> str:
+def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> str:
     if as_json:
         return json.dumps(
             {
                 "dry_run": dry_run,
-                "removed": [{**_item(one.found), "why": one.why} for one in collected.removed],
-                "failed": [{**_item(one.found), "why": why} for one, why in collected.failed],
-                "unknown": [_item(found) for found in collected.unknown],
-                "forgotten": [_item(found) for found in collected.forgotten],
-                "newer": [_item(found) for found in collected.newer],
+                "removed": [{**_item(removal.found), "why": removal.why} for removal in collected.removed],
+                "failed": [{**_item(removal.found), "why": reason} for removal, reason in collected.failed],
+                "unknown": [_item(item) for item in collected.unknown],
+                "forgotten": [_item(item) for item in collected.forgotten],
+                "newer": [_item(item) for item in collected.newer],
                 "unreachable": list(collected.unreachable),
                 "leftovers": list(collected.leftovers),
                 "events": collected.events,
@@ -23,29 +23,31 @@ def told(collected: Collected, *, dry_run: bool, as_json: bool) -> str:
             indent=2,
         )
     verb = "would remove" if dry_run else "removed"
-    lines = [f"{verb} {_words(one.found)}: {one.why}" for one in collected.removed]
-    lines += [f"could not remove {_words(one.found)}: {why}" for one, why in collected.failed]
-    lines += [f"unknown, left alone (--orphans removes it): {_words(found)}" for found in collected.unknown]
+    lines = [f"{verb} {_describe(removal.found)}: {removal.why}" for removal in collected.removed]
     lines += [
-        f"left of a forgotten workspace, goes when its time in the trash is over: {_words(found)}"
-        for found in collected.forgotten
+        f"could not remove {_describe(removal.found)}: {reason}" for removal, reason in collected.failed
+    ]
+    lines += [f"unknown, left alone (--orphans removes it): {_describe(item)}" for item in collected.unknown]
+    lines += [
+        f"left of a forgotten workspace, goes when its time in the trash is over: {_describe(item)}"
+        for item in collected.forgotten
     ]
     lines += [
-        f"newer than what its workspace names, so it is kept (is the database older than the homes?): {_words(found)}"
-        for found in collected.newer
+        f"newer than what its workspace names, so it is kept (is the database older than the homes?): {_describe(item)}"
+        for item in collected.newer
     ]
     lines += [f"could not look at {backend}" for backend in collected.unreachable]
     lines += [
-        f"left over by something that died, goes when it is old enough: {left}"
-        for left in collected.leftovers
+        f"left over by something that died, goes when it is old enough: {leftover}"
+        for leftover in collected.leftovers
     ]
     lines += [f"forgot {collected.events} old events"] if collected.events else []
     return "\n".join(lines) or "There is no garbage."
 
 
-def _item(found: Found) -> dict[str, str | None]:
-    return {"thing": found.thing, "workspace_id": str(found.workspace_id), "name": found.name}
+def _item(item: Found) -> dict[str, str | None]:
+    return {"thing": item.thing, "workspace_id": str(item.workspace_id), "name": item.name}
 
 
-def _words(found: Found) -> str:
-    return f"{found.thing} {found.name or found.workspace_id}"
+def _describe(item: Found) -> str:
+    return f"{item.thing} {item.name or item.workspace_id}"

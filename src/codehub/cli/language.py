@@ -9,7 +9,9 @@ _VARIABLES = ("CODEHUB_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
 
 
 def chosen_language(environment: Mapping[str, str]) -> str:
-    """Return the language that the first variable with a value names: codehub's own, then those of every program."""
+    """Return the language that the first variable with a value names: codehub's own, then those of every
+    program.
+    """
     value = next((environment[name] for name in _VARIABLES if environment.get(name)), DEFAULT)
     language = value.replace("-", "_").partition("_")[0].lower()
     return language if language in LANGUAGES else DEFAULT
@@ -22,7 +24,9 @@ def say(key: str, **facts: object) -> str:
 
 
 def doing_text(operation: str) -> str:
-    """Return what is being done; nothing, if that is nothing, or what only a newer server knows."""
+    """Return the text of an operation in progress; empty for none, or for one that only a newer
+    server knows.
+    """
     return _texts().get(f"doing.{operation}", "")
 
 

@@ -6,12 +6,19 @@ import sys
 
 import typer
 
-from codehub.cli.account import Account, find_account, forget, keep, login_file, normal_url
+from codehub.cli.account import (
+    Account,
+    find_account,
+    login_file,
+    normalise_url,
+    remove_account,
+    write_account,
+)
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
-from codehub.cli.output import JSON, Output, client_for, heard, speaking
+from codehub.cli.output import JSON, Output, client_for, read_line, report_failures
 
-_LASTS_S = 90 * 86_400
+_TOKEN_LASTS_S = 90 * 86_400
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 
@@ -36,43 +43,45 @@ def login(
 ) -> None:
     """Sign in, and stay signed in on this machine.
 
-    The password is used once, for a token (90 days, `codehub token list` shows it) that is kept in ~/.config/codehub/login.json
-    for you alone.
+    The password is used once, for a token (90 days, `codehub token list` shows it) that is kept in
+    ~/.config/codehub/login.json for you alone.
     """
-    with speaking(json) as speech:
+    with report_failures(json) as output:
         if password_stdin and token_stdin:
             raise Failed("USAGE", "stdin holds one thing: a password or a token")
         account = find_account(os.environ)
-        there = normal_url(url) if url else account.url
-        if there.startswith("http://") and not there.startswith(_LOOPBACK):
-            speech.say(
-                f"codehub: WARNING: {there} is not https: whoever is on the way can read your password"
+        server_url = normalise_url(url) if url else account.url
+        if server_url.startswith("http://") and not server_url.startswith(_LOOPBACK):
+            output.say(
+                f"codehub: WARNING: {server_url} is not https: whoever is on the way can read your password"
             )
-        signed_in = _with_token(there) if token_stdin else _with_password(there, username, password_stdin)
-        path, before = login_file(os.environ), _kept()
+        account_now = (
+            _with_token(server_url) if token_stdin else _with_password(server_url, username, password_stdin)
+        )
+        path, account_before = login_file(os.environ), _stored_account()
         try:
-            keep(path, signed_in)
+            write_account(path, account_now)
         except Failed:
-            _end_token(signed_in, speech)  # nobody would know it, and it would open everything for 90 days
+            _end_token(account_now, output)  # nobody would know it, and it would open everything for 90 days
             raise
-        if before.token != signed_in.token:
-            _end_token(before, speech)
-        _told(speech, signed_in, path)
+        if account_before.token != account_now.token:
+            _end_token(account_before, output)
+        _report_login(output, account_now, path)
         if account.is_from_environment:
-            speech.say("codehub: WARNING: CODEHUB_TOKEN is set, and goes before what is kept: unset it")
+            output.say("codehub: WARNING: CODEHUB_TOKEN is set, and goes before what is kept: unset it")
 
 
 def logout(json: bool = JSON) -> None:
     """Sign out: this machine's token ends, and is forgotten here."""
-    with speaking(json) as speech:
+    with report_failures(json) as output:
         path = login_file(os.environ)
-        account = _kept()
+        account = _stored_account()
         if account.token is None:
             raise Failed("NOT_SIGNED_IN", "You are not signed in on this machine.")
-        _end_token(account, speech)
-        forget(path)
+        _end_token(account, output)
+        remove_account(path)
         if not json:
-            speech.show(f"Signed out of {account.url}.")
+            output.show(f"Signed out of {account.url}.")
 
 
 def password(
@@ -82,15 +91,15 @@ def password(
     json: bool = JSON,
 ) -> None:
     """Change your password, which ends your other sessions and tokens. The one of this machine stays."""
-    with client_for(json) as (client, speech):
+    with client_for(json) as (client, output):
         if stdin:
-            old, new = heard(), heard()
+            old, new = read_line(), read_line()
         else:
-            old = _asked("Old password", hidden=True, option="--stdin")
+            old = _prompt("Old password", hidden=True, option="--stdin")
             new = typer.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
         client.ask("PUT", "/session/password", {"old": old, "new": new})
         if not json:
-            speech.show("Your password is changed.")
+            output.show("Your password is changed.")
 
 
 def add_to(cli: typer.Typer) -> None:
@@ -98,52 +107,52 @@ def add_to(cli: typer.Typer) -> None:
         cli.command()(command)
 
 
-def _kept() -> Account:
+def _stored_account() -> Account:
     """Return what an earlier sign-in has left on this machine."""
     return find_account({**os.environ, "CODEHUB_URL": "", "CODEHUB_TOKEN": ""})
 
 
-def _end_token(account: Account, speech: Output) -> None:
-    """End a token that was made for this machine; one that somebody brought along is theirs."""
+def _end_token(account: Account, output: Output) -> None:
+    """End a token that was made for this machine; one that came from stdin stays valid."""
     if account.token_id is None:
         return
     client = Client(account)
     try:
         client.ask("DELETE", f"/tokens/{account.token_id}")
-    except Failed as failed:
+    except Failed as error:
         # Ended already, or out of reach: forgotten here all the same.
-        if failed.code != "UNAUTHORIZED":
-            speech.say(
-                f"codehub: the token lives on at {account.url} ({failed.message}): end it with `codehub token delete`"
+        if error.code != "UNAUTHORIZED":
+            output.say(
+                f"codehub: the token lives on at {account.url} ({error.message}): end it with `codehub token delete`"
             )
     finally:
         client.close()
 
 
 def _with_password(url: str, username: str | None, from_stdin: bool) -> Account:
-    name = username or _asked("Username", option="--username")
-    password = heard() if from_stdin else _asked("Password", hidden=True, option="--password-stdin")
+    name = username or _prompt("Username", option="--username")
+    password = read_line() if from_stdin else _prompt("Password", hidden=True, option="--password-stdin")
     client = Client(Account(url, None))
     try:
         cookie = client.sign_in(name, password)
-        made = client.ask(
+        token = client.ask(
             "POST",
             "/tokens",
             {
                 "name": f"codehub login on {socket.gethostname()}"[:255],
                 "scope": "write",
-                "expires_in_seconds": _LASTS_S,
+                "expires_in_seconds": _TOKEN_LASTS_S,
             },
             headers={"Cookie": cookie},
         )
         client.ask("POST", "/logout", headers={"Cookie": cookie})
     finally:
         client.close()
-    return Account(url, made["token"], name, made["id"])
+    return Account(url, token["token"], name, token["id"])
 
 
 def _with_token(url: str) -> Account:
-    account = Account(url, heard().strip() or None)
+    account = Account(url, read_line().strip() or None)
     if account.token is None:
         raise Failed("USAGE", "there is no token on stdin")
     client = Client(account)
@@ -154,15 +163,15 @@ def _with_token(url: str) -> Account:
     return Account(url, account.token, username)
 
 
-def _asked(what: str, *, option: str, hidden: bool = False) -> str:
+def _prompt(prompt: str, *, option: str, hidden: bool = False) -> str:
     if not sys.stdin.isatty():
         raise Failed("USAGE", f"nobody is there to be asked: give {option}")
-    answer: str = typer.prompt(what, hide_input=hidden, err=True)
+    answer: str = typer.prompt(prompt, hide_input=hidden, err=True)
     return answer
 
 
-def _told(speech: Output, account: Account, path: object) -> None:
-    if speech.as_json:
-        speech.result({"url": account.url, "username": account.username})
+def _report_login(output: Output, account: Account, path: object) -> None:
+    if output.as_json:
+        output.result({"url": account.url, "username": account.username})
     else:
-        speech.show(f"Signed in to {account.url} as {account.username}. Kept in {path}.")
+        output.show(f"Signed in to {account.url} as {account.username}. Kept in {path}.")

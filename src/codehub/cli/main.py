@@ -1,4 +1,7 @@
-"""The client's commands. What runs a server is added by `codehub.__main__`, so that nothing here imports it."""
+"""The client's commands.
+
+What runs a server is added by `codehub.__main__`, so that nothing here imports it.
+"""
 
 import errno
 import os
@@ -29,13 +32,14 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Sections(TyperGroup):
-    """Lists the commands by what they are for, and tells programs what is wrong with their words in their own form."""
+    """Lists the commands by purpose, and reports usage errors as JSON with --json."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         try:
             return self._main(args, *rest, **options)
         except OSError as error:
-            # What can't be opened has a name; an open file that takes no more has none. A server has others open than its output.
+            # What can't be opened has a name; an open file that takes no more has none. A server has others
+            # open than its output.
             if (
                 error.errno not in _FULL
                 or error.filename is not None
@@ -52,11 +56,11 @@ class Sections(TyperGroup):
             return super().main(args, *rest, **options)
         try:
             code = super().main(args, *rest, **{**options, "standalone_mode": False})
-        except UsageError as wrong:
-            wrong.show()
-            failed = Failed("USAGE", wrong.format_message())
-            Output(as_json=True).line(failed.shape())
-            sys.exit(failed.exit)
+        except UsageError as error:
+            error.show()
+            failure = Failed("USAGE", error.format_message())
+            Output(as_json=True).line(failure.shape())
+            sys.exit(failure.exit)
         except typer.Abort:
             sys.exit(Exit.FAILED)
         sys.exit(code)

@@ -1,4 +1,4 @@
-"""How a command speaks: results on stdout, words for people on stderr, and an error in the form that was asked for."""
+"""A command's output: results on stdout, messages for people on stderr, errors as text or JSON."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import typer
 from codehub.cli.account import find_account
 from codehub.cli.client import ANSWER_S_MAX, Client
 from codehub.cli.failures import Failed
-from codehub.cli.words import harmless_bytes
+from codehub.cli.formatting import harmless_bytes
 
 _INTERRUPTED = 130
 
@@ -41,41 +41,41 @@ class Output:
 
 
 @contextmanager
-def speaking(as_json: bool) -> Iterator[Output]:
-    """Turn a Failed into its words and its exit code."""
-    speech = Output(as_json)
+def report_failures(as_json: bool) -> Iterator[Output]:
+    """Turn a Failed into its message and its exit code."""
+    output = Output(as_json)
     try:
-        yield speech
-    except Failed as failed:
+        yield output
+    except Failed as error:
         if as_json:
-            speech.line(failed.shape())
+            output.line(error.shape())
         else:
-            speech.say(f"codehub: {failed.words}")
-            if failed.do is not None:
-                speech.say(f"  → {failed.do}")
-        raise typer.Exit(failed.exit) from None
+            output.say(f"codehub: {error.text}")
+            if error.do is not None:
+                output.say(f"  → {error.do}")
+        raise typer.Exit(error.exit) from None
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
-    except typer.Abort as ended:
-        # Whoever is asked something ends it by Ctrl-C or by Ctrl-D; Typer makes the same of both.
-        if isinstance(ended.__context__, KeyboardInterrupt):
+    except typer.Abort as error:
+        # A prompt is ended by Ctrl-C or by Ctrl-D; Typer raises the same error for both.
+        if isinstance(error.__context__, KeyboardInterrupt):
             raise typer.Exit(_INTERRUPTED) from None
         raise
 
 
 @contextmanager
 def client_for(as_json: bool, *, answer_s_max: float = ANSWER_S_MAX) -> Iterator[tuple[Client, Output]]:
-    """Yield a client of the server that the environment or the login names, and how to speak."""
-    with speaking(as_json) as speech:
+    """Yield a client of the server that the environment or the login names, and the output."""
+    with report_failures(as_json) as output:
         client = Client(find_account(os.environ), answer_s_max=answer_s_max)
         try:
-            yield client, speech
+            yield client, output
         finally:
             client.close()
 
 
-def be_sure(question: str, yes: bool) -> None:
-    """Ask before what can't be undone. Raises Failed where nobody can be asked."""
+def confirm(question: str, yes: bool) -> None:
+    """Ask before what can't be undone. Raises Failed without a terminal."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -84,7 +84,7 @@ def be_sure(question: str, yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def heard() -> str:
+def read_line() -> str:
     """Return a line from stdin. Raises Failed if it is no text."""
     try:
         return sys.stdin.readline().rstrip("\r\n")

@@ -1,16 +1,16 @@
-"""People in words or as JSON."""
+"""Users and their keys, as text or as JSON."""
 
 import json
 from collections.abc import Sequence
 from datetime import datetime
 
+from codehub.cli.formatting import harmless
 from codehub.cli.tables import plain
-from codehub.cli.words import harmless
 from codehub.core.access import User
 from codehub.ports.access import Key
 
 
-def told(users: Sequence[User], *, as_json: bool) -> str:
+def format_users(users: Sequence[User], *, as_json: bool) -> str:
     if as_json:
         return json.dumps([_item(user) for user in users], indent=2)
     width = max((len(user.username) for user in users), default=0)
@@ -20,11 +20,11 @@ def told(users: Sequence[User], *, as_json: bool) -> str:
     return "\n".join(lines) or "There is nobody yet."
 
 
-def told_one(user: User, words: str, *, as_json: bool) -> str:
-    return json.dumps(_item(user), indent=2) if as_json else words
+def format_user(user: User, message: str, *, as_json: bool) -> str:
+    return json.dumps(_item(user), indent=2) if as_json else message
 
 
-def told_keys(keys: Sequence[Key], username: str, *, ended: bool, as_json: bool) -> str:
+def format_keys(keys: Sequence[Key], username: str, *, are_ended: bool, as_json: bool) -> str:
     if as_json:
         return json.dumps([_key(key) for key in keys], indent=2)
     if not keys:
@@ -39,8 +39,8 @@ def told_keys(keys: Sequence[Key], username: str, *, ended: bool, as_json: bool)
         )
         for key in keys
     ]
-    listed = plain([("KEY", "NAME", "SCOPE", "LAST USED", "EXPIRES"), *harmless(rows)])
-    return f"{listed}\nAll of them have ended." if ended else listed
+    table = plain([("KEY", "NAME", "SCOPE", "LAST USED", "EXPIRES"), *harmless(rows)])
+    return f"{table}\nAll of them have ended." if are_ended else table
 
 
 def _key(key: Key) -> dict[str, object]:

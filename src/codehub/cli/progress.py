@@ -1,4 +1,4 @@
-"""What is seen while one waits: a line per step, and a bar where bytes are moved. On stderr, for people alone."""
+"""The progress display of a waiting command: a line per step, and a bar while bytes are moved. On stderr."""
 
 import sys
 from collections.abc import Iterable
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from codehub.cli.formatting import WorkspaceView, size, span
 from codehub.cli.language import doing_text, done_text, say, stage_text
-from codehub.cli.words import WorkspaceView, size, span
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task
@@ -20,18 +20,18 @@ def watch(states: Iterable[WorkspaceView]) -> WorkspaceView:
     if not sys.stderr.isatty():
         return _watch_plain(states)
     with _bars() as bars:
-        return _Live(bars).watch(states)
+        return _LiveProgress(bars).watch(states)
 
 
 def _watch_plain(states: Iterable[WorkspaceView]) -> WorkspaceView:
-    shown: WorkspaceView = {}
+    workspace: WorkspaceView = {}
     operation = ""
-    for shown in states:
-        if shown["operation"] != operation:
-            operation = shown["operation"]
+    for workspace in states:
+        if workspace["operation"] != operation:
+            operation = workspace["operation"]
             if doing := doing_text(operation):
-                typer.echo(f"{shown['name']}: {doing}", err=True)
-    return shown
+                typer.echo(f"{workspace['name']}: {doing}", err=True)
+    return workspace
 
 
 def _bars() -> "Progress":
@@ -49,37 +49,37 @@ def _bars() -> "Progress":
         SpinnerColumn(style="blue"),
         TextColumn("{task.description}"),
         Bar(bar_width=28),
-        TextColumn("{task.fields[told]}", style="dim"),
+        TextColumn("{task.fields[detail]}", style="dim"),
         TimeElapsedColumn(),
         console=Console(file=sys.stderr, highlight=False),
         transient=True,
     )
 
 
-class _Live:
-    """One task at a time. What is done is left standing as a line."""
+class _LiveProgress:
+    """Shows one task at a time. A finished one becomes a line."""
 
     def __init__(self, bars: "Progress") -> None:
         self._bars = bars
-        self._task = bars.add_task(say("waiting"), total=None, moves_bytes=False, told="")
+        self._task = bars.add_task(say("waiting"), total=None, moves_bytes=False, detail="")
         self._operation = "NONE"
         self._bytes = 0
 
     def watch(self, states: Iterable[WorkspaceView]) -> WorkspaceView:
-        shown: WorkspaceView = {}
-        for shown in states:
-            if shown["operation"] != self._operation:
-                self._leave_standing()
-                self._operation = shown["operation"]
-            self._show(shown)
-        return shown
+        workspace: WorkspaceView = {}
+        for workspace in states:
+            if workspace["operation"] != self._operation:
+                self._print_done()
+                self._operation = workspace["operation"]
+            self._show(workspace)
+        return workspace
 
-    def _show(self, shown: WorkspaceView) -> None:
-        progress = shown["progress"]
+    def _show(self, workspace: WorkspaceView) -> None:
+        progress = workspace["progress"]
         if progress is None:
             doing = doing_text(self._operation) or say("waiting")
-            told = "" if shown["held_up"] is None else say("held_up")
-            self._bars.update(self._task, description=doing, total=None, moves_bytes=False, told=told)
+            detail = "" if workspace["held_up"] is None else say("held_up")
+            self._bars.update(self._task, description=doing, total=None, moves_bytes=False, detail=detail)
             return
         done, total = progress["done_bytes"], progress["total_bytes"]
         self._bytes = total or done  # what is done in the end is all of it
@@ -89,25 +89,27 @@ class _Live:
             completed=done,
             total=total,
             moves_bytes=True,
-            told=_told(shown),
+            detail=_describe(workspace),
         )
 
-    def _leave_standing(self) -> None:
+    def _print_done(self) -> None:
         (task,) = self._bars.tasks
         if done := done_text(self._operation):
-            moved = f", {size(self._bytes)}" if self._bytes else ""
-            self._bars.console.print(f"[green]✓[/green] {done}{moved} [dim]({span(task.elapsed or 0)})[/dim]")
+            amount = f", {size(self._bytes)}" if self._bytes else ""
+            self._bars.console.print(
+                f"[green]✓[/green] {done}{amount} [dim]({span(task.elapsed or 0)})[/dim]"
+            )
         self._bytes = 0
-        self._bars.reset(self._task, total=None, completed=0, moves_bytes=False, told="")
+        self._bars.reset(self._task, total=None, completed=0, moves_bytes=False, detail="")
 
 
-def _told(shown: WorkspaceView) -> str:
+def _describe(workspace: WorkspaceView) -> str:
     """42 of 100 MB, 12 MB/s, 5 s left."""
-    progress = shown["progress"]
+    progress = workspace["progress"]
     total = progress["total_bytes"]
-    words = size(progress["done_bytes"]) + (f" of {size(total)}" if total else "")
+    text = size(progress["done_bytes"]) + (f" of {size(total)}" if total else "")
     if progress["bytes_per_second"]:
-        words += f", {size(progress['bytes_per_second'])}/s"
+        text += f", {size(progress['bytes_per_second'])}/s"
     if progress["eta_seconds"] is not None:
-        words += f", {span(progress['eta_seconds'])} left"
-    return words
+        text += f", {span(progress['eta_seconds'])} left"
+    return text

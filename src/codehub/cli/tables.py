@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from codehub.cli.formatting import colour_of
 from codehub.cli.output import is_terminal
-from codehub.cli.words import colour_of
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_YIELDING: Mapping[str, int] = {"NAME": 20, "WHY": 24}
-"""The column of a table that gets what the others leave, and how wide it is before others are left out for it."""
+_FLEXIBLE_WIDTHS: Mapping[str, int] = {"NAME": 20, "WHY": 24}
+"""The column that gets the remaining width, and its least width before other columns are left out."""
 _WIDTH_MIN = 12
 _GAP = 2
 
@@ -28,10 +28,11 @@ def show_table(
     gives_way: Sequence[str] = (),
     in_need: Sequence[str] = (),
 ) -> None:
-    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for all; `in_need`: those
-    that go too, before nothing can be read any more.
+    """Print it. `gives_way`: the columns that are left out, in this order, where a terminal is too narrow for
+    all; `in_need`: those that go too, before nothing can be read any more.
 
-    One column yields, a name by being cut, a reason by going on below itself: a long one costs the other rows nothing.
+    One column yields, a name by being cut, a reason by going on below itself: a long one costs the other rows
+    nothing.
     """
     if is_terminal():
         _show_fitted(headings, rows, gives_way, in_need)
@@ -56,16 +57,16 @@ def pairs(rows: Mapping[str, str | None]) -> str:
 
 def pairs_of(rows: Iterable[tuple[str, str]]) -> str:
     """Return `name  value` lines. What is too long for a terminal goes on below itself."""
-    given = list(rows)
-    width = max(len(name) for name, _ in given)
+    entries = list(rows)
+    width = max(len(name) for name, _ in entries)
     lines = []
-    for name, value in given:
-        first, *rest = (part for line in value.splitlines() for part in _folded(line, width + 4))
+    for name, value in entries:
+        first, *rest = (part for line in value.splitlines() for part in _fold(line, width + 4))
         lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
     return "\n".join(lines)
 
 
-def _folded(line: str, indent: int) -> list[str]:
+def _fold(line: str, indent: int) -> list[str]:
     """Return it as lines that fit beside an indent. What is coloured is short, and is left alone."""
     if not is_terminal() or "\x1b" in line:
         return [line]
@@ -104,20 +105,20 @@ def fit(
     widths: Mapping[str, int], gives_way: Sequence[str], columns: int, in_need: Sequence[str] = ()
 ) -> dict[str, int]:
     """Return the columns of a table that are shown, and how wide each is."""
-    yielding = next(heading for heading in widths if heading in _YIELDING)
-    fitted = {**widths, yielding: min(widths[yielding], _YIELDING[yielding])}
+    flexible = next(heading for heading in widths if heading in _FLEXIBLE_WIDTHS)
+    fitted = {**widths, flexible: min(widths[flexible], _FLEXIBLE_WIDTHS[flexible])}
     for heading in gives_way:
-        if _over(fitted, columns) > 0:
+        if _excess(fitted, columns) > 0:
             del fitted[heading]
     for heading in in_need:
-        if fitted[yielding] - _over(fitted, columns) < min(_WIDTH_MIN, widths[yielding]):
+        if fitted[flexible] - _excess(fitted, columns) < min(_WIDTH_MIN, widths[flexible]):
             del fitted[heading]
-    left = fitted[yielding] - _over(fitted, columns)
-    fitted[yielding] = min(widths[yielding], max(left, _WIDTH_MIN))
+    remaining = fitted[flexible] - _excess(fitted, columns)
+    fitted[flexible] = min(widths[flexible], max(remaining, _WIDTH_MIN))
     return fitted
 
 
-def _over(fitted: Mapping[str, int], columns: int) -> int:
+def _excess(fitted: Mapping[str, int], columns: int) -> int:
     """Return by how much it is too wide."""
     return sum(fitted.values()) + _GAP * (len(fitted) - 1) - columns
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from codehub.cli.formatting import WorkspaceView, actor, ago, ahead, clock, harmless, is_over, span, state
 from codehub.cli.tables import coloured, pairs
-from codehub.cli.words import WorkspaceView, actor, ago, ahead, clock, harmless, is_over, span, state
 from codehub.core.operations import DesiredState, Phase, destination
 
 Rows = tuple[Sequence[str], Sequence[Sequence[str]]]

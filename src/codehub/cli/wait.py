@@ -1,6 +1,8 @@
-"""Waiting: a workspace and what it is to become in, each state on the way out, until it is there, failed, or time is up.
+"""Waits for a workspace: yields each of its states until the wanted one is reached, it has failed, or time is
+up.
 
-The stream of events says when something happened; what it is, the workspace itself says. A cut stream only costs time.
+An event only shows that something happened; the state is read from the workspace. A cut stream only costs
+time.
 """
 
 import json
@@ -22,7 +24,10 @@ _AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What was asked for: a wish, or to be gone. An error that was there when it was asked is not the answer."""
+    """What was requested: a desired state, or deletion.
+
+    An error from before the request is not its result.
+    """
 
     wish: str | None
     old_error_at: str | None = None
@@ -35,48 +40,50 @@ class Goal:
         )
 
 
-def has_arrived(shown: WorkspaceView, goal: Goal) -> bool:
-    """Say whether it is there. Raises Failed when it will not get there by itself."""
-    name, error = shown["name"], shown["error"]
-    if shown["phase"] == Phase.ERROR and error is not None and error["occurred_at"] != goal.old_error_at:
+def has_arrived(workspace: WorkspaceView, goal: Goal) -> bool:
+    """Return whether the goal is reached. Raises Failed when it can't be reached any more."""
+    name, error = workspace["name"], workspace["error"]
+    if workspace["phase"] == Phase.ERROR and error is not None and error["occurred_at"] != goal.old_error_at:
         raise Failed(
             "WAITED_INTO_ERROR",
             f"{name} {failed_at(error)}: {error['reason']}: {error['message']}",
             error,
-            do=f"codehub explain {shown['id']}",
+            do=f"codehub explain {workspace['id']}",
         )
     if goal.wish is None:
-        if shown["deleted_at"] is None:
+        if workspace["deleted_at"] is None:
             raise Failed("OVERTAKEN", f"The deletion of {name} was undone meanwhile.")
-        return bool(shown["phase"] == Phase.DELETED)
-    if shown["deleted_at"] is not None:
+        return bool(workspace["phase"] == Phase.DELETED)
+    if workspace["deleted_at"] is not None:
         raise Failed("OVERTAKEN", f"{name} is being deleted.")
-    if shown["desired_state"] != goal.wish:
+    if workspace["desired_state"] != goal.wish:
         raise Failed(
-            "OVERTAKEN", f"Meanwhile somebody wants {name} {shown['desired_state']}, not {goal.wish}."
+            "OVERTAKEN", f"Meanwhile somebody wants {name} {workspace['desired_state']}, not {goal.wish}."
         )
-    if shown["operation"] != Operation.NONE or shown["phase"] not in NEXT:
+    if workspace["operation"] != Operation.NONE or workspace["phase"] not in NEXT:
         return False
-    return NEXT[Phase(shown["phase"])][DesiredState(goal.wish)] is Operation.NONE
+    return NEXT[Phase(workspace["phase"])][DesiredState(goal.wish)] is Operation.NONE
 
 
 def failed_at(error: WorkspaceView) -> str:
-    """Say what failed: an operation, or nothing that anybody did."""
+    """Return what failed: an operation, or the workspace without one."""
     return "is in ERROR" if error["operation"] == Operation.NONE else f"failed while {error['operation']}"
 
 
-def carry_out(
+def request_and_wait(
     client: Client,
-    shown: WorkspaceView,
+    workspace: WorkspaceView,
     ask: Callable[[], WorkspaceView],
     timeout_s: float | None,
     *,
     is_deletion: bool = False,
 ) -> Iterator[WorkspaceView]:
-    """Ask, once what is under way is done or held up, and yield each state until what was asked for is there."""
+    """Send the request, after a running operation has ended or is held up, and yield each state until the
+    goal.
+    """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while (answer := _asked(ask)) is None:
-        for state in _changes(client, _now(client, shown), deadline):
+    while (answer := _try_request(ask)) is None:
+        for state in _changes(client, _read(client, workspace), deadline):
             yield state
             if state["operation"] == Operation.NONE or state["held_up"] is not None:
                 break
@@ -87,92 +94,92 @@ def carry_out(
             return
 
 
-def _asked(ask: Callable[[], WorkspaceView]) -> WorkspaceView | None:
+def _try_request(ask: Callable[[], WorkspaceView]) -> WorkspaceView | None:
     """Return the answer, or None while an operation is under way."""
     try:
         return ask()
-    except Failed as failed:
-        if failed.code != "OPERATION_IN_PROGRESS":
+    except Failed as error:
+        if error.code != "OPERATION_IN_PROGRESS":
             raise
         return None
 
 
-def _changes(client: Client, shown: WorkspaceView, deadline: float | None) -> Iterator[WorkspaceView]:
+def _changes(client: Client, workspace: WorkspaceView, deadline: float | None) -> Iterator[WorkspaceView]:
     last: WorkspaceView | None = None
-    for state in _states(client, shown, deadline):
+    for state in _states(client, workspace, deadline):
         if state != last:
             last = state
             yield state
 
 
-def _states(client: Client, shown: WorkspaceView, deadline: float | None) -> Iterator[WorkspaceView]:
-    yield shown
-    me = client.ask("GET", "/session")["user"]["id"]
-    owner = "me" if shown["owner"]["id"] == me else "all"
+def _states(client: Client, workspace: WorkspaceView, deadline: float | None) -> Iterator[WorkspaceView]:
+    yield workspace
+    own_id = client.ask("GET", "/session")["user"]["id"]
+    owner = "me" if workspace["owner"]["id"] == own_id else "all"
     away_since: float | None = None
     while True:
         try:
-            for state in _streamed(client, shown, owner, deadline):
+            for state in _follow_stream(client, workspace, owner, deadline):
                 away_since = None
-                shown = state
-                yield shown
-        except Failed as failed:
-            if failed.code not in ("UNREACHABLE", "UNAVAILABLE"):
+                workspace = state
+                yield workspace
+        except Failed as error:
+            if error.code not in ("UNREACHABLE", "UNAVAILABLE"):
                 raise
             now = time.monotonic()
             away_since = away_since or now
             if now - away_since > _AWAY_S_MAX:
                 raise
-        if (left := _left(deadline)) <= 0:
-            raise _timed_out(shown)
-        time.sleep(min(_AGAIN_S, left))
+        if (remaining_s := _remaining_s(deadline)) <= 0:
+            raise _timed_out(workspace)
+        time.sleep(min(_AGAIN_S, remaining_s))
 
 
-def _streamed(
-    client: Client, shown: WorkspaceView, owner: str, deadline: float | None
+def _follow_stream(
+    client: Client, workspace: WorkspaceView, owner: str, deadline: float | None
 ) -> Iterator[WorkspaceView]:
     """Yield the workspace as it is, then as it becomes. Returns when the stream ends."""
     with client.stream("/events", owner=owner) as stream:
         for kind, data in _events(stream, deadline):
-            after = _now(client, shown) if kind == "connected" else _after(shown, kind, data)
-            if after is not None:
-                shown = after
-                yield shown
+            changed = _read(client, workspace) if kind == "connected" else _apply_event(workspace, kind, data)
+            if changed is not None:
+                workspace = changed
+                yield workspace
 
 
-def _after(shown: WorkspaceView, kind: str, data: Mapping[str, Any]) -> WorkspaceView | None:
+def _apply_event(workspace: WorkspaceView, kind: str, data: Mapping[str, Any]) -> WorkspaceView | None:
     """Return the workspace as an event leaves it; None if the event says nothing new of it."""
-    if data.get("id") != shown["id"]:
+    if data.get("id") != workspace["id"]:
         return None
     match kind:
         case "workspace_updated":
-            return None if _is_older(data, shown) else data
+            return None if _is_older(data, workspace) else data
         case "workspace_progress":
-            return {**shown, "progress": {name: value for name, value in data.items() if name != "id"}}
+            return {**workspace, "progress": {name: value for name, value in data.items() if name != "id"}}
         case "workspace_deleted":
-            return _deleted(shown)
+            return _as_deleted(workspace)
         case _:
             return None
 
 
-def _is_older(one: WorkspaceView, other: WorkspaceView) -> bool:
-    """An event that was under way when the workspace was read tells what is past."""
-    return datetime.fromisoformat(one["updated_at"]) < datetime.fromisoformat(other["updated_at"])
+def _is_older(state: WorkspaceView, current: WorkspaceView) -> bool:
+    """Return whether an event is older than the workspace as it was read."""
+    return datetime.fromisoformat(state["updated_at"]) < datetime.fromisoformat(current["updated_at"])
 
 
-def _now(client: Client, shown: WorkspaceView) -> WorkspaceView:
+def _read(client: Client, workspace: WorkspaceView) -> WorkspaceView:
     try:
-        now: WorkspaceView = client.ask("GET", f"/workspaces/{shown['id']}")
-    except Failed as failed:
-        if failed.code != "WORKSPACE_NOT_FOUND":
+        now: WorkspaceView = client.ask("GET", f"/workspaces/{workspace['id']}")
+    except Failed as error:
+        if error.code != "WORKSPACE_NOT_FOUND":
             raise
-        return _deleted(shown)
+        return _as_deleted(workspace)
     return now
 
 
-def _deleted(shown: WorkspaceView) -> WorkspaceView:
+def _as_deleted(workspace: WorkspaceView) -> WorkspaceView:
     return {
-        **shown,
+        **workspace,
         "phase": Phase.DELETED.value,
         "display": Phase.DELETED.value,
         "operation": "NONE",
@@ -181,9 +188,14 @@ def _deleted(shown: WorkspaceView) -> WorkspaceView:
 
 
 def _events(stream: Stream, deadline: float | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Read server-sent events until time is up. The first message, whatever it is, says that nothing will be missed from now on."""
+    """Read server-sent events until time is up.
+
+    The first message, whatever it is, says that nothing will be missed from now on.
+    """
     is_first, kind, data = True, "", ""
-    while (left := _left(deadline)) > 0 and (raw := stream.readline(min(_SILENCE_S_MAX, left))):
+    while (remaining_s := _remaining_s(deadline)) > 0 and (
+        raw := stream.readline(min(_SILENCE_S_MAX, remaining_s))
+    ):
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         if line:
             name, _, value = line.partition(": ")
@@ -197,15 +209,19 @@ def _events(stream: Stream, deadline: float | None) -> Iterator[tuple[str, Mappi
         kind, data = "", ""
 
 
-def _left(deadline: float | None) -> float:
+def _remaining_s(deadline: float | None) -> float:
     return float("inf") if deadline is None else deadline - time.monotonic()
 
 
-def _timed_out(shown: WorkspaceView) -> Failed:
-    doing = shown["display"] if shown["operation"] == "NONE" else f"{shown['display']}, {shown['operation']}"
+def _timed_out(workspace: WorkspaceView) -> Failed:
+    doing = (
+        workspace["display"]
+        if workspace["operation"] == "NONE"
+        else f"{workspace['display']}, {workspace['operation']}"
+    )
     return Failed(
         "TIMED_OUT",
-        f"{shown['name']} is not there yet: {doing}. It goes on by itself.",
-        {"id": shown["id"], "phase": shown["phase"], "operation": shown["operation"]},
-        do=f"codehub explain {shown['id']}",
+        f"{workspace['name']} is not there yet: {doing}. It goes on by itself.",
+        {"id": workspace["id"], "phase": workspace["phase"], "operation": workspace["operation"]},
+        do=f"codehub explain {workspace['id']}",
     )

@@ -7,16 +7,16 @@ from typing import Any
 
 import typer
 
-from codehub.cli import wishes
+from codehub.cli import actions
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.cli.find import find_workspace, spelled
+from codehub.cli.formatting import harmless_bytes, seconds
 from codehub.cli.options import NAME, OWNER, TIMEOUT, WAIT
 from codehub.cli.output import JSON, Output, client_for, is_terminal
 from codehub.cli.tables import show_table
 from codehub.cli.usage import Commands
 from codehub.cli.views import details, history, list_rows
-from codehub.cli.words import harmless_bytes, seconds
 from codehub.core.ides import IDES
 
 ws = Commands(
@@ -89,8 +89,8 @@ def create(
     """Make a workspace, and start it."""
     from uuid import uuid4
 
-    with client_for(json) as (client, speech):
-        said = _said(
+    with client_for(json) as (client, output):
+        fields = _drop_missing(
             name=name,
             instance_backend=backend,
             storage_backend=storage,
@@ -104,11 +104,11 @@ def create(
         headers = {"Idempotency-Key": str(uuid4())}
 
         def ask() -> Any:
-            return client.ask("POST", "/workspaces", said, headers=headers)
+            return client.ask("POST", "/workspaces", fields, headers=headers)
 
-        made = wishes.carry(client, speech, said, ask, wait=wait, timeout=timeout)
+        created = actions.run_action(client, output, fields, ask, wait=wait, timeout=timeout)
         if not json:
-            speech.show(made["url"])
+            output.show(created["url"])
 
 
 @ws.command()
@@ -132,8 +132,8 @@ def change(
     json: bool = JSON,
 ) -> None:
     """Change a workspace. Image, IDE and resources count from its next start."""
-    with client_for(json) as (client, speech):
-        said = _said(
+    with client_for(json) as (client, output):
+        fields = _drop_missing(
             name=new_name,
             image_ref=image,
             ide=ide,
@@ -141,15 +141,15 @@ def change(
             memo=memo,
             resources=_resources(memory, cpus, pids, disk_mb),
         ) | _lifetimes(sleep_after, archive_after)
-        if not said:
+        if not fields:
             raise Failed("USAGE", "nothing to change: see `codehub ws change --help`")
-        shown = find_workspace(client, name, owner=owner)
-        headers = {"If-Match": f'"{shown["revision"]}"'}
-        answer = client.ask("PATCH", f"/workspaces/{shown['id']}", said, headers=headers)
+        workspace = find_workspace(client, name, owner=owner)
+        headers = {"If-Match": f'"{workspace["revision"]}"'}
+        answer = client.ask("PATCH", f"/workspaces/{workspace['id']}", fields, headers=headers)
         if json:
-            speech.result(answer)
+            output.result(answer)
         else:
-            speech.show(f"Changed {', '.join(said)} of {answer['name']}.")
+            output.show(f"Changed {', '.join(fields)} of {answer['name']}.")
 
 
 @ws.command()
@@ -165,13 +165,13 @@ def unpin(name: str = NAME, owner: str = OWNER, json: bool = JSON) -> None:
 
 
 def _pin(name: str, owner: str, *, is_pinned: bool, json: bool) -> None:
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name, owner=owner)
-        answer = client.ask("PATCH", f"/workspaces/{shown['id']}", {"pinned": is_pinned})
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name, owner=owner)
+        answer = client.ask("PATCH", f"/workspaces/{workspace['id']}", {"pinned": is_pinned})
         if json:
-            speech.result(answer)
+            output.result(answer)
         else:
-            speech.show(f"{answer['name']} is {'pinned' if is_pinned else 'no longer pinned'}.")
+            output.show(f"{answer['name']} is {'pinned' if is_pinned else 'no longer pinned'}.")
 
 
 @ws.command("list")
@@ -196,33 +196,33 @@ def list_workspaces(
     json: bool = JSON,
 ) -> None:
     """List workspaces, pinned ones first, then the newest."""
-    with client_for(json) as (client, speech):
-        wanted = None if phase is None else phase.upper()
-        items = list(client.pages("/workspaces", q=query, phase=wanted, owner=owner, deleted=deleted))
+    with client_for(json) as (client, output):
+        phase_name = None if phase is None else phase.upper()
+        items = list(client.pages("/workspaces", q=query, phase=phase_name, owner=owner, deleted=deleted))
         if json:
-            speech.result(items)
+            output.result(items)
         elif items:
             headings, rows = list_rows(items, client.now, owned=owner != "me", deleted=deleted)
             gives_way = [heading for heading in ("ID", "IDE", "SLEEPS") if heading in headings]
             in_need = [heading for heading in ("PINNED", "LAST USED") if heading in headings]
             show_table(headings, rows, gives_way=gives_way, in_need=in_need)
         elif deleted:
-            speech.say("The trash is empty.")
+            output.say("The trash is empty.")
         elif query or phase or owner != "me":
-            speech.say("There is no such workspace.")
+            output.say("There is no such workspace.")
         else:
-            speech.say("You have no workspaces yet. Make one: codehub ws create NAME --wait")
+            output.say("You have no workspaces yet. Make one: codehub ws create NAME --wait")
 
 
 @ws.command()
 def show(name: str = NAME, owner: str = OWNER, json: bool = JSON) -> None:
     """Show everything about a workspace."""
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name, owner=owner)
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name, owner=owner)
         if json:
-            speech.result(shown)
+            output.result(workspace)
         else:
-            speech.show(details(shown, client.now))
+            output.show(details(workspace, client.now))
 
 
 @ws.command("open")
@@ -232,21 +232,21 @@ def open_workspace(
     json: bool = JSON,
 ) -> None:
     """Print a workspace's address, and open it if there is a browser. The visit wakes it."""
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name)
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name)
         if json:
-            speech.result(shown)
+            output.result(workspace)
         else:
-            speech.show(shown["url"])
-        if shown["phase"] in ("PENDING", "ARCHIVED", "ERROR"):
-            speech.say(
-                f"It is {shown['display']}: the page says how to go on, "
-                f"or codehub ws start {spelled(shown, name, 'me')} --wait"
+            output.show(workspace["url"])
+        if workspace["phase"] in ("PENDING", "ARCHIVED", "ERROR"):
+            output.say(
+                f"It is {workspace['display']}: the page says how to go on, "
+                f"or codehub ws start {spelled(workspace, name, 'me')} --wait"
             )
         if not no_browser and _has_browser():
             import webbrowser
 
-            webbrowser.open(shown["url"])
+            webbrowser.open(workspace["url"])
 
 
 @ws.command()
@@ -258,22 +258,25 @@ def logs(
     json: bool = typer.Option(False, "--json", help='Print each line as {"line": …}.'),
 ) -> None:
     """Print what a workspace's IDE writes."""
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name, owner=owner)
-        is_silent = True
-        for line in _output(client, speech, shown["id"], tail=tail, follow=follow):
-            is_silent = False
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name, owner=owner)
+        has_no_output = True
+        for line in _output(client, output, workspace["id"], tail=tail, follow=follow):
+            has_no_output = False
             if json:
-                speech.line({"line": line.decode("utf-8", "replace").rstrip("\r\n")})
+                output.line({"line": line.decode("utf-8", "replace").rstrip("\r\n")})
             else:
                 sys.stdout.buffer.write(harmless_bytes(line) if is_terminal() else line)
                 sys.stdout.buffer.flush()
-        if is_silent:
-            speech.say(f"{shown['name']} is {shown['display']}, and there is no output of it.")
+        if has_no_output:
+            output.say(f"{workspace['name']} is {workspace['display']}, and there is no output of it.")
 
 
-def _output(client: Client, speech: Output, workspace_id: str, *, tail: int, follow: bool) -> Iterator[bytes]:
-    """Yield it line by line. The server ends every answer after a while: what is followed is then followed anew."""
+def _output(client: Client, output: Output, workspace_id: str, *, tail: int, follow: bool) -> Iterator[bytes]:
+    """Yield it line by line.
+
+    The server ends every answer after a while: what is followed is then followed anew.
+    """
     while True:
         with client.stream(f"/workspaces/{workspace_id}/logs", tail=tail, follow=follow) as stream:
             try:
@@ -284,7 +287,7 @@ def _output(client: Client, speech: Output, workspace_id: str, *, tail: int, fol
                     raise
             else:
                 return
-        speech.say("(cut off, and followed anew: lines may be missing here)")
+        output.say("(cut off, and followed anew: lines may be missing here)")
         tail = 0
 
 
@@ -296,35 +299,35 @@ def events(
     json: bool = JSON,
 ) -> None:
     """Print a workspace's history: every wish, operation, phase and error, by whom and why."""
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name, owner=owner)
-        found: list[dict[str, Any]] = []
-        for event in client.pages(f"/workspaces/{shown['id']}/events"):
-            if len(found) >= limit:
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name, owner=owner)
+        newest: list[dict[str, Any]] = []
+        for event in client.pages(f"/workspaces/{workspace['id']}/events"):
+            if len(newest) >= limit:
                 break
-            found.append(event)
-        for event in reversed(found) if json else ():
-            speech.line(event)
-        if found and not json:
-            show_table(*history(list(reversed(found))), gives_way=("WHAT",), in_need=("BY", "CHANGE"))
+            newest.append(event)
+        for event in reversed(newest) if json else ():
+            output.line(event)
+        if newest and not json:
+            show_table(*history(list(reversed(newest))), gives_way=("WHAT",), in_need=("BY", "CHANGE"))
 
 
-wishes.add_to(ws)
+actions.add_to(ws)
 
 
-def _said(**fields: Any) -> dict[str, Any]:
+def _drop_missing(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _resources(
     memory: int | None, cpus: float | None, pids: int | None, disk_mb: int | None
 ) -> dict[str, float] | None:
-    return _said(memory_mb=memory, cpus=cpus, pids=pids, disk_mb=disk_mb) or None
+    return _drop_missing(memory_mb=memory, cpus=cpus, pids=pids, disk_mb=disk_mb) or None
 
 
 def _lifetimes(sleep_after: str | None, archive_after: str | None) -> dict[str, int | None]:
-    said = _said(standby_ttl_seconds=sleep_after, archive_ttl_seconds=archive_after)
-    return {name: seconds(text, may_be_never=True) for name, text in said.items()}
+    durations = _drop_missing(standby_ttl_seconds=sleep_after, archive_ttl_seconds=archive_after)
+    return {name: seconds(text, may_be_never=True) for name, text in durations.items()}
 
 
 def _has_browser() -> bool:

@@ -1,4 +1,4 @@
-"""`codehub ws start`, `stop` and so on: a wish goes to the API; who waits sees how it comes true."""
+"""`codehub ws start`, `stop` and so on: a request goes to the API; with --wait its progress is shown."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ import typer
 from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.cli.find import find_workspace, spelled
+from codehub.cli.formatting import clock, seconds, state
 from codehub.cli.options import DELETED_NAME, NAME, OWNER, TIMEOUT, WAIT, YES
-from codehub.cli.output import JSON, Output, be_sure, client_for
+from codehub.cli.output import JSON, Output, client_for, confirm
 from codehub.cli.tables import coloured
-from codehub.cli.words import clock, seconds, state
 from codehub.core.conditions import Reason
 from codehub.core.operations import DesiredState, Phase, destination
 
@@ -25,21 +25,21 @@ def start(
     name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
 ) -> None:
     """Start a workspace, from wherever it is: what was archived is restored first."""
-    _wish("start", name, wait, timeout, owner, json)
+    _request("start", name, wait, timeout, owner, json)
 
 
 def stop(
     name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
 ) -> None:
     """Stop a workspace. Its files stay where they are, and the next visit wakes it."""
-    _wish("stop", name, wait, timeout, owner, json)
+    _request("stop", name, wait, timeout, owner, json)
 
 
 def archive(
     name: str = NAME, wait: bool = WAIT, timeout: str | None = TIMEOUT, owner: str = OWNER, json: bool = JSON
 ) -> None:
     """Stop a workspace and put its files into the archive."""
-    _wish("archive", name, wait, timeout, owner, json)
+    _request("archive", name, wait, timeout, owner, json)
 
 
 def recover(
@@ -61,7 +61,7 @@ def recover(
     json: bool = JSON,
 ) -> None:
     """Drop a workspace's error and judge it anew, from what is there."""
-    chosen = [
+    fields = [
         field
         for is_chosen, field in (
             (accept_loss, ("accept_loss", True)),
@@ -70,43 +70,45 @@ def recover(
         )
         if is_chosen
     ]
-    with client_for(json) as (client, speech):
-        if len(chosen) > 1:
+    with client_for(json) as (client, output):
+        if len(fields) > 1:
             raise Failed("USAGE", "choose one of --accept-loss, --take-newest and --adopt")
-        shown = find_workspace(client, name, owner=owner)
+        workspace = find_workspace(client, name, owner=owner)
         if accept_loss:
-            there = shown["conditions"]["storage.volume_ready"]["reason"] == Reason.UNIDENTIFIED
+            has_files = workspace["conditions"]["storage.volume_ready"]["reason"] == Reason.UNIDENTIFIED
             deletes = (
-                " Its files that are still there are deleted (--adopt goes on with them)." if there else ""
+                " Its files that are still there are deleted (--adopt goes on with them)."
+                if has_files
+                else ""
             )
-            be_sure(f"Go on without what {shown['name']} has lost?{deletes}", yes)
+            confirm(f"Go on without what {workspace['name']} has lost?{deletes}", yes)
         if adopt:
-            be_sure(f"Take the volume that is there for the home of {shown['name']}?", yes)
-        path, body = f"/workspaces/{shown['id']}:recover", dict(chosen)
+            confirm(f"Take the volume that is there for the home of {workspace['name']}?", yes)
+        path, body = f"/workspaces/{workspace['id']}:recover", dict(fields)
 
         def ask() -> Any:
             return client.ask("POST", path, body)
 
-        carry(client, speech, shown, ask, wait=wait, timeout=timeout, owner=owner)
+        run_action(client, output, workspace, ask, wait=wait, timeout=timeout, owner=owner)
 
 
 def awake(
     name: str = NAME,
-    how_long: str = typer.Option("1h", "--for", metavar="TIME", help="How long: 30m, 2h; 12h at most."),
+    duration: str = typer.Option("1h", "--for", metavar="TIME", help="How long: 30m, 2h; 12h at most."),
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
     """Keep a running workspace from falling asleep for a while."""
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name, owner=owner)
-        body = {"seconds": seconds(how_long, may_be_never=False)}
-        answer = client.ask("POST", f"/workspaces/{shown['id']}:keep_awake", body)
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name, owner=owner)
+        body = {"seconds": seconds(duration, may_be_never=False)}
+        answer = client.ask("POST", f"/workspaces/{workspace['id']}:keep_awake", body)
         if json:
-            speech.result(answer)
+            output.result(answer)
             return
         is_up = DesiredState.RUNNING in (answer["phase"], answer["desired_state"])
-        asleep = "" if is_up else f" is {coloured(answer['display'])}. Once started, it"
-        speech.show(f"{answer['name']}{asleep} stays awake until {clock(answer['awake_until'])}.")
+        state_note = "" if is_up else f" is {coloured(answer['display'])}. Once started, it"
+        output.show(f"{answer['name']}{state_note} stays awake until {clock(answer['awake_until'])}.")
 
 
 def delete(
@@ -119,17 +121,17 @@ def delete(
     json: bool = JSON,
 ) -> None:
     """Delete a workspace. Its last archive is kept for a while, and `undelete` undoes the deletion."""
-    with client_for(json) as (client, speech):
-        shown = (
+    with client_for(json) as (client, output):
+        workspace = (
             _find_even_deleted(client, name, owner) if purge else find_workspace(client, name, owner=owner)
         )
         if purge:
-            be_sure(f"Purge {shown['name']}? Its files are gone for good", yes)
-        path = f"/workspaces/{shown['id']}"
-        answer = carry(
+            confirm(f"Purge {workspace['name']}? Its files are gone for good", yes)
+        path = f"/workspaces/{workspace['id']}"
+        answer = run_action(
             client,
-            speech,
-            shown,
+            output,
+            workspace,
             lambda: client.ask("DELETE", path, purge=purge),
             wait=wait,
             timeout=timeout,
@@ -139,7 +141,7 @@ def delete(
         if not json and not purge:
             until = "" if answer["purge_at"] is None else f"Until {clock(answer['purge_at'])} "
             undo = f"codehub ws undelete {spelled(answer, answer['id'], owner)}"
-            speech.say(f"{until}this can be undone: {undo}")
+            output.say(f"{until}this can be undone: {undo}")
 
 
 def undelete(
@@ -150,11 +152,17 @@ def undelete(
     json: bool = JSON,
 ) -> None:
     """Undo a deletion. `codehub ws list --deleted` shows which can be undone."""
-    with client_for(json) as (client, speech):
-        shown = _find_even_deleted(client, name, owner)
-        path = f"/workspaces/{shown['id']}:undelete"
-        carry(
-            client, speech, shown, lambda: client.ask("POST", path), wait=wait, timeout=timeout, owner=owner
+    with client_for(json) as (client, output):
+        workspace = _find_even_deleted(client, name, owner)
+        path = f"/workspaces/{workspace['id']}:undelete"
+        run_action(
+            client,
+            output,
+            workspace,
+            lambda: client.ask("POST", path),
+            wait=wait,
+            timeout=timeout,
+            owner=owner,
         )
 
 
@@ -164,24 +172,26 @@ def forget(
     owner: str = OWNER,
     json: bool = JSON,
 ) -> None:
-    """Give up on a deletion that a dead backend holds up (admins). No file goes: `codehub gc` lists what is left."""
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name, owner=owner)
-        be_sure(f"Forget {shown['name']}? Whatever its backend still holds stays behind", yes)
-        answer = client.ask("POST", f"/workspaces/{shown['id']}:forget")
+    """Give up on a deletion that a dead backend holds up (admins). No file goes: `codehub gc` lists what is
+    left.
+    """
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name, owner=owner)
+        confirm(f"Forget {workspace['name']}? Whatever its backend still holds stays behind", yes)
+        answer = client.ask("POST", f"/workspaces/{workspace['id']}:forget")
         if json:
-            speech.result(answer)
+            output.result(answer)
         else:
-            speech.show(f"{answer['name']} is forgotten. `codehub gc` lists what is left of it.")
+            output.show(f"{answer['name']} is forgotten. `codehub gc` lists what is left of it.")
         if not json and answer["purge_at"] is not None:
             undo = f"codehub ws undelete {spelled(answer, answer['id'], owner)}"
-            speech.say(f"Until {clock(answer['purge_at'])} this can be undone: {undo}")
+            output.say(f"Until {clock(answer['purge_at'])} this can be undone: {undo}")
 
 
-def carry(
+def run_action(
     client: Client,
-    speech: Output,
-    shown: dict[str, Any],
+    output: Output,
+    workspace: dict[str, Any],
     ask: Callable[[], dict[str, Any]],
     *,
     wait: bool,
@@ -189,21 +199,21 @@ def carry(
     owner: str = "me",
     is_deletion: bool = False,
 ) -> dict[str, Any]:
-    """Ask for something, and say what became of it: at once, or when it has come true. Nothing is asked for by wrong usage."""
+    """Send a request, and print the answer at once, or with --wait the result. Wrong usage sends nothing."""
     limit_s = None if timeout is None else seconds(timeout, may_be_never=False)
     if not wait and limit_s is not None:
         raise Failed("USAGE", "--timeout says how long to --wait")
     try:
-        return _carried(client, speech, shown, ask, limit_s, wait=wait, is_deletion=is_deletion)
-    except Failed as failed:
-        failed.do = failed.do or _remedy(failed, owner)
+        return _send_and_follow(client, output, workspace, ask, limit_s, wait=wait, is_deletion=is_deletion)
+    except Failed as error:
+        error.do = error.do or _remedy(error, owner)
         raise
 
 
-def _carried(
+def _send_and_follow(
     client: Client,
-    speech: Output,
-    shown: dict[str, Any],
+    output: Output,
+    workspace: dict[str, Any],
     ask: Callable[[], dict[str, Any]],
     limit_s: int | None,
     *,
@@ -212,64 +222,73 @@ def _carried(
 ) -> dict[str, Any]:
     if not wait:
         answer = ask()
-        if speech.as_json:
-            speech.result(answer)
+        if output.as_json:
+            output.result(answer)
         else:
-            speech.show(_told(answer))
+            output.show(_describe(answer))
         return answer
     from codehub.cli.progress import watch
-    from codehub.cli.wait import carry_out
+    from codehub.cli.wait import request_and_wait
 
-    states = carry_out(client, shown, ask, limit_s, is_deletion=is_deletion)
-    if speech.as_json:
-        last = shown
-        for state_now in states:
-            last = dict(state_now)
-            speech.line(last)
+    states = request_and_wait(client, workspace, ask, limit_s, is_deletion=is_deletion)
+    if output.as_json:
+        last = workspace
+        for workspace_state in states:
+            last = dict(workspace_state)
+            output.line(last)
         return last
     try:
         last = dict(watch(states))
     except KeyboardInterrupt:
-        speech.say(f"You no longer wait for {shown['name']}. It goes on by itself.")
+        output.say(f"You no longer wait for {workspace['name']}. It goes on by itself.")
         raise
-    speech.show(f"{last['name']} is {coloured(last['display'])}.")
+    output.show(f"{last['name']} is {coloured(last['display'])}.")
     return last
 
 
-def _wish(word: str, name: str, wait: bool, timeout: str | None, owner: str, json: bool) -> None:
-    with client_for(json) as (client, speech):
-        shown = find_workspace(client, name, owner=owner)
-        path = f"/workspaces/{shown['id']}:{word}"
+def _request(action: str, name: str, wait: bool, timeout: str | None, owner: str, json: bool) -> None:
+    with client_for(json) as (client, output):
+        workspace = find_workspace(client, name, owner=owner)
+        path = f"/workspaces/{workspace['id']}:{action}"
 
         def ask() -> Any:
             return client.ask("POST", path)
 
-        last = carry(client, speech, shown, ask, wait=wait, timeout=timeout, owner=owner)
-        if word == "start" and wait and not json:
-            speech.show(last["url"])
+        last = run_action(client, output, workspace, ask, wait=wait, timeout=timeout, owner=owner)
+        if action == "start" and wait and not json:
+            output.show(last["url"])
 
 
-def _remedy(failed: Failed, owner: str) -> str | None:
-    if failed.code == "OPERATION_IN_PROGRESS":
+def _remedy(error: Failed, owner: str) -> str | None:
+    if error.code == "OPERATION_IN_PROGRESS":
         return "With --wait it is waited for first."
-    if failed.code == "LIMIT_EXCEEDED" and isinstance(failed.details, dict):
-        running = failed.details.get("running") or []
-        return "\n  → ".join(f"codehub ws stop {spelled(one, one['name'], owner)}" for one in running) or None
+    if error.code == "LIMIT_EXCEEDED" and isinstance(error.details, dict):
+        running = error.details.get("running") or []
+        return (
+            "\n  → ".join(
+                f"codehub ws stop {spelled(running_workspace, running_workspace['name'], owner)}"
+                for running_workspace in running
+            )
+            or None
+        )
     return None
 
 
-def _told(answer: dict[str, Any]) -> str:
-    name, is_now = answer["name"], coloured(answer["display"], state(answer))
+def _describe(answer: dict[str, Any]) -> str:
+    name, current_state = answer["name"], coloured(answer["display"], state(answer))
     if answer["deleted_at"] is not None:
-        return f"{name} will be deleted. It is {is_now}."
+        return f"{name} will be deleted. It is {current_state}."
     goal = _goal(answer)
     if goal == answer["phase"] and answer["operation"] == "NONE":
-        return f"{name} is {is_now}."
-    return f"{name} will be {coloured(goal)}. It is {is_now}. (--wait shows how far it is.)"
+        return f"{name} is {current_state}."
+    return f"{name} will be {coloured(goal)}. It is {current_state}. (--wait shows how far it is.)"
 
 
 def _goal(answer: dict[str, Any]) -> Phase:
-    """Return where it will be. What comes back from the trash and never held a file has no archive to rest in."""
+    """Return where it will be.
+
+    What comes back from the trash and never held a file has no archive to rest in.
+    """
     phase, wish = Phase(answer["phase"]), DesiredState(answer["desired_state"])
     if phase is Phase.DELETED and answer["archive_key"] is None:
         return destination(Phase.PENDING, wish)
@@ -280,7 +299,7 @@ def _find_even_deleted(client: Client, name: str, owner: str) -> dict[str, Any]:
     """Find it in the trash, or among what is still being deleted."""
     try:
         return find_workspace(client, name, owner=owner)
-    except Failed as failed:
-        if failed.code != "WORKSPACE_NOT_FOUND":
+    except Failed as error:
+        if error.code != "WORKSPACE_NOT_FOUND":
             raise
     return find_workspace(client, name, owner=owner, deleted=True)

@@ -1,4 +1,4 @@
-"""How things are told: times as ages, seconds and bytes for people, states with what is under way. Pure: the time comes in."""
+"""Formats values for people: times as ages, seconds, bytes, and states with their operation. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,13 @@ from codehub.cli.failures import Failed
 from codehub.cli.language import doing_text, say, stage_text
 
 _CONTROL = re.compile(rb"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")
-# Unicode's Bidi_Control: a name that holds one, from before codehub refused them, would be shown in another order.
+# Unicode's Bidi_Control: an old name that holds one would be displayed in another order.
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 WorkspaceView = Mapping[str, Any]
 _THOUSAND = 1000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SPAN = re.compile(r"(\d{1,12})([smhd]?)")  # whatever is longer no clock can count with
+_SPAN = re.compile(r"(\d{1,12})([smhd]?)")  # a longer number would overflow
 _COLOURS = {
     "RUNNING": "green",
     "STANDBY": "blue",
@@ -31,20 +31,20 @@ def colour_of(display: str) -> str:
     return _COLOURS.get(display, "white")
 
 
-def state(shown: WorkspaceView) -> str:
-    """RUNNING, or what is done about it: STANDBY, starting."""
-    doing = doing_text(shown["operation"])
-    progress = shown["progress"]
+def state(workspace: WorkspaceView) -> str:
+    """Return the state, and the operation in progress: RUNNING, or STANDBY, starting."""
+    doing = doing_text(workspace["operation"])
+    progress = workspace["progress"]
     if progress is not None and progress["total_bytes"]:
         percent = 100 * progress["done_bytes"] // progress["total_bytes"]
         doing = f"{stage_text(progress['stage'])} {percent} %"
-    if shown["held_up"] is not None:
+    if workspace["held_up"] is not None:
         doing += f", {say('held_up')}"
-    return f"{shown['display']}, {doing}" if doing else str(shown["display"])
+    return f"{workspace['display']}, {doing}" if doing else str(workspace["display"])
 
 
 def actor(event: WorkspaceView) -> str:
-    """Who did it. Which of several controllers it was, only programs are told."""
+    """Return who did it. The name of one of several controllers is only for programs."""
     name = str(event["actor"])
     return "controller" if name.startswith("controller-") else name
 
@@ -75,11 +75,11 @@ def clock(at: str) -> str:
 
 
 def span(seconds: float) -> str:
-    whole = max(0, round(seconds))
+    total_s = max(0, round(seconds))
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if whole >= 2 * size or (unit == "min" and whole >= size):
-            return f"{whole // size} {unit}"
-    return f"{whole} s"
+        if total_s >= 2 * size or (unit == "min" and total_s >= size):
+            return f"{total_s // size} {unit}"
+    return f"{total_s} s"
 
 
 def size(count: float) -> str:
@@ -102,7 +102,7 @@ def seconds(text: str, *, may_be_never: bool) -> int | None:
 
 
 def harmless_bytes(line: bytes) -> bytes:
-    """What comes from a workspace may colour a terminal, not command it."""
+    """Remove control sequences, but not colours: output of a workspace must not control the terminal."""
     return _CONTROL.sub(b"", line)
 
 
@@ -112,8 +112,8 @@ def harmless(value: Any) -> Any:
         text = harmless_bytes(value.encode("utf-8", "replace")).decode("utf-8", "replace")
         return _BIDI.sub("", text).replace("\x1b", "")
     if isinstance(value, Mapping):
-        return {key: harmless(one) for key, one in value.items()}
-    return [harmless(one) for one in value] if isinstance(value, Sequence) else value
+        return {key: harmless(item) for key, item in value.items()}
+    return [harmless(item) for item in value] if isinstance(value, Sequence) else value
 
 
 def _time(at: str) -> datetime:
