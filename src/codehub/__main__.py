@@ -79,7 +79,7 @@ def migrate(json: bool = typer.Option(False, "--json", help="Print what was appl
     from codehub.app import roles
 
     with report_failures(json):
-        applied = _run_beside(roles.migrated)
+        applied = _run_beside(roles.migrate_database)
     if json:
         typer.echo(_to_json({"applied": applied}))
     else:

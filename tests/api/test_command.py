@@ -103,12 +103,12 @@ def test_the_doctor_finds_the_ide_that_codehub_would_run(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("CODEHUB_CACHE", str(tmp_path))
-    assert examine_ide(load_settings()).found.startswith("jupyterlab (")
+    assert examine_ide(load_settings()).result.startswith("jupyterlab (")
     built = tmp_path / "code-server-4.100.3" / "bin" / "code-server"  # as `make code-server` does
     built.parent.mkdir(parents=True)
     built.touch()
     assert next(iter(installed_ides())) == "code-server"
-    assert examine_ide(load_settings()).found == f"code-server ({built}), and jupyterlab"
+    assert examine_ide(load_settings()).result == f"code-server ({built}), and jupyterlab"
 
 
 def test_the_report_tells_what_to_do() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, running
 
-from codehub.app.server import listening
+from codehub.app.server import make_listener
 
 API = "/api/v1"
 PASSWORD = "correct horse battery"
@@ -97,7 +97,7 @@ def refused(server: Running, path: str, headers: dict[str, str]) -> None:
 
 def test_a_client_that_vanished_is_found_out_though_nothing_is_sent() -> None:
     """A silent tunnel's other end may be gone without a word: the kernel asks."""
-    with listening("127.0.0.1", 0) as listener:
+    with make_listener("127.0.0.1", 0) as listener:
         listener.listen()
         with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

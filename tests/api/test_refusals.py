@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from tests.support.program import codehub
 
-from codehub.app.archives import Unmarked, archive_store
+from codehub.app.archives import UnmarkedStores, archive_store
 from codehub.app.docker import docker_platform
 from codehub.app.errors import CannotStart
 from codehub.app.process import make_system
@@ -29,7 +29,7 @@ def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def docker(settings: Settings) -> AbstractAsyncContextManager[object]:
-    return docker_platform(settings, STORES, make_system(), Unmarked(archives=True, homes=frozenset()))
+    return docker_platform(settings, STORES, make_system(), UnmarkedStores(archives=True, homes=frozenset()))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from tests.support.patience import PATIENCE_S, until
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.app import server
-from codehub.app.server import listening, serving
-from codehub.app.supervisor import supervised
+from codehub.app.server import make_listener, serving
+from codehub.app.supervisor import supervise
 from codehub.engine.system import System
 
 
@@ -47,7 +47,7 @@ async def test_a_role_that_dies_is_started_again_later_each_time_and_the_log_say
         if lives <= 9:
             raise RuntimeError(f"death {lives}")
 
-    await supervised("mortal", mortal, system(clock))
+    await supervise("mortal", mortal, system(clock))
     assert lives == 10
     assert clock.slept == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     told = capsys.readouterr().out
@@ -67,12 +67,12 @@ async def test_a_role_that_lived_for_long_begins_with_a_short_pause_again() -> N
         if lives <= 3:
             raise RuntimeError("dead")
 
-    await supervised("mortal", mortal, system(clock))
+    await supervise("mortal", mortal, system(clock))
     assert clock.slept == [0.5, 1.0, 0.5]
 
 
 async def test_a_cancelled_role_stays_dead() -> None:
-    running = asyncio.ensure_future(supervised("r", asyncio.Event().wait, system(FastClock())))  # type: ignore[arg-type]
+    running = asyncio.ensure_future(supervise("r", asyncio.Event().wait, system(FastClock())))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -96,7 +96,7 @@ async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(
 
     monkeypatch.setattr(server, "make_server", remembered)
     tasks = SystemTasks()
-    listener = listening("127.0.0.1", 0)
+    listener = make_listener("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     ours = System(SystemClock(), Dice(), SystemIdentity(), tasks)
     with listener:

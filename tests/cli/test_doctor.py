@@ -35,7 +35,7 @@ def test_the_doctor_says_of_a_file_that_it_is_one(tmp_path: Path) -> None:
     file.touch()
     settings = load_settings(data_dir=file)
     for examine in (examine_data_dir, examine_archives):
-        assert examine(settings).found == f"{file} is a file, not a directory"
+        assert examine(settings).result == f"{file} is a file, not a directory"
 
 
 def test_the_doctor_says_of_a_directory_that_it_may_not_look_there(
@@ -51,8 +51,8 @@ def test_the_doctor_says_of_a_directory_that_it_may_not_look_there(
 
     monkeypatch.setattr(os, "stat", refused)
     settings = load_settings(data_dir=closed)
-    assert examine_data_dir(settings).found == f"{closed} can't be looked at (Permission denied)"
-    assert examine_archives(settings).found == f"{closed}/archives can't be looked at (Permission denied)"
+    assert examine_data_dir(settings).result == f"{closed} can't be looked at (Permission denied)"
+    assert examine_archives(settings).result == f"{closed}/archives can't be looked at (Permission denied)"
 
 
 @pytest.mark.parametrize("address", ["tcp://[::1", "tcp://localhost:many", "tcp://", "localhost"])
@@ -62,7 +62,7 @@ def test_the_doctor_says_of_an_address_of_docker_s_that_it_is_none(
     monkeypatch.setenv("DOCKER_HOST", address)
     found = examine_docker(load_settings(instance_backend="local-docker"))
     assert (found.verdict, found.do) == (Verdict.BROKEN, "correct DOCKER_HOST")
-    assert found.found == f"DOCKER_HOST {address!r} is no unix:// or tcp:// address"
+    assert found.result == f"DOCKER_HOST {address!r} is no unix:// or tcp:// address"
 
 
 @pytest.mark.parametrize("address", ["http://[::1", "http://localhost:many", "minio:9000", "http://"])
@@ -74,13 +74,13 @@ def test_the_doctor_says_of_an_address_of_a_store_s_that_it_is_none(
     monkeypatch.setenv("AWS_ENDPOINT_URL", address)
     found = examine_s3(load_settings(archive_url="s3://homes"))
     assert (found.verdict, found.do) == (Verdict.BROKEN, "correct AWS_ENDPOINT_URL")
-    assert found.found == f"AWS_ENDPOINT_URL {address!r} is no http:// or https:// address"
+    assert found.result == f"AWS_ENDPOINT_URL {address!r} is no http:// or https:// address"
 
 
 def test_the_doctor_says_of_a_backend_that_it_is_not_there_yet() -> None:
     assert examine_backend(load_settings()).verdict is Verdict.OK
     missing = examine_backend(load_settings(instance_backend="k8s"))
-    assert (missing.verdict, missing.found) == (Verdict.BROKEN, "k8s is not there yet")
+    assert (missing.verdict, missing.result) == (Verdict.BROKEN, "k8s is not there yet")
 
 
 def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
@@ -91,7 +91,7 @@ def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
     monkeypatch.setattr(examining, "_run", lambda _command: None)
     monkeypatch.setattr("shutil.which", lambda name, **_: f"/usr/bin/{name}")
     found = examine_sandbox(load_settings())
-    assert "this machine's network is shared: neither pasta" in found.found
+    assert "this machine's network is shared: neither pasta" in found.result
     assert "apt-get install passt" in str(found.do)
 
 
@@ -99,14 +99,14 @@ def test_the_doctor_says_what_bounds_workspaces_here(tmp_path: Path, monkeypatch
     settings = load_settings(data_dir=tmp_path, limit_memory_mb_total=512, limit_pids_total=300)
     assert examine_room(settings, tmp_path).verdict is Verdict.OK
     full = examine_room(load_settings(data_dir=tmp_path, disk_floor_mb=1 << 30), tmp_path)
-    assert (full.verdict, "no workspace starts below" in full.found) == (Verdict.OPTIONAL, True)
+    assert (full.verdict, "no workspace starts below" in full.result) == (Verdict.OPTIONAL, True)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "only root can make control groups" in examine_groups(settings).found
+    assert "only root can make control groups" in examine_groups(settings).result
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("codehub.doctor.bounds.ROOT", tmp_path / "nowhere")
-    assert "no control groups can be made" in examine_groups(settings).found
+    assert "no control groups can be made" in examine_groups(settings).result
     monkeypatch.setattr("codehub.doctor.bounds.ROOT", tmp_path)
     for name in ("memory", "pids"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr("codehub.doctor.bounds.is_unified", lambda: False)
-    assert examine_groups(settings).found == "all workspaces together: 512 MB, 300 processes"
+    assert examine_groups(settings).result == "all workspaces together: 512 MB, 300 processes"

@@ -15,7 +15,7 @@ from codehub.adapters.postgres.connect import Role
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.database import api_stores, stores
 from codehub.app.edge import edge
-from codehub.app.server import listening
+from codehub.app.server import make_listener
 from codehub.core.operations import DesiredState
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
@@ -48,7 +48,7 @@ async def test_the_proxy_serves_as_the_api_s_role_alone(
         password_hash=PASSWORD_HASH,
         lasts=timedelta(days=1),
     )
-    listener = listening("127.0.0.1", 0)
+    listener = make_listener("127.0.0.1", 0)
     address = "http://{}:{}".format(*listener.getsockname())
     nobody = TcpUpstream("127.0.0.1", 1)
     async with (

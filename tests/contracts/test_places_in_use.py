@@ -4,7 +4,7 @@ import pytest
 from tests.support.stores import PostgresWorld
 
 from codehub.adapters.postgres.api_store import PostgresApiStore
-from codehub.app.archives import Unmarked, unmarked
+from codehub.app.archives import UnmarkedStores, find_unmarked
 from codehub.core.workspace import HomeCtx, Status, StorageBackend
 from codehub.ports.store import PlacesInUse
 
@@ -38,4 +38,4 @@ async def test_one_archive_of_anybody_s_says_that_there_are_archives(postgres: P
     await postgres.admin.execute("UPDATE workspaces SET archive_key = $2 WHERE id = $1", row.id, key)
     used = await places_in_use(postgres)
     assert used.has_archives
-    assert unmarked(used) == Unmarked(archives=False, homes=frozenset(StorageBackend))
+    assert find_unmarked(used) == UnmarkedStores(archives=False, homes=frozenset(StorageBackend))

@@ -24,8 +24,8 @@ from codehub.adapters.prometheus.metrics import PrometheusMetrics
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.adapters.system.passwords import Argon2Passwords
 from codehub.api.app import Web, create_web
-from codehub.app.server import listening, serving
-from codehub.app.supervisor import supervised
+from codehub.app.server import make_listener, serving
+from codehub.app.supervisor import supervise
 from codehub.core.access import Role, Scope, User
 from codehub.core.ceilings import Ceilings
 from codehub.core.limits import Limits
@@ -165,7 +165,7 @@ async def open_site(
         tokens_max=ceilings.tokens,
     )
     metrics = PrometheusMetrics()
-    listener = listening("127.0.0.1", 0)
+    listener = make_listener("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     parts = Dependencies(
         store=world.api,
@@ -199,7 +199,7 @@ async def open_site(
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
         stack.push_async_callback(tasks.cancel_all)
-        tasks.spawn(supervised("events", web.feed.run, system), name="events")
+        tasks.spawn(supervise("events", web.feed.run, system), name="events")
         if controlled:
             own = replace(system, tasks=tasks)
             cadence = Cadence(idle_s=0.5, active_s=0.1)

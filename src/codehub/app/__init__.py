@@ -1,4 +1,7 @@
-"""The wiring: settings in, a running codehub out. The only package that knows which adapter stands behind which port."""
+"""The wiring: settings in, a running codehub out.
+
+The only package that knows which adapter stands behind which port.
+"""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -12,7 +15,7 @@ from codehub.app.edge_processes import EdgeWorkers, shared_port
 from codehub.app.greeting import next_steps
 from codehub.app.platform import platform
 from codehub.app.process import make_system, progress, run_until_signalled, say, warn
-from codehub.app.second_start import known_at, refuse_second
+from codehub.app.second_start import refuse_second, write_address_note
 from codehub.app.server import inner_socket
 from codehub.app.web import serving_faces
 from codehub.engine.gc import Collected
@@ -26,7 +29,10 @@ def run_up(settings: Settings, environ: Mapping[str, str]) -> int:
 
 
 async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
-    """Start everything, say so, and run until cancelled. Whatever was started is stopped again, in reverse."""
+    """Start everything, say so, and run until cancelled.
+
+    Whatever was started is stopped again, in reverse.
+    """
     system, metrics = make_system(), PrometheusMetrics()
     refuse_second(settings)
     with shared_port(settings) as listeners, inner_socket() as (inner, inner_path):
@@ -37,16 +43,20 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
             stack.push_async_callback(workers.end)
             progress("codehub 1 of 3: starting the database (the first time takes a few seconds)")
             connect_args = await enter(database(settings, system))
-            stored = await enter(stores(connect_args, system, settings.redis_url, is_serving=True))
+            all_stores = await enter(stores(connect_args, system, settings.redis_url, is_serving=True))
             progress("codehub 2 of 3: trying out what runs workspaces")
-            found = await enter(platform(settings, stored, system, stops=True))
-            is_controlled = await enter(control(settings, stored, found.backends, system, metrics))
+            host_platform = await enter(platform(settings, all_stores, system, stops=True))
+            controller_check = await enter(
+                control(settings, all_stores, host_platform.backends, system, metrics)
+            )
             progress("codehub 3 of 3: opening the address")
-            checks = {"database": stored.check, "controller": is_controlled}
-            password = await enter(serving_faces(settings, inner, stored, found, system, metrics, checks))
+            checks = {"database": all_stores.check, "controller": controller_check}
+            password = await enter(
+                serving_faces(settings, inner, all_stores, host_platform, system, metrics, checks)
+            )
             await enter(workers.serving(connect_args, f"unix://{inner_path}"))
             progress("")
-            for warning in found.warnings:
+            for warning in host_platform.warnings:
                 warn(warning)
             if settings.is_open_elsewhere:
                 warn(
@@ -59,20 +69,20 @@ async def up(settings: Settings, *, announce: Callable[[str], None]) -> None:
                 announce(f"password: {password}")
             announce(f"data: {settings.data_dir}")
             announce(f"backend: {settings.instance_backend}")
-            announce(f"ide: {found.ide}")
+            announce(f"ide: {host_platform.ide}")
             announce("ready")
             if sys.stdout.isatty():
                 announce(next_steps(settings, sys.argv[0], is_new=password is not None))
-            stack.enter_context(known_at(settings))
-            await until_stopped(stored)
+            stack.enter_context(write_address_note(settings))
+            await until_stopped(all_stores)
 
 
 async def collect(settings: Settings, system: System, *, dry_run: bool, orphans: bool) -> Collected:
     """Collect garbage once, beside a codehub that may run."""
     async with (
         database_beside(settings, system) as connect_args,
-        stores(connect_args, system, settings.redis_url) as stored,
-        platform(settings, stored, system, stops=False) as found,
+        stores(connect_args, system, settings.redis_url) as all_stores,
+        platform(settings, all_stores, system, stops=False) as host_platform,
     ):
-        collector = garbage_collector(settings, stored, found.backends)
+        collector = garbage_collector(settings, all_stores, host_platform.backends)
         return await collector.collect(dry_run=dry_run, orphans=orphans)

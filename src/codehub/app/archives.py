@@ -1,4 +1,6 @@
-"""The archive store that the settings name, and what may be marked as ours. Refuses a store that will not take us; one that is away is an outage."""
+"""Opens the archive store of the settings, and marks a new one. A store that refuses us is an error, one that
+does not answer an outage.
+"""
 
 import os
 from dataclasses import dataclass
@@ -17,16 +19,19 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Unmarked:
-    """Where nothing of any workspace lies yet. Anywhere else a missing mark is a disk that is not mounted, not a new one."""
+class UnmarkedStores:
+    """The stores that hold nothing of any workspace yet.
+
+    In any other a missing mark means a disk that is not mounted.
+    """
 
     archives: bool
     homes: frozenset[StorageBackend]
 
 
-def unmarked(used: PlacesInUse) -> Unmarked:
-    """Say what may be marked, from what the workspaces have by now."""
-    return Unmarked(archives=not used.has_archives, homes=frozenset(StorageBackend) - used.homes)
+def find_unmarked(in_use: PlacesInUse) -> UnmarkedStores:
+    """Return the stores that may be marked, by what the workspaces use."""
+    return UnmarkedStores(archives=not in_use.has_archives, homes=frozenset(StorageBackend) - in_use.homes)
 
 
 def holds_home(row: Workspace) -> bool:
@@ -35,7 +40,10 @@ def holds_home(row: Workspace) -> bool:
 
 
 async def archive_store(settings: Settings, stores: ApiStores, *, is_new: bool) -> Objects:
-    """Return the store. `is_new`: no archive lies there yet, so it is marked as ours; later a missing mark is an outage."""
+    """Return the store.
+
+    `is_new`: no archive lies there yet, so it is marked as ours; later a missing mark is an outage.
+    """
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     if endpoint and settings.archives.startswith("s3://") and not is_web_address(endpoint):
         raise CannotStart(f"AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address: correct it")

@@ -1,4 +1,4 @@
-"""A whole installation goes to a place of its own, and comes back from there. Refuses a place that holds something, either way.
+"""Backs up a whole installation to a new location. Refuses one that is not empty.
 
 database.dump         PostgreSQL's own dump of one moment
 archives/             a store of archives like any other: all that were committed, and one of each home that no archive had
@@ -34,8 +34,8 @@ from codehub.settings import Settings
 MANIFEST, DUMP, ARCHIVES = "codehub-backup.json", "database.dump", "archives"
 FORMAT = 1
 
-# Told what is done and how far: a name, how many of how many, and bytes.
-Tell = Callable[[str, int, int, int], None]
+# Called with the progress: a name, how many of how many, and bytes.
+ReportProgress = Callable[[str, int, int, int], None]
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -44,59 +44,62 @@ def encode(manifest: Manifest) -> bytes:
 
 def decode(text: bytes) -> Manifest:
     try:
-        said: Mapping[str, Any] = json.loads(text)
-        if said["format"] != FORMAT:
+        content: Mapping[str, Any] = json.loads(text)
+        if content["format"] != FORMAT:
             raise CannotStart(
-                f"the back-up is of format {said['format']!r}, and this codehub knows format {FORMAT}: use a later codehub"
+                f"the back-up is of format {content['format']!r}, and this codehub knows format {FORMAT}: use a later codehub"
             )
         return Manifest(
-            str(UUID(said["installation"])),
-            datetime.fromisoformat(said["taken_at"]).isoformat(),
-            str(said["dump_sha256"]),
-            int(said["dump_size"]),
-            tuple(map(str, said["archives"])),
-            int(said["archives_size"]),
-            tuple(CopiedHome(**each) for each in said["homes"]),
-            tuple((str(name), str(why)) for name, why in said["missing"]),
+            str(UUID(content["installation"])),
+            datetime.fromisoformat(content["taken_at"]).isoformat(),
+            str(content["dump_sha256"]),
+            int(content["dump_size"]),
+            tuple(map(str, content["archives"])),
+            int(content["archives_size"]),
+            tuple(CopiedHome(**home) for home in content["homes"]),
+            tuple((str(name), str(reason)) for name, reason in content["missing"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise CannotStart(f"{MANIFEST} of the back-up can't be read ({error}): it is damaged") from None
 
 
-def address(place: str) -> str:
+def address(location: str) -> str:
     """Return the URL of a place that may be a directory."""
-    return place.rstrip("/") if "://" in place else Path(place).expanduser().absolute().as_uri()
+    return location.rstrip("/") if "://" in location else Path(location).expanduser().absolute().as_uri()
 
 
-async def back_up(settings: Settings, system: System, place: str, tell: Tell) -> Manifest:
+async def back_up(settings: Settings, system: System, location: str, report: ReportProgress) -> Manifest:
     """Copy everything to a new place, beside a codehub that may run, and return what is there."""
-    url = address(place)
+    url = address(location)
     root = Objects(url, installation="")
     async with (
         database_beside(settings, system) as connect_args,
-        stores(connect_args, system, settings.redis_url) as stored,
-        platform(settings, stored, system, stops=False) as found,
+        stores(connect_args, system, settings.redis_url) as all_stores,
+        platform(settings, all_stores, system, stops=False) as host_platform,
     ):
         try:
             await _make_new(root, url)
-            target = Objects(f"{url}/{ARCHIVES}", installation=stored.installation)
+            target = Objects(f"{url}/{ARCHIVES}", installation=all_stores.installation)
             await target.prepare()
-            # First the database, then the archives: whatever it names is still there, for an archive is kept long after it was replaced.
-            async with snapshot(connect_args) as taken:
-                tell("database", 0, 1, 0)
-                digest, size = await _store(root, DUMP, dump_database(connect_args, taken))
-                tell("database", 1, 1, size)
-            source = Objects(settings.archives, installation=stored.installation)
-            archives, archives_size = await _copy_all(source, target, taken, tell)
-            homes, missing = await _copy_homes(found.backends, ObjectArchives(target), taken, system, tell)
+            # First the database, then the archives: all that it names still exist, since a replaced archive
+            # is kept for long.
+            async with snapshot(connect_args) as database_snapshot:
+                report("database", 0, 1, 0)
+                digest, size = await _store(root, DUMP, dump_database(connect_args, database_snapshot))
+                report("database", 1, 1, size)
+            source = Objects(settings.archives, installation=all_stores.installation)
+            archives, archives_size = await _copy_all(source, target, database_snapshot, report)
+            homes, missing = await _copy_homes(
+                host_platform.backends, ObjectArchives(target), database_snapshot, system, report
+            )
             missing += [
-                (each.name, f"its archive {each.archive_key} is not in the store")
-                for each in taken.homes
-                if each.archive_key is not None and each.archive_key not in archives
+                (home.name, f"its archive {home.archive_key} is not in the store")
+                for home in database_snapshot.homes
+                if home.archive_key is not None and home.archive_key not in archives
             ]
             manifest = Manifest(
-                taken.installation,
-                taken.taken_at.isoformat(),
+                database_snapshot.installation,
+                database_snapshot.taken_at.isoformat(),
                 digest,
                 size,
                 tuple(sorted(archives)),
@@ -107,7 +110,7 @@ async def back_up(settings: Settings, system: System, place: str, tell: Tell) ->
             await root.put(MANIFEST, encode(manifest))
         except (DumpFailed, ActionFailed) as error:
             raise CannotStart(
-                f"the back-up was not completed, and {place} holds half of one: {error}"
+                f"the back-up was not completed, and {location} holds half of one: {error}"
             ) from None
         return manifest
 
@@ -122,54 +125,64 @@ async def _make_new(root: Objects, url: str) -> None:
 async def _store(root: Objects, name: str, parts: AsyncGenerator[bytes, None]) -> tuple[str, int]:
     digest, size = hashlib.sha256(), 0
 
-    async def counted() -> AsyncGenerator[bytes, None]:
+    async def count_parts() -> AsyncGenerator[bytes, None]:
         nonlocal size
         async for part in parts:
             digest.update(part)
             size += len(part)
             yield part
 
-    await root.upload(name, counted(), lambda: 0)
+    await root.upload(name, count_parts(), lambda: 0)
     await root.make_durable(name)
     return digest.hexdigest(), size
 
 
-async def _copy_all(source: Objects, target: Objects, taken: Snapshot, tell: Tell) -> tuple[set[str], int]:
-    """Copy every archive that counts, those first that the database named: they are kept for the grace time only."""
-    named = {each.archive_key for each in taken.homes}
-    listed = [each.key for each in await ObjectArchives(source).list_all() if each.committed]
+async def _copy_all(
+    source: Objects, target: Objects, database_snapshot: Snapshot, report: ReportProgress
+) -> tuple[set[str], int]:
+    """Copy every archive that counts, those first that the database named: they are kept for the grace time
+    only.
+    """
+    named_keys = {home.archive_key for home in database_snapshot.homes}
+    keys = [archive.key for archive in await ObjectArchives(source).list_all() if archive.committed]
     copied: set[str] = set()
     size = 0
-    for key in sorted(listed, key=lambda key: (key not in named, key)):
+    for key in sorted(keys, key=lambda key: (key not in named_keys, key)):
         try:
             size += await copy_archive(source, target, key)
             copied.add(key)
         except ArchiveMissing:
-            if key in named:
+            if key in named_keys:
                 raise
             # Garbage collection took it meanwhile: no workspace needed it.
-        tell("archives", len(copied), len(listed), size)
+        report("archives", len(copied), len(keys), size)
     return copied, size
 
 
 async def _copy_homes(
-    platforms: Platforms, into: ObjectArchives, taken: Snapshot, system: System, tell: Tell
+    platforms: Platforms,
+    into: ObjectArchives,
+    database_snapshot: Snapshot,
+    system: System,
+    report: ReportProgress,
 ) -> tuple[list[CopiedHome], list[tuple[str, str]]]:
     """Archive every home that holds what no archive holds, and return those, and the others with why not."""
     copied: list[CopiedHome] = []
     missing: list[tuple[str, str]] = []
-    living = [each for each in taken.homes if each.dirty]
+    unarchived = [home for home in database_snapshot.homes if home.dirty]
 
-    for number, each in enumerate(living):
-        tell("homes", number, len(living), 0)
+    for number, home in enumerate(unarchived):
+        report("homes", number, len(unarchived), 0)
         try:
-            key = await _copy_home(platforms, into, each, system.identity.new_id(), taken.taken_at)
+            key = await _copy_home(
+                platforms, into, home, system.identity.new_id(), database_snapshot.taken_at
+            )
         except (ActionFailed, BackendUnreachable) as error:
-            missing.append((each.name, f"its home is not in an archive, and could not be copied: {error}"))
+            missing.append((home.name, f"its home is not in an archive, and could not be copied: {error}"))
         else:
-            copied.append(CopiedHome(str(each.workspace_id), each.name, each.volume_id, key))
-    if living:
-        tell("homes", len(living), len(living), 0)
+            copied.append(CopiedHome(str(home.workspace_id), home.name, home.volume_id, key))
+    if unarchived:
+        report("homes", len(unarchived), len(unarchived), 0)
     return copied, missing
 
 
@@ -184,5 +197,5 @@ async def _copy_home(
     async def may_commit() -> datetime:
         return at
 
-    where = Home(home.workspace_id, home.home_store_key)
-    return await storage.archive(where, home.volume_id, op_id, tell_nobody, may_commit, into=into)
+    source = Home(home.workspace_id, home.home_store_key)
+    return await storage.archive(source, home.volume_id, op_id, tell_nobody, may_commit, into=into)

@@ -1,4 +1,4 @@
-"""HTTP connections that hold no more than themselves: a head must come whole, soon, and be of a size (security 18)."""
+"""HTTP connections with limits: a request's head must be complete soon, and of limited size (security 18)."""
 
 from asyncio import TimerHandle, Transport
 from typing import Any
@@ -10,7 +10,9 @@ HEAD_S_MAX = 20.0
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's, with a limit on heads, and a way for the application to let go of a reader that takes nothing."""
+    """uvicorn's, with a limit on heads, and a way for the application to abort a connection whose client
+    reads nothing.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -39,10 +41,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_in_head = True
-        self.scope["extensions"] = {"codehub.abort": {"abort": self._let_go}}
+        self.scope["extensions"] = {"codehub.abort": {"abort": self._abort}}
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. A trailer is none, though uvicorn would add it to them: the head alone says who asks (security 5)."""
+        """Take a header.
+
+        Trailers are ignored, though uvicorn would add them: only the head identifies the sender (security 5).
+        """
         if self._is_in_head:
             super().on_header(name, value)
 
@@ -50,8 +55,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._end_head()
         super().on_headers_complete()
 
-    def _let_go(self) -> None:
-        """End the connection now. Its cycle knows at once: else uvicorn takes an answer that ends here for one that was forgotten."""
+    def _abort(self) -> None:
+        """Abort the connection.
+
+        Its cycle is told first: otherwise uvicorn logs the unfinished answer as an error.
+        """
         if self.cycle is not None:
             self.cycle.disconnected = True
         self.transport.abort()

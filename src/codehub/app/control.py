@@ -1,4 +1,6 @@
-"""The controller role: the loop, time to live and garbage collection, side by side until everything is stopped."""
+"""The controller role: the loop, time to live and garbage collection, side by side until everything is
+stopped.
+"""
 
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -13,7 +15,7 @@ from codehub.adapters.system.machine import SystemTasks
 from codehub.app.database import ApiStores, Stores
 from codehub.app.database_wait import until_reachable
 from codehub.app.errors import CannotStart
-from codehub.app.supervisor import supervised
+from codehub.app.supervisor import supervise
 from codehub.core.limits import Limits
 from codehub.core.membership import machine_of
 from codehub.core.workspace import Workspace
@@ -40,15 +42,16 @@ _SILENCE_S_MAX = 30.0
 async def control(
     settings: Settings, stores: Stores, platforms: Platforms, system: System, metrics: Metrics | None = None
 ) -> AsyncIterator[Check]:
-    """Settle what the last process left before anything else begins (spec §5, Start-up); then go on beside the caller.
+    """Finish what the last process left before anything else begins (spec §5, Start-up); then run beside the
+    caller.
 
-    Yields a check of whether it still looks.
+    Yields a check of whether it still works.
     """
     system = replace(system, tasks=SystemTasks())
     service = make_service(settings, stores)
     collector = garbage_collector(settings, stores, platforms)
     role = _ControllerRole(settings, stores, platforms, system, metrics)
-    keeper = DiskGuard(
+    disk_guard = DiskGuard(
         platforms,
         stores.controller,
         service,
@@ -59,7 +62,7 @@ async def control(
     )
     await until_reachable(role.join, system)
     try:
-        await until_reachable(keeper.look, system)
+        await until_reachable(disk_guard.look, system)
         await until_reachable(lambda: role.controller.run_pass(Wakeup(frozenset(), everyone=True)), system)
         for name, work in (
             ("controller", role.run),
@@ -72,10 +75,10 @@ async def control(
                 ),
             ),
             ("gc", lambda: every(settings.gc_period_seconds, collector.collect, system)),
-            ("room", lambda: every(TICK_S, keeper.look, system)),
-            ("usage", lambda: every(TICK_S, keeper.measure, system)),
+            ("room", lambda: every(TICK_S, disk_guard.look, system)),
+            ("usage", lambda: every(TICK_S, disk_guard.measure, system)),
         ):
-            system.tasks.spawn(supervised(name, work, system), name=name)
+            system.tasks.spawn(supervise(name, work, system), name=name)
         yield role.check
     finally:
         await system.tasks.cancel_all()
@@ -84,7 +87,10 @@ async def control(
 
 
 def _reserve(settings: Settings) -> tuple[Reserve | None, int]:
-    """Return what is kept for the database, and below what it may need it. One of somebody else's has a disk of its own."""
+    """Return the reserve for the database, and below how much free space it is released.
+
+    None for an external database.
+    """
     if settings.database_url is not None or settings.database_reserve_mb == 0:
         return None, 0
     size_mb = settings.database_reserve_mb
@@ -92,7 +98,7 @@ def _reserve(settings: Settings) -> tuple[Reserve | None, int]:
 
 
 class _ControllerRole:
-    """Controllers of one name, one after another: what one that died had in mind dies with it."""
+    """Runs one controller after another under one name: a new one starts with a clean memory."""
 
     def __init__(
         self,
@@ -157,7 +163,7 @@ class _ControllerRole:
             await self._tasks.cancel_all()
 
     def running(self) -> Sequence[Workspace]:
-        """Return what runs, as the controller of the moment knows it."""
+        """Return the running workspaces, as the current controller knows them."""
         return self.controller.running()
 
     async def check(self) -> None:

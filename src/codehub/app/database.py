@@ -1,4 +1,4 @@
-"""The database and what stands on it: the configured server or the embedded one, migrated, and the stores of both writers."""
+"""Opens the database, configured or embedded, migrates it, and opens the stores of both writers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -27,12 +27,14 @@ from codehub.settings import Settings
 from codehub.web.dependencies import Check
 
 _CHECK_S_MAX = 2.0
-_USUAL_PORT = 5432
+_DEFAULT_PORT = 5432
 _INSTALLATION = "SELECT id FROM installation"
 SERVING_CONNECTIONS = 8
-_ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is told 503, and to come back
-_PASS_ANSWER_S_MAX = 120.0  # nor a pass, which may ask for every row: one that hung would be the last
-_LAST_ANSWER_S_MAX = 3.0  # nor, once all is to stop, anybody at all
+_ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is answered with 503
+_PASS_ANSWER_S_MAX = (
+    120.0  # nor does a pass, which may read every row: one that hangs would stop the controller
+)
+_LAST_ANSWER_S_MAX = 3.0  # nor does anything during a shutdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +48,8 @@ class ApiStores:
     people_hints: PostgresHints
     installation: str
     check: Check
-    let_go: Callable[[], None]
-    """Ask no more: whoever waits for an answer, even to call a question off, is told at once that there is none."""
+    terminate: Callable[[], None]
+    """Close all connections at once: every pending query fails, even one that is being cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,46 +64,51 @@ class Stores(ApiStores):
 async def database(
     settings: Settings, system: System, *, is_migrated: bool = True
 ) -> AsyncIterator[dict[str, Any]]:
-    """Yield how to connect to a migrated database: the configured one, or the embedded one, which then runs that long.
+    """Yield how to connect to a migrated database: the configured one, or the embedded one, which then runs
+    that long.
 
     `is_migrated` False leaves the migrating to the caller.
     """
     if settings.database_url is not None:
         connect_args = {"dsn": settings.database_url.get_secret_value()}
         if is_migrated:
-            await migrated(settings, connect_args)
+            await migrate_database(settings, connect_args)
         yield connect_args
         return
     embedded = EmbeddedPostgres(settings.data_dir, clock=system.clock, tasks=system.tasks)
     await embedded.start()
     try:
         if is_migrated:
-            await until_reachable(lambda: migrated(settings, embedded.connect_args), system)
+            await until_reachable(lambda: migrate_database(settings, embedded.connect_args), system)
         yield embedded.connect_args
     finally:
         await embedded.stop()
 
 
-async def migrated(settings: Settings, connect_args: dict[str, Any]) -> Sequence[Migration]:
-    """Bring the database to this program's schema and return what was applied. A server that can't be used is named with its setting."""
+async def migrate_database(settings: Settings, connect_args: dict[str, Any]) -> Sequence[Migration]:
+    """Bring the database to this program's schema and return what was applied.
+
+    An error about the server names its setting.
+    """
     try:
         return await migrate(connect_args)
     except (StoreUnavailable, ValueError) as error:
         if settings.database_url is None:
             raise
-        # What can't be read as an address is not repeated: a part of the password may have been taken for a port.
-        why = f" ({error})" if isinstance(error, StoreUnavailable) else ""
+        # An address that can't be parsed is not repeated: a part of the password may stand in place of the
+        # port.
+        reason = f" ({error})" if isinstance(error, StoreUnavailable) else ""
         raise CannotStart(
-            f"CODEHUB_DATABASE_URL: there is no way into the database at {_place(settings.database_url)}{why}. Start that server or correct "
+            f"CODEHUB_DATABASE_URL: there is no way into the database at {_host_and_port(settings.database_url)}{reason}. Start that server or correct "
             "the address, postgresql://user:password@host:port/database; without it codehub brings its own"
         ) from None
 
 
-def _place(url: SecretStr) -> str:
+def _host_and_port(url: SecretStr) -> str:
     """Return the host and port of a database, and nothing else of its address."""
     parts = urlsplit(url.get_secret_value())
     try:
-        return f"{parts.hostname or 'this machine'}:{parts.port or _USUAL_PORT}"
+        return f"{parts.hostname or 'this machine'}:{parts.port or _DEFAULT_PORT}"
     except ValueError:
         return "the address that is set"
 
@@ -110,7 +117,10 @@ def _place(url: SecretStr) -> str:
 async def database_beside(
     settings: Settings, system: System, *, is_migrated: bool = True
 ) -> AsyncIterator[dict[str, Any]]:
-    """Yield how to connect beside a codehub that may run. Its own database has to be there: whoever only looks makes none."""
+    """Yield how to connect beside a running codehub.
+
+    The embedded database must exist: it is not made here.
+    """
     if settings.database_url is None and not has_cluster(settings.data_dir):
         raise CannotStart(
             f"there is no codehub in {settings.data_dir}: start it once with `codehub up`, or say where it is with CODEHUB_DATA_DIR"
@@ -164,7 +174,7 @@ async def api_stores(
             ),
             installation=await until_reachable(installation_id, system),
             check=probe.check,
-            let_go=pool.terminate,
+            terminate=pool.terminate,
         )
 
 
@@ -178,7 +188,7 @@ async def stores(
 ) -> AsyncIterator[Stores]:
     """Open both writers' stores. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
-        of_api = await stack.enter_async_context(
+        opened = await stack.enter_async_context(
             api_stores(connect_args, system, redis_url, is_serving=is_serving)
         )
         pool = await until_reachable(
@@ -186,27 +196,27 @@ async def stores(
         )
         stack.callback(pool.terminate)
         by_database = PostgresHints(pool, connect_args, Role.CONTROLLER, clock=system.clock)
-        sends, hears = (
+        sender, listener = (
             (by_database, by_database.of_others())
             if redis_url is None
-            else (of_api.api_hints, of_api.api_hints)
+            else (opened.api_hints, opened.api_hints)
         )
 
-        def let_go() -> None:
-            of_api.let_go()
+        def terminate() -> None:
+            opened.terminate()
             pool.terminate()
 
         yield Stores(
-            api=of_api.api,
-            access=of_api.access,
-            credentials=of_api.credentials,
-            api_hints=of_api.api_hints,
-            people_hints=of_api.people_hints,
-            installation=of_api.installation,
-            check=of_api.check,
-            let_go=let_go,
-            controller=PostgresControllerStore(pool, sends),
-            controller_hints=hears,
+            api=opened.api,
+            access=opened.access,
+            credentials=opened.credentials,
+            api_hints=opened.api_hints,
+            people_hints=opened.people_hints,
+            installation=opened.installation,
+            check=opened.check,
+            terminate=terminate,
+            controller=PostgresControllerStore(pool, sender),
+            controller_hints=listener,
         )
 
 
@@ -225,42 +235,45 @@ async def _redis_hints(url: SecretStr, system: System) -> AsyncIterator[Hints]:
         await hints.close()
 
 
-async def until_stopped(stored: ApiStores, ended: asyncio.Event | None = None) -> None:
-    """Wait until cancelled, or ended. Stopping may take its time then, but after a moment it asks the database nothing more: that may hang."""
+async def until_stopped(all_stores: ApiStores, end: asyncio.Event | None = None) -> None:
+    """Wait until cancelled, or `end` is set.
+
+    A moment later all database connections are closed: one may hang.
+    """
     try:
-        await (ended or asyncio.Event()).wait()
+        await (end or asyncio.Event()).wait()
     finally:
-        asyncio.get_running_loop().call_later(_LAST_ANSWER_S_MAX, stored.let_go)
+        asyncio.get_running_loop().call_later(_LAST_ANSWER_S_MAX, all_stores.terminate)
 
 
 class _Probe:
-    """Asks one question, again when it is answered, and waits a short while: one that hangs can't even be called off sooner than it ends."""
+    """Runs one query at a time, and waits shortly for it: a query that hangs can't be cancelled."""
 
     def __init__(self, ask: Callable[[], Awaitable[object]], tasks: Tasks) -> None:
         self._ask = ask
         self._tasks = tasks
-        self._under_way: asyncio.Future[None] | None = None
+        self._query: asyncio.Future[None] | None = None
 
     async def check(self) -> None:
-        if self._under_way is None:
-            self._under_way = asyncio.get_running_loop().create_future()
-            self._tasks.spawn(self._answer(self._under_way), name="probe")
-        silent = StoreUnavailable(f"the database did not answer within {_CHECK_S_MAX:g} s")
-        done, _ = await asyncio.wait({self._under_way}, timeout=_CHECK_S_MAX)
+        if self._query is None:
+            self._query = asyncio.get_running_loop().create_future()
+            self._tasks.spawn(self._answer(self._query), name="probe")
+        error = StoreUnavailable(f"the database did not answer within {_CHECK_S_MAX:g} s")
+        done, _ = await asyncio.wait({self._query}, timeout=_CHECK_S_MAX)
         if not done:
-            raise silent
+            raise error
         try:
             done.pop().result()
         except TimeoutError:
-            raise silent from None
+            raise error from None
 
-    async def _answer(self, answered: "asyncio.Future[None]") -> None:
+    async def _answer(self, result: "asyncio.Future[None]") -> None:
         try:
             await self._ask()
-        except Exception as failed:  # noqa: BLE001  # whoever waits for it is told
-            answered.set_exception(failed)
-            answered.exception()
+        except Exception as error:  # noqa: BLE001  # the waiting check raises it
+            result.set_exception(error)
+            result.exception()
         else:
-            answered.set_result(None)
+            result.set_result(None)
         finally:
-            self._under_way = None
+            self._query = None

@@ -1,4 +1,4 @@
-"""Waiting for the database while codehub starts: something to ask it goes in, its answer comes out, though it had to be started again."""
+"""Waits for the database while codehub starts: repeats a query until the database answers."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -16,7 +16,7 @@ _AWAY_S_MAX = 60.0
 
 
 async def until_reachable(ask: Callable[[], Awaitable[T]], system: System) -> T:
-    """Ask, and again while the database is away: whoever looks after it starts it again. What is asked twice must do no harm."""
+    """Repeat the query while the database is down, for a while. It must be safe to repeat."""
     deadline = system.clock.monotonic() + _AWAY_S_MAX
     while True:
         try:

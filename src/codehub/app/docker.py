@@ -1,4 +1,6 @@
-"""Docker as the platform: workspaces as containers, homes as volumes or as directories of this machine, archives behind a URL."""
+"""Docker as the platform: workspaces as containers, homes as volumes or as directories of this machine,
+archives behind a URL.
+"""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -17,10 +19,10 @@ from codehub.adapters.local.disk import LocalDisk, usable_quota
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.threads import in_thread
-from codehub.app.archives import Unmarked, archive_store
+from codehub.app.archives import UnmarkedStores, archive_store
 from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
-from codehub.app.platform import Place, Platform
+from codehub.app.platform import HomeStore, Platform
 from codehub.core.ides import IDES
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.platforms import Platforms
@@ -33,7 +35,7 @@ from codehub.settings import Settings
 
 @asynccontextmanager
 async def docker_platform(
-    settings: Settings, stores: ApiStores, system: System, marks: Unmarked
+    settings: Settings, stores: ApiStores, system: System, marks: UnmarkedStores
 ) -> AsyncIterator[Platform]:
     """Yield it. `marks` says what may be marked as ours.
 
@@ -60,7 +62,7 @@ async def docker_platform(
         is_in_use=is_in_use,
         owner_of=lambda _workspace_id: (UID, UID),
     )
-    in_directories = settings.homes is StorageBackend.LOCAL_DIR
+    uses_directories = settings.homes is StorageBackend.LOCAL_DIR
 
     async def home_of(spec: InstanceSpec) -> tuple[Mount, str | None]:
         if spec.storage_backend is not StorageBackend.LOCAL_DIR:
@@ -79,32 +81,35 @@ async def docker_platform(
     homes = {StorageBackend.DOCKER_VOLUME: volumes, StorageBackend.OBJECT_STORE: volumes}
     try:
         if marks.homes.issuperset(homes):
-            with _needing_docker():
+            with _explain_docker_failures():
                 await volumes.prepare()
-        if in_directories and StorageBackend.LOCAL_DIR in marks.homes:
+        if uses_directories and StorageBackend.LOCAL_DIR in marks.homes:
             await directories.prepare()
-        with _needing_docker():
+        with _explain_docker_failures():
             await instances.open()
-        on_disk = {StorageBackend.LOCAL_DIR: directories} if in_directories else {}
+        directory_stores = {StorageBackend.LOCAL_DIR: directories} if uses_directories else {}
         floor_mb = settings.disk_floor_mb
         disk = DockerDisk(engine, floor_mb=floor_mb, clock=system.clock)
         backends = Platforms(
             {InstanceBackend.LOCAL_DOCKER: instances},
-            {**homes, **on_disk},
+            {**homes, **directory_stores},
             settings.ceilings,
             {
                 **dict.fromkeys(homes, disk),
                 **{
-                    each: LocalDisk(
+                    backend: LocalDisk(
                         settings.data_dir, floor_mb=floor_mb, quota=usable_quota(settings.data_dir)
                     )
-                    for each in on_disk
+                    for backend in directory_stores
                 },
             },
             {InstanceBackend.LOCAL_DOCKER: instances},
         )
-        places: dict[StorageBackend, Place] = {StorageBackend.DOCKER_VOLUME: volumes, **on_disk}
-        yield Platform(backends, settings.ide or next(iter(IDES)), tuple(IDES), places)
+        home_stores: dict[StorageBackend, HomeStore] = {
+            StorageBackend.DOCKER_VOLUME: volumes,
+            **directory_stores,
+        }
+        yield Platform(backends, settings.ide or next(iter(IDES)), tuple(IDES), home_stores)
     finally:
         await engine.close()
         if group is not None:
@@ -112,15 +117,17 @@ async def docker_platform(
 
 
 def _group(settings: Settings, stores: ApiStores, url: str) -> ParentGroup | None:
-    """Return what all containers are in, if the engine is this machine's: no other's groups are ours to make."""
+    """Return the control group of all containers, if the engine runs on this machine: elsewhere we can't make
+    groups.
+    """
     if not url.startswith("unix://"):
         return None
     return ParentGroup(stores.installation, totals(settings.limit_memory_mb_total, settings.limit_pids_total))
 
 
 @contextmanager
-def _needing_docker() -> Iterator[None]:
-    """Say what to do where Docker does not answer, or will not."""
+def _explain_docker_failures() -> Iterator[None]:
+    """Turn failures of Docker into CannotStart, with what to do."""
     try:
         yield
     except ActionFailed as error:

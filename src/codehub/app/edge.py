@@ -61,24 +61,24 @@ async def edge(
     settings: Settings,
     listener: socket.socket,
     api: Upstream,
-    stored: ApiStores,
+    all_stores: ApiStores,
     backends: Platforms,
     system: System,
 ) -> AsyncIterator[Edge]:
     """Serve the public port until the end; then what was used is recorded, and every connection is closed."""
     system = replace(system, tasks=SystemTasks())
     clock, tasks = system.clock, system.tasks
-    workspaces = StoredWorkspaces(stored.api, backends.instances)
-    service = make_service(settings, stored)
+    workspaces = StoredWorkspaces(all_stores.api, backends.instances)
+    service = make_service(settings, all_stores)
     time, connections = DatabaseTime(), set[ClientConnection]()
     activity = Activity(
-        service, stored.credentials, time, clock=clock, flush_s=settings.activity_flush_seconds
+        service, all_stores.credentials, time, clock=clock, flush_s=settings.activity_flush_seconds
     )
     routes = RouteCache(
-        stored.credentials,
+        all_stores.credentials,
         workspaces,
-        stored.api_hints,
-        stored.people_hints,
+        all_stores.api_hints,
+        all_stores.people_hints,
         clock=clock,
         tasks=tasks,
         keeps_prefix=lambda ide: ide_profile(ide).keeps_prefix,
@@ -103,7 +103,7 @@ async def edge(
         randomness=system.randomness,
         proto=proto.encode(),
         trusted_proxies=settings.proxies,
-        address_of=_address_of(stored, backends),
+        address_of=_address_of(all_stores, backends),
         connections=connections,
     )
     try:
@@ -115,11 +115,11 @@ async def edge(
         await tasks.cancel_all()
 
 
-def _address_of(stored: ApiStores, backends: Platforms) -> AddressOf:
-    """Tell workspaces that share this machine's network from its own programs: loopback alone does not."""
+def _address_of(all_stores: ApiStores, backends: Platforms) -> AddressOf:
+    """Return a function that recognises workspaces which share this machine's network and its loopback."""
     local = backends.instances.get(InstanceBackend.LOCAL_PROCESS)
     if isinstance(local, LocalInstances) and local.shares_network:
-        return LoopbackPeers(stored.installation).address_of
+        return LoopbackPeers(all_stores.installation).address_of
     return lambda _peer, _ours: None
 
 

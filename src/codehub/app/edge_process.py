@@ -1,6 +1,7 @@
-"""One edge process: its orders come as a line on stdin, it says `ready`, and it serves until stdin ends or SIGTERM comes.
+"""One edge process: it reads its configuration from stdin, prints `ready`, and serves until stdin ends or
+SIGTERM.
 
-Whoever started it reads no byte of a workspace's or a stranger's: that is done here.
+The process that started it handles no bytes of workspaces or clients: that is done here.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import uvloop
 
 from codehub.app.database import api_stores, until_stopped
 from codehub.app.edge import edge, upstream_of
-from codehub.app.edge_processes import Orders
+from codehub.app.edge_processes import WorkerConfig
 from codehub.app.platform import platform
 from codehub.app.process import EXPECTED, log_level, make_system
 from codehub.engine.system import System
@@ -27,38 +28,38 @@ async def serve() -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    line = await reader.readline()  # a signal that comes before it just ends this: there is nothing to undo
+    line = await reader.readline()  # an earlier signal just ends the process: there is nothing to undo
     if not line:
         return
-    ended = asyncio.Event()
+    end = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, end.set)
     system = make_system()
 
     async def until_stdin_ends() -> None:
         await reader.read()
-        ended.set()
+        end.set()
 
     system.tasks.spawn(until_stdin_ends(), name="stdin")
     try:
-        await _serve_as_told(Orders.from_json(line.decode()), ended, system)
+        await _serve_config(WorkerConfig.from_json(line.decode()), end, system)
     except EXPECTED as error:
         log.warning("edge_worker_failed", reason=str(error))
     await system.tasks.cancel_all()
 
 
-async def _serve_as_told(orders: Orders, ended: asyncio.Event, system: System) -> None:
-    settings = load_settings(port=orders.port)
+async def _serve_config(config: WorkerConfig, end: asyncio.Event, system: System) -> None:
+    settings = load_settings(port=config.port)
     configure_logs(level=log_level(settings))
-    with socket.socket(fileno=orders.listener) as listener:
+    with socket.socket(fileno=config.listener) as listener:
         async with (
-            api_stores(dict(orders.connect_args), system, settings.redis_url) as stored,
-            platform(settings, stored, system, stops=False) as found,
-            edge(settings, listener, upstream_of(orders.api), stored, found.backends, system),
+            api_stores(dict(config.connect_args), system, settings.redis_url) as all_stores,
+            platform(settings, all_stores, system, stops=False) as host_platform,
+            edge(settings, listener, upstream_of(config.api), all_stores, host_platform.backends, system),
         ):
-            print("ready", flush=True)  # noqa: T201  # whoever started it waits for this
-            await until_stopped(stored, ended)
-            listener.close()  # whoever starts next may want the port, while this one writes down what was used
+            print("ready", flush=True)  # noqa: T201  # the parent process waits for this
+            await until_stopped(all_stores, end)
+            listener.close()  # the next process may need the port, while this one records its activity
 
 
 def main() -> None:

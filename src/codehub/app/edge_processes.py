@@ -1,8 +1,9 @@
-"""Edge processes: so many of them on one port, each with a socket of its own (SO_REUSEPORT where there are several). One that dies is replaced.
+"""Edge processes: so many of them on one port, each with a socket of its own (SO_REUSEPORT where there are
+several). One that dies is replaced.
 
-The sockets are ours: what a dead worker had not accepted yet waits for the next one. What a worker needs comes through its stdin, and the
-end of that is its end, so none outlives us. They are started before anybody knows what to tell them: loading the program takes as long as
-the database does to come up.
+The sockets are ours: what a dead worker had not accepted yet waits for the next one. What a worker needs
+comes through its stdin, and the end of that is its end, so none outlives us. They are started before anybody
+knows what to tell them: loading the program takes as long as the database does to come up.
 """
 
 import asyncio
@@ -19,8 +20,8 @@ import structlog
 
 from codehub.adapters.system.machine import SystemTasks
 from codehub.app.errors import CannotStart
-from codehub.app.server import bound
-from codehub.app.supervisor import supervised
+from codehub.app.server import bind_port
+from codehub.app.supervisor import supervise
 from codehub.engine.system import System
 from codehub.settings import Settings
 
@@ -32,16 +33,16 @@ _END_S_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What all workers are told: which database, where the API is (a URL)."""
+class SharedConfig:
+    """The configuration that all workers share: the database, and the URL of the API."""
 
     connect_args: Mapping[str, Any]
     api: str
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """What a worker is told: which descriptor it listens on, which database, where the API is (a URL)."""
+class WorkerConfig:
+    """The configuration of one worker: its listening descriptor, the database, and the URL of the API."""
 
     listener: int
     port: int
@@ -49,51 +50,54 @@ class Orders:
     api: str
 
     def to_json(self) -> str:
-        told = {
+        content = {
             "listener": self.listener,
             "port": self.port,
             "connect_args": dict(self.connect_args),
             "api": self.api,
         }
-        return json.dumps(told)
+        return json.dumps(content)
 
     @classmethod
-    def from_json(cls, text: str) -> "Orders":
+    def from_json(cls, text: str) -> "WorkerConfig":
         return cls(**json.loads(text))
 
 
 @contextmanager
 def shared_port(settings: Settings) -> Iterator[Sequence[socket.socket]]:
-    """Take the port once for each worker. One alone shares it with nobody: that it is taken should be known."""
+    """Bind the port once for each worker.
+
+    A single worker does not share it: then a port in use is an error.
+    """
     workers = settings.proxy_workers
     with ExitStack() as stack:
-        first = stack.enter_context(bound(settings, is_shared=workers > 1))
+        first = stack.enter_context(bind_port(settings, is_shared=workers > 1))
         port = first.getsockname()[1]
-        same = settings.model_copy(update={"port": port})
-        yield [first, *(stack.enter_context(bound(same, is_shared=True)) for _ in range(workers - 1))]
+        resolved = settings.model_copy(update={"port": port})
+        yield [first, *(stack.enter_context(bind_port(resolved, is_shared=True)) for _ in range(workers - 1))]
 
 
 class EdgeWorkers:
-    """A worker on each listener. They load at once, and serve once they are told what."""
+    """A worker on each listener. They load at once, and serve once they get their configuration."""
 
     def __init__(self, listeners: Sequence[socket.socket], system: System) -> None:
         self._system = system
         self._tasks = SystemTasks()
-        self._told: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
+        self._config: asyncio.Future[SharedConfig] = asyncio.get_running_loop().create_future()
         self._serving: list[asyncio.Event] = []
         for listener in listeners:
             listener.listen()
             ready = asyncio.Event()
             self._serving.append(ready)
-            keeping_up = supervised("edge-worker", partial(self._keep_up, listener, ready), system)
-            self._tasks.spawn(keeping_up, name="edge-worker")
+            work = supervise("edge-worker", partial(self._run_worker, listener, ready), system)
+            self._tasks.spawn(work, name="edge-worker")
 
     @asynccontextmanager
     async def serving(self, connect_args: Mapping[str, Any], api: str) -> AsyncIterator[None]:
-        """Let them serve until the end. Yields when all of them do."""
-        self._told.set_result(Told(connect_args, api))
+        """Make them serve until the end of the block. Yields when all of them do."""
+        self._config.set_result(SharedConfig(connect_args, api))
         try:
-            await self._until_all()
+            await self._wait_for_all()
             yield
         finally:
             await self.end()
@@ -102,7 +106,7 @@ class EdgeWorkers:
         """End them, whether they serve or have nothing to do yet."""
         await self._tasks.cancel_all()
 
-    async def _until_all(self) -> None:
+    async def _wait_for_all(self) -> None:
         try:
             async with asyncio.timeout(_READY_S_MAX):
                 for ready in self._serving:
@@ -112,21 +116,23 @@ class EdgeWorkers:
                 f"not all edge workers serve after {_READY_S_MAX:g} s: the lines above say why; CODEHUB_PROXY_WORKERS says how many there are"
             ) from None
 
-    async def _keep_up(self, listener: socket.socket, ready: asyncio.Event) -> None:
+    async def _run_worker(self, listener: socket.socket, ready: asyncio.Event) -> None:
         while True:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "codehub.app.edge_process"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 pass_fds=(listener.fileno(),),
-                start_new_session=True,  # Ctrl-C is for us: whoever it stops, we stop them in order
+                start_new_session=True,  # Ctrl-C is for the parent: it stops the workers in order
             )
             try:
                 assert process.stdin is not None
                 assert process.stdout is not None
-                told = await asyncio.shield(self._told)
-                orders = Orders(listener.fileno(), listener.getsockname()[1], told.connect_args, told.api)
-                process.stdin.write(orders.to_json().encode() + b"\n")
+                shared = await asyncio.shield(self._config)
+                config = WorkerConfig(
+                    listener.fileno(), listener.getsockname()[1], shared.connect_args, shared.api
+                )
+                process.stdin.write(config.to_json().encode() + b"\n")
                 if await process.stdout.readline() == b"ready\n":
                     ready.set()
                 code = await process.wait()

@@ -1,4 +1,6 @@
-"""The platform of this machine: workspaces as sandboxed processes, homes in a directory, archives behind a URL."""
+"""The platform of this machine: workspaces as sandboxed processes, homes in a directory, archives behind a
+URL.
+"""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -11,7 +13,7 @@ from codehub.adapters.local.installed_ides import installed_ides
 from codehub.adapters.local.instances import LocalInstances
 from codehub.adapters.local.storage import LocalStorage
 from codehub.adapters.objectstore.archives import ObjectArchives
-from codehub.app.archives import Unmarked, archive_store
+from codehub.app.archives import UnmarkedStores, archive_store
 from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.app.platform import Platform
@@ -26,9 +28,12 @@ from codehub.settings import Settings
 
 @asynccontextmanager
 async def local_platform(
-    settings: Settings, stores: ApiStores, system: System, marks: Unmarked, *, stops: bool
+    settings: Settings, stores: ApiStores, system: System, marks: UnmarkedStores, *, stops: bool
 ) -> AsyncIterator[Platform]:
-    """Yield it. `marks` says what may be marked as ours; `stops`: start instances, and end them at the end."""
+    """Yield it.
+
+    `marks` says what may be marked as ours; `stops`: start instances, and end them at the end.
+    """
     installed = installed_ides()
     _refuse_missing_ide(settings, installed)
     objects = await archive_store(settings, stores, is_new=marks.archives)
@@ -88,7 +93,7 @@ async def local_platform(
 
 
 async def _try_out(instances: LocalInstances) -> None:
-    """Every workspace would end in ERROR: that is said before there is one."""
+    """Try the IDEs now: otherwise every workspace would end in ERROR."""
     try:
         await instances.try_out()
     except ActionFailed as error:
@@ -96,10 +101,10 @@ async def _try_out(instances: LocalInstances) -> None:
 
 
 def _refuse_missing_ide(settings: Settings, installed: Collection[str]) -> None:
-    """Every workspace that names no IDE would end in ERROR."""
+    """Refuse a default IDE that is missing: every workspace that names no IDE would end in ERROR."""
     if settings.ide is not None and settings.ide not in installed:
-        there = f"there is {', '.join(installed)}" if installed else "there is none"
+        available = f"there is {', '.join(installed)}" if installed else "there is none"
         raise CannotStart(
-            f"CODEHUB_IDE={settings.ide} is not on this machine: {there}. "
+            f"CODEHUB_IDE={settings.ide} is not on this machine: {available}. "
             "Install it (`make code-server` builds code-server), name one that is there, or leave CODEHUB_IDE unset"
         )

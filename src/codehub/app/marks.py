@@ -1,4 +1,4 @@
-"""The marks by which codehub knows where homes are: whether each is there, what lies where one is missing, and making it again."""
+"""The marks by which codehub recognises its home stores: checks them, and makes a lost one again."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from codehub.app.archives import holds_home
 from codehub.app.database import database_beside, stores
-from codehub.app.platform import Place, platform
+from codehub.app.platform import HomeStore, platform
 from codehub.core.workspace import StorageBackend, Workspace
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
@@ -20,7 +20,7 @@ _LOOK_S_MAX = 3.0
 
 @dataclass(frozen=True, slots=True)
 class LostMark:
-    """A place without its mark: what the database expects there, and how much of that is."""
+    """A home store without its mark: which homes the database expects there, and which are there."""
 
     backend: StorageBackend
     mark: str
@@ -31,7 +31,7 @@ class LostMark:
 
     @property
     def description(self) -> str:
-        """Say what is missing, and what making it again would mean."""
+        """What is missing, and the effect of making it again."""
         lines = [f"{self.mark} is missing: it marks where this installation's homes are.", ""]
         if self.present or self.absent:
             homes = len(self.present) + len(self.absent)
@@ -47,69 +47,74 @@ class LostMark:
         )
 
 
-def mark_checks(places: Mapping[StorageBackend, Place], clock: Clock) -> Mapping[str, Check]:
-    """Return a check of each place's mark. Other outages are not its matter."""
-    return {name: _MarkCheck(place, clock) for name, place in places.items()}
+def mark_checks(home_stores: Mapping[StorageBackend, HomeStore], clock: Clock) -> Mapping[str, Check]:
+    """Return a check of each home store's mark. It ignores other outages."""
+    return {name: _MarkCheck(home_store, clock) for name, home_store in home_stores.items()}
 
 
 async def adopt(settings: Settings, system: System, *, is_sure: bool) -> Sequence[LostMark]:
-    """Return the places without their mark, beside a codehub that may run; made again, if `is_sure`."""
+    """Return the home stores without their mark, and make them again if `is_sure`.
+
+    Beside a running codehub.
+    """
     async with (
         database_beside(settings, system) as connect_args,
-        stores(connect_args, system, settings.redis_url) as stored,
-        platform(settings, stored, system, stops=False) as found,
+        stores(connect_args, system, settings.redis_url) as all_stores,
+        platform(settings, all_stores, system, stops=False) as host_platform,
     ):
-        rows = (await stored.controller.changes(None)).workspaces
+        rows = (await all_stores.controller.changes(None)).workspaces
         lost = []
-        for backend, place in found.places.items():
-            served = {name for name, one in found.backends.storage.items() if one is place}
-            expected = [row for row in rows if row.spec.storage_backend in served and holds_home(row)]
-            if (one := await _lost(backend, place, expected)) is not None:
-                lost.append(one)
-        for one in lost if is_sure else ():
-            await found.places[one.backend].prepare()
+        for backend, home_store in host_platform.home_stores.items():
+            backends = {name for name, store in host_platform.backends.storage.items() if store is home_store}
+            expected = [row for row in rows if row.spec.storage_backend in backends and holds_home(row)]
+            if (lost_mark := await _check_mark(backend, home_store, expected)) is not None:
+                lost.append(lost_mark)
+        for lost_mark in lost if is_sure else ():
+            await host_platform.home_stores[lost_mark.backend].prepare()
         return lost
 
 
-async def _lost(backend: StorageBackend, place: Place, expected: Sequence[Workspace]) -> LostMark | None:
+async def _check_mark(
+    backend: StorageBackend, home_store: HomeStore, expected: Sequence[Workspace]
+) -> LostMark | None:
     try:
-        await place.list_volumes()
-    except MarkMissing as missing:
-        there = await place.list_unmarked()
-        present = tuple(_named(row) for row in expected if row.id in there)
-        absent = tuple(_named(row) for row in expected if row.id not in there)
-        return LostMark(backend, missing.mark, present, absent)
+        await home_store.list_volumes()
+    except MarkMissing as error:
+        volumes = await home_store.list_unmarked()
+        present = tuple(_describe(row) for row in expected if row.id in volumes)
+        absent = tuple(_describe(row) for row in expected if row.id not in volumes)
+        return LostMark(backend, error.mark, present, absent)
     return None
 
 
-def _named(row: Workspace) -> str:
+def _describe(row: Workspace) -> str:
     return f"{row.spec.name} ({row.id})"
 
 
 class _MarkCheck:
-    """Looks once in a few seconds, however many ask: strangers may."""
+    """Checks at most once in a few seconds, since anybody may ask."""
 
-    def __init__(self, place: Place, clock: Clock) -> None:
-        self._place = place
+    def __init__(self, home_store: HomeStore, clock: Clock) -> None:
+        self._home_store = home_store
         self._clock = clock
-        self._turn = asyncio.Lock()
-        self._looked_at: float | None = None
+        self._lock = asyncio.Lock()
+        self._checked_at: float | None = None
         self._missing: MarkMissing | None = None
 
     async def __call__(self) -> None:
-        async with self._turn:
-            if self._looked_at is None or self._clock.monotonic() - self._looked_at >= _FRESH_S:
-                self._missing = await self._look()
-                self._looked_at = self._clock.monotonic()
+        async with self._lock:
+            if self._checked_at is None or self._clock.monotonic() - self._checked_at >= _FRESH_S:
+                self._missing = await self._find_missing()
+                self._checked_at = self._clock.monotonic()
         if self._missing is not None:
             raise NotReady(str(self._missing))
 
-    async def _look(self) -> MarkMissing | None:
+    async def _find_missing(self) -> MarkMissing | None:
         try:
             async with asyncio.timeout(_LOOK_S_MAX):
-                await self._place.list_volumes()
-        except MarkMissing as missing:
-            return missing
+                await self._home_store.list_volumes()
+        except MarkMissing as error:
+            return error
         except (ActionFailed, BackendUnreachable, TimeoutError):
             return None
         return None

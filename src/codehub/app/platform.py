@@ -1,4 +1,4 @@
-"""The platform: settings and stores in, what runs workspaces and holds their homes out. A backend that is not there is refused."""
+"""Opens the platform: what runs workspaces and holds their homes. Refuses a backend that does not exist."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from codehub.app.archives import unmarked
+from codehub.app.archives import find_unmarked
 from codehub.app.database import ApiStores
 from codehub.app.errors import CannotStart
 from codehub.core.observation import Volume
@@ -17,8 +17,8 @@ from codehub.ports.storage import StorageProvider
 from codehub.settings import Settings
 
 
-class Place(StorageProvider, Protocol):
-    """Where homes lie: it can be marked as this installation's, and looked through though its mark is missing."""
+class HomeStore(StorageProvider, Protocol):
+    """A store of homes: it can be marked as this installation's, and listed even without its mark."""
 
     async def prepare(self) -> None:
         """Mark it as this installation's."""
@@ -29,12 +29,12 @@ class Place(StorageProvider, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The backends, the default IDE, every IDE there is, and what people must be told about this machine."""
+    """The backends, the default IDE, every IDE there is, and what people must know about this machine."""
 
     backends: Platforms
     ide: str
     ides: tuple[str, ...]
-    places: Mapping[StorageBackend, Place]
+    home_stores: Mapping[StorageBackend, HomeStore]
     warnings: tuple[str, ...] = ()
 
 
@@ -42,21 +42,22 @@ class Platform:
 async def platform(
     settings: Settings, stores: ApiStores, system: System, *, stops: bool
 ) -> AsyncIterator[Platform]:
-    """Yield the platform. `stops`: end its instances at the end, if they can't outlive it; their wishes stay, and the next start
-    brings them back."""
-    marks = unmarked(await stores.api.places_in_use())
+    """Yield the platform. `stops`: end its instances at the end, if they can't outlive it; their wishes stay,
+    and the next start brings them back.
+    """
+    marks = find_unmarked(await stores.api.places_in_use())
     match settings.instance_backend:
         case InstanceBackend.LOCAL_DOCKER:
-            from codehub.app.docker import docker_platform  # noqa: PLC0415  # whoever needs no Docker waits for none of its code
+            from codehub.app.docker import docker_platform  # noqa: PLC0415  # not imported without Docker
 
-            found = docker_platform(settings, stores, system, marks)
+            opened = docker_platform(settings, stores, system, marks)
         case InstanceBackend.LOCAL_PROCESS:
             from codehub.app.local import local_platform  # noqa: PLC0415
 
-            found = local_platform(settings, stores, system, marks, stops=stops)
+            opened = local_platform(settings, stores, system, marks, stops=stops)
         case _:
             raise CannotStart(
                 f"CODEHUB_INSTANCE_BACKEND={settings.instance_backend} is not there yet: set it to local-process or local-docker"
             )
-    async with found as made:
-        yield made
+    async with opened as host_platform:
+        yield host_platform

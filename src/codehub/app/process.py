@@ -1,4 +1,7 @@
-"""One process of codehub: work in, an exit code out. Signals stop it in order; what can be expected to go wrong is told in a line."""
+"""One process of codehub: work in, an exit code out.
+
+Signals stop it in order; expected failures are printed as one line.
+"""
 
 import asyncio
 import logging
@@ -32,7 +35,7 @@ def run_until_signalled(
     """Run until Ctrl-C or SIGTERM and return the exit code."""
     configure_logs(level=log_level(settings))
     for line in unknown_settings(environ):
-        print(f"codehub: {line}", file=sys.stderr)  # noqa: T201  # words for people go to stderr
+        print(f"codehub: {line}", file=sys.stderr)  # noqa: T201  # messages for people go to stderr
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(_until_signalled(work))
@@ -49,7 +52,7 @@ def run_beside(
     *,
     log_level: int | None = None,
 ) -> T:
-    """Do something beside a codehub that may run. Raises CannotStart with words for people."""
+    """Do something beside a codehub that may run. Raises CannotStart with a message for people."""
     configure_logs(level=logging.WARNING if log_level is None else log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
@@ -67,7 +70,7 @@ def say(line: str) -> None:
 
 
 def warn(warning: str) -> None:
-    """Say what weakens this codehub: to whoever sits there, or to whoever reads its log."""
+    """Warn of what weakens this codehub: at the terminal, or in the log."""
     if sys.stderr.isatty():
         print(f"codehub: WARNING: {warning}", file=sys.stderr)  # noqa: T201
     else:
@@ -75,25 +78,28 @@ def warn(warning: str) -> None:
 
 
 def progress(step: str) -> None:
-    """Show whoever sits there what is being done, in place of what was; nothing clears the line. A log has events for it."""
+    """Show the current step at a terminal, in place of the last one; an empty step clears the line."""
     if sys.stderr.isatty():
         print(f"\r\033[K{step}", end="", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _tell(words: str) -> None:
+def _print_message(message: str) -> None:
     if sys.stderr.isatty():
-        print(f"\r\033[Kcodehub: {words}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"\r\033[Kcodehub: {message}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def log_level(settings: Settings) -> int:
-    """Whoever sits at a terminal wants to see what is wrong; a log file wants it all."""
+    """Return the level: only warnings at a terminal, everything in a log file."""
     if settings.log_level is not None:
         return logging.getLevelNamesMapping()[settings.log_level.upper()]
     return logging.WARNING if sys.stderr.isatty() else logging.INFO
 
 
 async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` until it ends or the first SIGINT or SIGTERM cancels it. Later signals don't cut the stopping short."""
+    """Run `work` until it ends or the first SIGINT or SIGTERM cancels it.
+
+    Later signals don't cut the stopping short.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -104,7 +110,9 @@ async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
         if not was_signalled:
             was_signalled = True
             log.info("stopping")
-            _tell("stopping. Workspaces are put to sleep, and the next start wakes those that were awake.")
+            _print_message(
+                "stopping. Workspaces are put to sleep, and the next start wakes those that were awake."
+            )
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -114,4 +122,4 @@ async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not was_signalled:
             raise
-        _tell("stopped")
+        _print_message("stopped")

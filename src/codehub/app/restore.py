@@ -1,7 +1,7 @@
-"""A back-up goes in, an installation comes out in a place that held nothing. Refuses to write over anything, and what it can't verify.
+"""Restores a back-up into an empty installation. Refuses to overwrite anything, and what it can't verify.
 
-Nothing half restored counts: an embedded one is made beside its directory and gets its name last; else archives, which are only ever
-added, come first, and the database, in one transaction, after them.
+An incomplete restore has no effect: an embedded installation is built beside its directory and renamed last;
+otherwise the archives, which are only added, come first, and then the database, in one transaction.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from codehub.adapters.objectstore.store import MARK, Objects
 from codehub.adapters.postgres.dump import DumpFailed, load, require_empty, use_home
 from codehub.adapters.postgres.embedded import owner_of
 from codehub.adapters.threads import in_thread
-from codehub.app.backup import ARCHIVES, DUMP, MANIFEST, Tell, address, decode
-from codehub.app.database import database, migrated, stores
+from codehub.app.backup import ARCHIVES, DUMP, MANIFEST, ReportProgress, address, decode
+from codehub.app.database import database, migrate_database, stores
 from codehub.app.errors import CannotStart
 from codehub.app.platform import platform
 from codehub.core.backups import Manifest
@@ -29,34 +29,34 @@ from codehub.ports.backends import ActionFailed
 from codehub.settings import Settings
 
 
-async def read(settings: Settings, place: str) -> Manifest:
+async def read(settings: Settings, location: str) -> Manifest:
     """Return what a back-up holds, if it can be restored to where the settings lead. Nothing is written."""
     text = None
-    url = address(place)
+    url = address(location)
     root = Objects(url, installation="")
     if root.directory is None or root.directory.is_dir():
         text = await root.get(MANIFEST)
     if text is None:
         raise CannotStart(
-            f"there is no complete back-up in {place}: it has no {MANIFEST}, which `codehub backup` writes last"
+            f"there is no complete back-up in {location}: it has no {MANIFEST}, which `codehub backup` writes last"
         )
     manifest = decode(text)
     await _refuse_occupied(settings, manifest)
     return manifest
 
 
-async def restore(settings: Settings, system: System, place: str, tell: Tell) -> Manifest:
-    """Restore everything, and return what that was."""
-    manifest = await read(settings, place)
-    url = address(place)
+async def restore(settings: Settings, system: System, location: str, report: ReportProgress) -> Manifest:
+    """Restore everything, and return the manifest."""
+    manifest = await read(settings, location)
+    url = address(location)
     try:
-        async with _new_place(settings) as (inside, scratch):
+        async with _make_installation(settings) as (new_settings, scratch):
             await _fetch(Objects(url, installation=""), manifest, scratch / DUMP)
-            tell("verified", 1, 1, manifest.dump_size)
-            await _copy_archives(url, inside, manifest, tell)
-            tell("database", 0, 1, 0)
-            await _restore_database(inside, system, manifest, scratch / DUMP)
-            tell("database", 1, 1, manifest.dump_size)
+            report("verified", 1, 1, manifest.dump_size)
+            await _copy_archives(url, new_settings, manifest, report)
+            report("database", 0, 1, 0)
+            await _restore_database(new_settings, system, manifest, scratch / DUMP)
+            report("database", 1, 1, manifest.dump_size)
     except (DumpFailed, ActionFailed) as error:
         raise CannotStart(f"nothing was restored: {error}") from None
     return manifest
@@ -94,7 +94,7 @@ def _refuse_directory(data_dir: Path, *, beside: Path | None = None) -> None:
             f"a codehub runs in {data_dir} (pid {pid}): stop it, and name an empty CODEHUB_DATA_DIR"
         )
     if data_dir.is_dir() and any(
-        each not in (beside, data_dir / "lost+found") for each in data_dir.iterdir()
+        entry not in (beside, data_dir / "lost+found") for entry in data_dir.iterdir()
     ):
         raise CannotStart(
             f"{data_dir} is not empty: move it away, or name another CODEHUB_DATA_DIR. Nothing is restored over another installation"
@@ -102,56 +102,62 @@ def _refuse_directory(data_dir: Path, *, beside: Path | None = None) -> None:
 
 
 @asynccontextmanager
-async def _new_place(settings: Settings) -> AsyncIterator[tuple[Settings, Path]]:
-    """Yield settings that lead to a place of its own, and a directory for what is needed meanwhile. The place gets its name at the end."""
+async def _make_installation(settings: Settings) -> AsyncIterator[tuple[Settings, Path]]:
+    """Yield settings for a new data directory, and a scratch directory.
+
+    The data directory gets its name at the end.
+    """
     if settings.database_url is not None:
         with tempfile.TemporaryDirectory(prefix="codehub-restore-") as directory:
             yield settings, Path(directory)
         return
     data_dir = settings.data_dir.absolute()
-    beside = data_dir if data_dir.is_mount() else data_dir.parent
-    await in_thread(beside.mkdir, parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{data_dir.name}.restoring-", dir=beside))
+    parent = data_dir if data_dir.is_mount() else data_dir.parent
+    await in_thread(parent.mkdir, parents=True, exist_ok=True)
+    new_directory = Path(tempfile.mkdtemp(prefix=f".{data_dir.name}.restoring-", dir=parent))
     try:
-        inside, scratch = made / data_dir.name, made / "scratch"
+        new_data_dir, scratch = new_directory / data_dir.name, new_directory / "scratch"
         scratch.mkdir(mode=0o700)
-        inside.mkdir(mode=0o755)
-        yield settings.model_copy(update={"data_dir": inside}), scratch
-        _refuse_directory(data_dir, beside=made)
-        await in_thread(_put_in_place, inside, data_dir)
+        new_data_dir.mkdir(mode=0o755)
+        yield settings.model_copy(update={"data_dir": new_data_dir}), scratch
+        _refuse_directory(data_dir, beside=new_directory)
+        await in_thread(_put_in_place, new_data_dir, data_dir)
     finally:
-        await asyncio.shield(remove_tree(made))
+        await asyncio.shield(remove_tree(new_directory))
 
 
-def _put_in_place(made: Path, data_dir: Path) -> None:
-    """Give it its name. A mounted directory keeps its own: there the database comes last, without which there is no installation."""
+def _put_in_place(new_data_dir: Path, data_dir: Path) -> None:
+    """Rename it.
+
+    Into a mount point its entries are moved, the database last: without it there is no installation.
+    """
     if data_dir.is_mount():
-        for part in sorted(made.iterdir(), key=lambda part: part.name == "postgres"):
+        for part in sorted(new_data_dir.iterdir(), key=lambda part: part.name == "postgres"):
             part.rename(data_dir / part.name)
             _flush(data_dir)
         return
     with suppress(FileNotFoundError):
         data_dir.rmdir()
-    made.rename(data_dir)
+    new_data_dir.rename(data_dir)
     _flush(data_dir.parent)
 
 
 def _flush(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
+    fd = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(fd)
     finally:
-        os.close(handle)
+        os.close(fd)
 
 
 async def _fetch(root: Objects, manifest: Manifest, dump: Path) -> None:
-    """Read the dump and find it whole, before anything is made of it."""
+    """Read the dump and verify it, before anything is restored."""
     parts = await in_thread(root.download, DUMP)
     if parts is None:
         raise ActionFailed(f"the back-up has no {DUMP}")
     digest, size = hashlib.sha256(), 0
-    handle = os.open(dump, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
+    fd = os.open(dump, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "wb") as file:
         while part := await in_thread(next, parts, b""):
             digest.update(part)
             size += len(part)
@@ -160,7 +166,7 @@ async def _fetch(root: Objects, manifest: Manifest, dump: Path) -> None:
         raise ActionFailed(f"{DUMP} of the back-up is damaged: its checksum is wrong")
 
 
-async def _copy_archives(url: str, settings: Settings, manifest: Manifest, tell: Tell) -> None:
+async def _copy_archives(url: str, settings: Settings, manifest: Manifest, report: ReportProgress) -> None:
     """Copy every archive, each verified. One that is there already is left alone, and so is every other."""
     source = Objects(f"{url}/{ARCHIVES}", installation=manifest.installation)
     target = Objects(settings.archives, installation=manifest.installation)
@@ -170,23 +176,23 @@ async def _copy_archives(url: str, settings: Settings, manifest: Manifest, tell:
     size = 0
     for number, key in enumerate(keys, start=1):
         size += await copy_archive(source, target, key)
-        tell("archives", number, len(keys), size)
+        report("archives", number, len(keys), size)
 
 
 async def _restore_database(settings: Settings, system: System, manifest: Manifest, dump: Path) -> None:
     async with database(settings, system, is_migrated=False) as connect_args:
         await load(connect_args, dump)
-        await migrated(settings, connect_args)
+        await migrate_database(settings, connect_args)
         async with (
-            stores(connect_args, system, settings.redis_url) as stored,
-            platform(settings, stored, system, stops=False) as found,
+            stores(connect_args, system, settings.redis_url) as all_stores,
+            platform(settings, all_stores, system, stops=False) as host_platform,
         ):
-            if stored.installation != manifest.installation:
+            if all_stores.installation != manifest.installation:
                 raise ActionFailed(f"{DUMP} is not that of {MANIFEST}: another installation's")
             volumes: set[str | None] = set()
-            for storage in found.places.values():
+            for storage in host_platform.home_stores.values():
                 await storage.prepare()
-                volumes |= {each.volume_id for each in (await storage.list_volumes()).values()}
+                volumes |= {volume.volume_id for volume in (await storage.list_volumes()).values()}
             for home in manifest.homes:
                 # A volume that is still there is newer than what the back-up has of it.
                 if home.volume_id not in volumes:

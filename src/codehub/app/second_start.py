@@ -1,4 +1,4 @@
-"""Another codehub in the same directory: it is found before anything is started, and who it is gets told."""
+"""Finds another codehub in the same directory before anything is started, and names it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +9,10 @@ from codehub.settings import Settings
 
 
 def refuse_second(settings: Settings) -> None:
-    """Raise CannotStart if a codehub runs in this directory. Who has a database of their own may share it."""
+    """Raise CannotStart if a codehub runs in this directory.
+
+    With an external database, several may share it.
+    """
     if settings.database_url is not None:
         return
     pid = owner_of(settings.data_dir)
@@ -26,8 +29,8 @@ def refuse_second(settings: Settings) -> None:
 
 
 @contextmanager
-def known_at(settings: Settings) -> Iterator[None]:
-    """Leave a note where this codehub is, for whoever comes second."""
+def write_address_note(settings: Settings) -> Iterator[None]:
+    """Write this codehub's address to a file, for a second start to show."""
     note = settings.address_note
     if settings.database_url is not None:
         yield

@@ -1,4 +1,6 @@
-"""The web server: a port that is taken at once, and an application that is served on it until its requests have ended."""
+"""The web server: a port that is taken at once, and an application that is served on it until its requests
+have ended.
+"""
 
 import asyncio
 import socket
@@ -12,7 +14,7 @@ import uvicorn
 
 from codehub.app.connections import BoundedProtocol
 from codehub.app.errors import CannotStart
-from codehub.app.supervisor import supervised
+from codehub.app.supervisor import supervise
 from codehub.engine.system import System
 from codehub.settings import Settings
 
@@ -25,23 +27,25 @@ _UNACKNOWLEDGED_MS_MAX = 60_000
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._ending = asyncio.Event()
+        self._end_signal = asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are ours: the web server is one of several things that they stop."""
+        """Do not handle signals here: the web server is one of several things that they stop."""
         yield
 
     def end(self) -> None:
         self.should_exit = True
-        self._ending.set()
+        self._end_signal.set()
 
     async def main_loop(self) -> None:
-        """Tick once a second, and end at once. uvicorn's own ten ticks a second are half of what an idle codehub does."""
+        """Tick once a second, and end at once. uvicorn's own ten ticks a second are half of what an idle
+        codehub does.
+        """
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
-                    await self._ending.wait()
+                    await self._end_signal.wait()
 
 
 class WebServerEnded(Exception):
@@ -59,7 +63,7 @@ def make_server(app: Any) -> _Server:
             access_log=False,
             lifespan="off",
             server_header=False,
-            proxy_headers=False,  # whose word counts is for codehub.web.addresses to say (security 5)
+            proxy_headers=False,  # codehub.web.addresses decides which proxies are trusted (security 5)
             timeout_graceful_shutdown=_REQUESTS_END_S_MAX,
         )
     )
@@ -67,7 +71,10 @@ def make_server(app: Any) -> _Server:
 
 @asynccontextmanager
 async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIterator[None]:
-    """Serve `app` until its requests have ended. A server that ends by itself is started again on the same port."""
+    """Serve `app` until its requests have ended.
+
+    A server that ends by itself is started again on the same port.
+    """
     server: _Server | None = None
     is_stopping = False
     ended = asyncio.Event()
@@ -79,7 +86,7 @@ async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIte
         if not is_stopping:
             raise WebServerEnded("the web server ended by itself")
 
-    task = system.tasks.spawn(supervised("web", serve, system), name="web")
+    task = system.tasks.spawn(supervise("web", serve, system), name="web")
     task.add_done_callback(lambda _task: ended.set())
     try:
         while not (server and server.started) and not ended.is_set():
@@ -96,7 +103,10 @@ async def serving(app: Any, listener: socket.socket, system: System) -> AsyncIte
 
 @contextmanager
 def inner_socket() -> Iterator[tuple[socket.socket, Path]]:
-    """Yield a socket that only codehub itself reaches, for the API behind the edge. Its path is short: there is a limit."""
+    """Yield a socket that only codehub itself reaches, for the API behind the edge.
+
+    Its path is short: there is a limit.
+    """
     with tempfile.TemporaryDirectory(prefix="codehub-") as directory:
         path = Path(directory) / "api.sock"
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -105,10 +115,13 @@ def inner_socket() -> Iterator[tuple[socket.socket, Path]]:
 
 
 @contextmanager
-def bound(settings: Settings, *, is_shared: bool = False) -> Iterator[socket.socket]:
-    """Take the port before anything else is started: that it is taken should be known at once. Shared: by several sockets of ours."""
+def bind_port(settings: Settings, *, is_shared: bool = False) -> Iterator[socket.socket]:
+    """Bind the port before anything else is started, so that a port in use is reported at once.
+
+    `is_shared`: several of our sockets bind it.
+    """
     try:
-        listener = listening(settings.host, settings.port, is_shared=is_shared)
+        listener = make_listener(settings.host, settings.port, is_shared=is_shared)
     except OSError as error:
         raise CannotStart(
             f"can't listen on {settings.host}:{settings.port} ({error.strerror}): "
@@ -118,7 +131,7 @@ def bound(settings: Settings, *, is_shared: bool = False) -> Iterator[socket.soc
         yield listener
 
 
-def listening(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
+def make_listener(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
     """Return a socket that is bound there. What it accepts inherits its options."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -126,9 +139,11 @@ def listening(host: str, port: int, *, is_shared: bool = False) -> socket.socket
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if is_shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # A head and its body are two writes: without this the second would wait for the first's acknowledgement, 40 ms.
+        # A head and its body are two writes: without this the second would wait for the first's
+        # acknowledgement, 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A peer that vanished, or takes nothing, is let go of by the kernel: also one that has nothing to be sent, as a silent tunnel's.
+        # The kernel closes connections of peers that are gone, or read nothing: also of those that nothing is
+        # sent to.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENCE_S_MAX)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS_MAX)

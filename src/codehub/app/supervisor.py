@@ -1,4 +1,7 @@
-"""Roles: what `codehub up` runs side by side. One that dies is started again, later each time, and the log says so."""
+"""Roles: what `codehub up` runs side by side.
+
+One that dies is started again, later each time, and the log says so.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,15 +16,15 @@ _PAUSE_S_MAX = 30.0
 _HEALTHY_S = 60.0
 
 
-async def supervised(role: str, work: Callable[[], Awaitable[None]], system: System) -> None:
-    """Run the role until it is cancelled or has done what it was to do. Whatever it raises is a death."""
+async def supervise(role: str, work: Callable[[], Awaitable[None]], system: System) -> None:
+    """Run the role until it is cancelled or returns. After any exception it is started again."""
     pause_s = _PAUSE_S_MIN
     while True:
-        began = system.clock.monotonic()
+        began_at = system.clock.monotonic()
         try:
             await work()
         except Exception as error:
-            lasted_s = system.clock.monotonic() - began
+            lasted_s = system.clock.monotonic() - began_at
             if lasted_s >= _HEALTHY_S:
                 pause_s = _PAUSE_S_MIN
             log.exception(

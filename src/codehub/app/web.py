@@ -12,7 +12,7 @@ from codehub.app.edge import own_origins
 from codehub.app.marks import mark_checks
 from codehub.app.platform import Platform
 from codehub.app.server import serving
-from codehub.app.supervisor import supervised
+from codehub.app.supervisor import supervise
 from codehub.core.ceilings import clamped
 from codehub.dashboard.app import add_dashboard
 from codehub.engine.platforms import Platforms
@@ -40,7 +40,7 @@ async def serving_faces(
     access = make_access(stored, system, tokens_max=settings.limit_tokens_per_user)
     password = await first_admin(settings, access, system)
     web = make_web(settings, stored, platform, access, system, metrics, checks)
-    feed = system.tasks.spawn(supervised("events", web.feed.run, system), name="events")
+    feed = system.tasks.spawn(supervise("events", web.feed.run, system), name="events")
     try:
         async with serving(web.app, listener, system):
             yield password
@@ -86,7 +86,7 @@ def make_web(
         identity=system.identity,
         tasks=system.tasks,
         metrics=metrics,
-        checks={**checks, **mark_checks(platform.places, system.clock), "disk": _has_room(stored.api)},
+        checks={**checks, **mark_checks(platform.home_stores, system.clock), "disk": _has_room(stored.api)},
         trusted_proxies=settings.proxies,
         metrics_token=None if settings.metrics_token is None else settings.metrics_token.get_secret_value(),
         sleep_warning_s=settings.sleep_warning_seconds,

@@ -1,4 +1,4 @@
-"""What bounds workspaces on this machine: control groups for all of them together, and room on the disk that homes lie on."""
+"""Checks what limits workspaces on this machine: control groups, and free space on the homes' disk."""
 
 import os
 from pathlib import Path
@@ -14,18 +14,18 @@ _NO_GROUPS = "each workspace, and all of them together, can take what the machin
 
 def examine_groups(settings: Settings) -> Finding:
     most = totals(settings.limit_memory_mb_total, settings.limit_pids_total)
-    bound = f"all workspaces together: {most.memory_mb} MB, {most.pids} processes"
+    description = f"all workspaces together: {most.memory_mb} MB, {most.pids} processes"
     if os.geteuid() != 0:
         return Finding("limits", Verdict.OPTIONAL, "only root can make control groups", _NO_GROUPS)
-    places = [ROOT] if is_unified() else [ROOT / "memory", ROOT / "pids"]
-    if not all(_can_be_written(place) for place in places):
+    directories = [ROOT] if is_unified() else [ROOT / "memory", ROOT / "pids"]
+    if not all(_can_be_written(directory) for directory in directories):
         return Finding("limits", Verdict.OPTIONAL, f"no control groups can be made below {ROOT}", _NO_GROUPS)
-    return Finding("limits", Verdict.OK, bound)
+    return Finding("limits", Verdict.OK, description)
 
 
-def examine_room(settings: Settings, nearest: Path) -> Finding:
-    """`nearest`: what there is of the data directory's path."""
-    free, floor = free_mb(nearest), settings.disk_floor_mb
+def examine_room(settings: Settings, existing: Path) -> Finding:
+    """`existing`: the part of the data directory's path that exists."""
+    free, floor = free_mb(existing), settings.disk_floor_mb
     if free < floor:
         return Finding(
             "disk",
@@ -33,12 +33,18 @@ def examine_room(settings: Settings, nearest: Path) -> Finding:
             f"{free} MB free, and no workspace starts below {floor} MB",
             "free some space, or lower CODEHUB_DISK_FLOOR_MB",
         )
-    found = find_quota(nearest)
-    kept = "sizes of homes are kept by the filesystem"
-    if isinstance(found, str):
-        kept = f"sizes of homes are measured, not kept: {found}"
-    return Finding("disk", Verdict.OK, f"{free} MB free, workspaces start while there are {floor} MB; {kept}")
+    quota = find_quota(existing)
+    size_note = "sizes of homes are kept by the filesystem"
+    if isinstance(quota, str):
+        size_note = f"sizes of homes are measured, not kept: {quota}"
+    return Finding(
+        "disk", Verdict.OK, f"{free} MB free, workspaces start while there are {floor} MB; {size_note}"
+    )
 
 
-def _can_be_written(place: Path) -> bool:
-    return place.is_dir() and os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_RDONLY
+def _can_be_written(directory: Path) -> bool:
+    return (
+        directory.is_dir()
+        and os.access(directory, os.W_OK)
+        and not os.statvfs(directory).f_flag & os.ST_RDONLY
+    )

@@ -1,4 +1,4 @@
-"""The database's examination: the configured server is asked for its version, the embedded one is looked at without starting it."""
+"""Checks the database: the configured server's version, or the embedded one without starting it."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,24 +30,24 @@ def examine_database(settings: Settings) -> Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Whose database it is, and how many homes it knows of on Docker."""
+class DockerHomes:
+    """The installation of a database, and its number of homes on Docker."""
 
     installation: str
     homes: int
 
 
-_HELD = """
+_COUNT_HOMES = """
 SELECT (SELECT id FROM installation) AS installation, count(*) AS homes FROM workspaces
 WHERE instance_backend = 'local-docker' AND storage_backend <> 'local-dir'
     AND (home_ctx ->> 'volume_id' IS NOT NULL OR (home_ctx ->> 'dirty')::boolean)
 """
 
 
-def held_on_docker(settings: Settings) -> Held | None:
-    """Ask the database, if it runs and is codehub's already."""
+def count_docker_homes(settings: Settings) -> DockerHomes | None:
+    """Query the database, if it runs and has codehub's schema."""
     if settings.database_url is not None:
-        return asyncio.run(_held({"dsn": settings.database_url.get_secret_value()}))
+        return asyncio.run(_count_homes({"dsn": settings.database_url.get_secret_value()}))
     try:
         running = find_running(settings.data_dir)
     except EmbeddedPostgresError:
@@ -55,17 +55,17 @@ def held_on_docker(settings: Settings) -> Held | None:
     if running is None:
         return None
     with running:
-        return asyncio.run(_held(running.connect_args))
+        return asyncio.run(_count_homes(running.connect_args))
 
 
-async def _held(connect_args: Mapping[str, Any]) -> Held | None:
+async def _count_homes(connect_args: Mapping[str, Any]) -> DockerHomes | None:
     try:
         connection = await asyncpg.connect(**connect_args, timeout=_ANSWER_S_MAX)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError):
         return None
     try:
-        found = await connection.fetchrow(_HELD)
-        return Held(str(found["installation"]), found["homes"])
+        row = await connection.fetchrow(_COUNT_HOMES)
+        return DockerHomes(str(row["installation"]), row["homes"])
     except asyncpg.PostgresError:
         return None
     finally:

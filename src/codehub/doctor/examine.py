@@ -22,7 +22,7 @@ from codehub.settings import Settings
 
 _ANSWER_S_MAX = 3.0
 _FREE_MB_MIN = 500
-_NOBODY = 65_534
+_NOBODY_UID = 65_534
 _PYTHON_MIN = (3, 11)
 
 
@@ -30,7 +30,7 @@ def examine(settings: Settings) -> list[Finding]:
     return [
         examine_python(),
         examine_data_dir(settings),
-        examine_room(settings, _nearest(settings.data_dir)[0]),
+        examine_room(settings, _find_existing(settings.data_dir)[0]),
         examine_database(settings),
         examine_port(settings),
         examine_archives(settings),
@@ -52,15 +52,15 @@ def examine_python() -> Finding:
 
 def examine_data_dir(settings: Settings) -> Finding:
     directory = settings.data_dir
-    nearest, problem = _nearest(directory)
+    existing, problem = _find_existing(directory)
     if problem is not None:
         return Finding(
             "data directory",
             Verdict.BROKEN,
-            f"{nearest} {problem}",
+            f"{existing} {problem}",
             "give this user the directory, or set CODEHUB_DATA_DIR to one that is writable",
         )
-    free_mb = shutil.disk_usage(nearest).free // 2**20
+    free_mb = shutil.disk_usage(existing).free // 2**20
     if free_mb < _FREE_MB_MIN:
         return Finding(
             "data directory",
@@ -68,10 +68,10 @@ def examine_data_dir(settings: Settings) -> Finding:
             f"{directory}: only {free_mb} MB free",
             "free some space, or set CODEHUB_DATA_DIR elsewhere",
         )
-    found = f"{directory} ({free_mb} MB free)"
+    description = f"{directory} ({free_mb} MB free)"
     if (pid := _owner(settings)) is not None:
-        return Running("data directory", Verdict.OK, f"{found}, codehub runs there (pid {pid})")
-    return Finding("data directory", Verdict.OK, found)
+        return Running("data directory", Verdict.OK, f"{description}, codehub runs there (pid {pid})")
+    return Finding("data directory", Verdict.OK, description)
 
 
 def examine_port(settings: Settings) -> Finding:
@@ -81,29 +81,29 @@ def examine_port(settings: Settings) -> Finding:
         try:
             probe.bind((settings.host, settings.port))
         except OSError as error:
-            if (pid := _running_there(settings)) is not None:
+            if (pid := _find_running(settings)) is not None:
                 return Finding("port", Verdict.OK, f"{settings.base_url} is this codehub's (pid {pid})")
             if error.errno == errno.EADDRINUSE:
-                found, do = (
+                problem, do = (
                     "is taken",
                     "stop what listens there (another codehub?), or set CODEHUB_PORT to a free port",
                 )
             else:
-                found, do = (
+                problem, do = (
                     f"can't be used ({error.strerror})",
                     "set CODEHUB_HOST to an address of this machine and CODEHUB_PORT to a port this user may use",
                 )
-            return Finding("port", Verdict.BROKEN, f"{settings.host}:{settings.port} {found}", do)
+            return Finding("port", Verdict.BROKEN, f"{settings.host}:{settings.port} {problem}", do)
     return Finding("port", Verdict.OK, f"{settings.host}:{settings.port} is free")
 
 
 def _owner(settings: Settings) -> int | None:
-    """Return who runs in this directory. With a database that is shared nobody owns it."""
+    """Return the pid of the codehub in this directory. With an external database there is no owner."""
     return None if settings.database_url is not None else owner_of(settings.data_dir)
 
 
-def _running_there(settings: Settings) -> int | None:
-    """Return who runs in this directory, if at this address."""
+def _find_running(settings: Settings) -> int | None:
+    """Return the pid of the codehub in this directory, if it has this address."""
     try:
         return _owner(settings) if settings.address_note.read_text().strip() == settings.base_url else None
     except OSError:
@@ -115,12 +115,12 @@ def examine_archives(settings: Settings) -> Finding:
     if url.scheme == "s3":
         return examine_s3(settings)
     directory = Path(unquote(url.path))
-    nearest, problem = _nearest(directory)
+    existing, problem = _find_existing(directory)
     if problem is not None:
         return Finding(
             "archives",
             Verdict.BROKEN,
-            f"{nearest} {problem}",
+            f"{existing} {problem}",
             "set CODEHUB_ARCHIVE_URL to a directory that is writable",
         )
     return Finding("archives", Verdict.OK, str(directory))
@@ -134,29 +134,29 @@ def examine_backend(settings: Settings) -> Finding:
 
 
 def examine_sandbox(settings: Settings) -> Finding:
-    need = Verdict.OPTIONAL
+    verdict = Verdict.OPTIONAL
     do = "apt-get install bubblewrap passt: without it a local workspace is a plain process that sees this user's files"
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
         do = "nothing: only local-process workspaces use it"
     program = shutil.which("bwrap")
     if program is None:
-        return Finding("sandbox", need, "bubblewrap is not installed", do)
-    tried = _run(
+        return Finding("sandbox", verdict, "bubblewrap is not installed", do)
+    problem = _run(
         [program, "--ro-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--dev", "/dev", "true"]
     )
-    if tried is not None:
+    if problem is not None:
         return Finding(
             "sandbox",
-            need,
-            f"bubblewrap can't make a sandbox here: {tried}",
+            verdict,
+            f"bubblewrap can't make a sandbox here: {problem}",
             "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or run as root",
         )
     gateway = find_gateway()
-    if (why_shared := why_unusable(gateway, _NOBODY if os.geteuid() == 0 else None)) is not None:
+    if (network_problem := why_unusable(gateway, _NOBODY_UID if os.geteuid() == 0 else None)) is not None:
         return Finding(
             "sandbox",
-            need,
-            f"bubblewrap ({program}), but this machine's network is shared: {why_shared}",
+            verdict,
+            f"bubblewrap ({program}), but this machine's network is shared: {network_problem}",
             "apt-get install passt: without it every workspace reaches what listens on this machine's loopback",
         )
     assert gateway is not None
@@ -166,11 +166,11 @@ def examine_sandbox(settings: Settings) -> Finding:
 def examine_ide(settings: Settings) -> Finding:
     if settings.instance_backend is not InstanceBackend.LOCAL_PROCESS:
         return Finding("ide", Verdict.OK, "comes with the image")
-    found = installed_ides()
-    ide = settings.ide or next(iter(found), "none")
-    if ide in found:
-        others = "".join(f", and {name}" for name in found if name != ide)
-        return Finding("ide", Verdict.OK, f"{ide} ({found[ide].program}){others}")
+    ides = installed_ides()
+    ide = settings.ide or next(iter(ides), "none")
+    if ide in ides:
+        other_ides = "".join(f", and {name}" for name in ides if name != ide)
+        return Finding("ide", Verdict.OK, f"{ide} ({ides[ide].program}){other_ides}")
     return Finding(
         "ide",
         Verdict.OPTIONAL if settings.ide is None else Verdict.BROKEN,
@@ -179,31 +179,31 @@ def examine_ide(settings: Settings) -> Finding:
     )
 
 
-def _nearest(directory: Path) -> tuple[Path, str | None]:
-    """Return what there is of a directory's path, and why the rest could not be made there, if so."""
-    for nearest in (directory, *directory.parents):
+def _find_existing(directory: Path) -> tuple[Path, str | None]:
+    """Return the existing part of a directory's path, and why the rest can't be made there, if so."""
+    for existing in (directory, *directory.parents):
         try:
-            is_directory = stat.S_ISDIR(nearest.stat().st_mode)
+            is_directory = stat.S_ISDIR(existing.stat().st_mode)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            return nearest, f"can't be looked at ({error.strerror})"
+            return existing, f"can't be looked at ({error.strerror})"
         if not is_directory:
-            return nearest, "is a file, not a directory"
-        return nearest, None if os.access(nearest, os.W_OK | os.X_OK) else "can't be written to"
+            return existing, "is a file, not a directory"
+        return existing, None if os.access(existing, os.W_OK | os.X_OK) else "can't be written to"
     raise AssertionError("there is always /")
 
 
 def _run(command: list[str]) -> str | None:
     """Return why the command failed, or None."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_ANSWER_S_MAX, check=False)  # noqa: S603  # our own words, no shell
+        result = subprocess.run(command, capture_output=True, timeout=_ANSWER_S_MAX, check=False)  # noqa: S603  # our own arguments, no shell
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    if done.returncode == 0:
+    if result.returncode == 0:
         return None
     return (
-        done.stderr.decode(errors="replace").strip().splitlines()[-1]
-        if done.stderr.strip()
-        else f"exit {done.returncode}"
+        result.stderr.decode(errors="replace").strip().splitlines()[-1]
+        if result.stderr.strip()
+        else f"exit {result.returncode}"
     )

@@ -1,8 +1,8 @@
-"""What the doctor found, and how it is told to people and to programs."""
+"""The doctor's findings, as text and as JSON."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 class Finding:
     part: str
     verdict: Verdict
-    found: str
+    result: str
     do: str | None = None
 
     @property
@@ -27,7 +27,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Running(Finding):
-    """That codehub itself was found at work. Nothing could start there, and nothing need."""
+    """The finding that codehub runs here already: nothing else could start, or needs to."""
 
 
 _MARKS = {Verdict.OK: "✓", Verdict.OPTIONAL: "-", Verdict.BROKEN: "✗"}
@@ -35,18 +35,27 @@ _MARKS = {Verdict.OK: "✓", Verdict.OPTIONAL: "-", Verdict.BROKEN: "✗"}
 
 def report(findings: Sequence[Finding], *, as_json: bool) -> str:
     if as_json:
-        return json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False)
+        return json.dumps([_to_json(finding) for finding in findings], indent=2, ensure_ascii=False)
     width = max(len(finding.part) for finding in findings)
     lines = []
     for finding in findings:
-        lines.append(f"{_MARKS[finding.verdict]} {finding.part:<{width}}  {finding.found}")
+        lines.append(f"{_MARKS[finding.verdict]} {finding.part:<{width}}  {finding.result}")
         if finding.do:
             lines.append(f"  {'':<{width}}  → {finding.do}")
-    broken = [finding.part for finding in findings if not finding.is_fine]
-    if broken:
-        verdict = f"codehub can't start as configured: {', '.join(broken)}."
+    broken_parts = [finding.part for finding in findings if not finding.is_fine]
+    if broken_parts:
+        verdict = f"codehub can't start as configured: {', '.join(broken_parts)}."
     elif any(isinstance(finding, Running) for finding in findings):
         verdict = "codehub runs already."
     else:
         verdict = "codehub can start as configured."
     return "\n".join([*lines, "", verdict])
+
+
+def _to_json(finding: Finding) -> dict[str, str | None]:
+    return {
+        "part": finding.part,
+        "verdict": finding.verdict,
+        "found": finding.result,
+        "do": finding.do,
+    }

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from codehub.adapters.docker.http import DEFAULT_URL, mark_of
 from codehub.core.workspace import InstanceBackend
-from codehub.doctor.database import held_on_docker
+from codehub.doctor.database import count_docker_homes
 from codehub.doctor.findings import Finding, Verdict
 from codehub.settings import Settings, is_web_address
 
@@ -47,7 +47,7 @@ def examine_docker(settings: Settings) -> Finding:
 
 def _missing_mark(settings: Settings, host: str) -> str | None:
     """Return the mark that the engine should have, if it has not. While nothing lies on it, the next start makes it."""
-    known = held_on_docker(settings)
+    known = count_docker_homes(settings)
     if known is None or not known.homes:
         return None
     mark = mark_of(known.installation)

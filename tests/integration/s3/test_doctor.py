@@ -40,12 +40,12 @@ async def test_a_bucket_that_is_there_is_fine_and_one_that_is_not_is_named(serve
     )
     missing = await examined(server, "codehub-nowhere")
     assert missing.verdict is Verdict.BROKEN
-    assert "there is no bucket" in missing.found
+    assert "there is no bucket" in missing.result
     refused = await examined(server, bucket, AWS_SECRET_ACCESS_KEY="wrong")
     assert refused.verdict is Verdict.BROKEN
-    assert "wrong" not in refused.found + str(refused.do)
+    assert "wrong" not in refused.result + str(refused.do)
     away = await examined(server, bucket, AWS_ENDPOINT_URL="http://127.0.0.1:1")
-    assert "127.0.0.1:1 does not answer" in away.found
+    assert "127.0.0.1:1 does not answer" in away.result
 
 
 @REDIS
@@ -53,7 +53,7 @@ async def test_redis_tells_its_version_or_why_it_can_not_be_used() -> None:
     async with running_redis() as redis:
         fine = await asyncio.to_thread(examine_redis, load_settings(redis_url=redis.url))
         assert fine.verdict is Verdict.OK
-        assert fine.found.startswith("Redis ")
+        assert fine.result.startswith("Redis ")
         await redis.stop()
         gone = await asyncio.to_thread(examine_redis, load_settings(redis_url=redis.url))
         assert gone.verdict is Verdict.BROKEN
@@ -81,4 +81,4 @@ async def test_docker_tells_its_version(
     async with await asyncio.start_unix_server(handle, tmp_path / "sock"):
         found = await asyncio.to_thread(examine_docker, load_settings(instance_backend="local-docker"))
     assert found.verdict is verdict
-    assert words in found.found
+    assert words in found.result
