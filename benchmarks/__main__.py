@@ -1,4 +1,7 @@
-"""All benchmarks, one after another: `make bench`. Each prints its figures side by side with a peer or a limit, as ratios."""
+"""All benchmarks, one after another: `make bench`.
+
+Each prints its figures side by side with a peer or a limit, as ratios.
+"""
 
 import importlib
 

@@ -1,7 +1,9 @@
-"""The API's figures: lists against JupyterHub's in the same run, one workspace while fifty start, events at five hundred listeners.
+"""The API's figures: lists against JupyterHub's in the same run, one workspace while fifty start, events at
+five hundred listeners.
 
-The server is a process of its own on real PostgreSQL with the memory platform; the client is raw asyncio. JupyterHub is the peer where it
-is installed: CODEHUB_TEST_JUPYTERHUB names a virtual environment that has it, with configurable-http-proxy on the PATH.
+The server is a process of its own on real PostgreSQL with the memory platform; the client is raw asyncio.
+JupyterHub is the peer where it is installed: CODEHUB_TEST_JUPYTERHUB names a virtual environment that has it,
+with configurable-http-proxy on the PATH.
 """
 
 import asyncio
@@ -78,8 +80,8 @@ class Caller:
             + content
         )
         head = await self._reader.readuntil(b"\r\n\r\n")
-        found = _LENGTH.search(head)
-        answer = await self._reader.readexactly(int(found[1])) if found else b""
+        match = _LENGTH.search(head)
+        answer = await self._reader.readexactly(int(match[1])) if match else b""
         return int(head[9:12]), answer
 
     async def listen(self, path: str) -> AsyncIterator[bytes]:
@@ -94,28 +96,28 @@ async def measure() -> None:
     async with server() as (address, token, ids):
         path = f"{API}/workspaces?limit={ROWS}"
         rate = await closed_loop(address, token, path)
-        with hub() as found:
-            if found is None:
+        with hub() as peer_address:
+            if peer_address is None:
                 print("JupyterHub is not installed here: no peer (CODEHUB_TEST_JUPYTERHUB)")
                 print(f"list of {ROWS} full workspaces: {rate:.0f}/s")
             else:
-                peer = await closed_loop(found, f"token {HUB_TOKEN}", f"/hub/api/users?limit={ROWS}")
+                peer = await closed_loop(peer_address, f"token {HUB_TOKEN}", f"/hub/api/users?limit={ROWS}")
                 again = await closed_loop(address, token, path)
                 ours = statistics.mean((rate, again))
                 print(
                     f"list of {ROWS} full objects: {ours:.0f}/s, JupyterHub {peer:.0f}/s: {ours / peer:.1f}x (target 10x)"
                 )
         spans = await open_loop(address, token, path)
-        print(f"list at {OPEN_RATE}/s, open loop: {told(spans)} (target p99 under 50 ms)")
+        print(f"list at {OPEN_RATE}/s, open loop: {format_spans(spans)} (target p99 under 50 ms)")
         spans, took_s = await while_starting(address, token, ids)
         print(
-            f"one workspace while {AT_ONCE} start at once ({took_s:.1f} s): {told(spans)} (target p99 under 100 ms)"
+            f"one workspace while {AT_ONCE} start at once ({took_s:.1f} s): {format_spans(spans)} (target p99 under 100 ms)"
         )
         spans = await commit_to_event(address, token, ids)
-        print(f"commit to event at {LISTENERS} listeners: {told(spans)} (target p99 under 200 ms)")
+        print(f"commit to event at {LISTENERS} listeners: {format_spans(spans)} (target p99 under 200 ms)")
 
 
-def told(spans: list[float]) -> str:
+def format_spans(spans: list[float]) -> str:
     cuts = statistics.quantiles(spans, n=100)
     return f"p50 {cuts[49] * 1000:.1f} ms, p99 {cuts[98] * 1000:.1f} ms, max {max(spans) * 1000:.1f} ms of {len(spans)}"
 
@@ -173,14 +175,14 @@ async def open_loop(
 async def while_starting(address: str, token: str, ids: list[str]) -> tuple[list[float], float]:
     starting = ids[:AT_ONCE]
 
-    async def start(one: str) -> None:
+    async def start(workspace_id: str) -> None:
         async with Caller(address, token) as caller:
-            status, body = await caller.call("POST", f"{API}/workspaces/{one}:start")
+            status, body = await caller.call("POST", f"{API}/workspaces/{workspace_id}:start")
             assert status == 200, body
 
     async def arrive() -> float:
         began = time.perf_counter()
-        await asyncio.gather(*(start(one) for one in starting))
+        await asyncio.gather(*(start(workspace_id) for workspace_id in starting))
         async with Caller(address, token) as caller:
             while True:
                 _status, body = await caller.call("GET", f"{API}/workspaces?limit={ROWS}&phase=RUNNING")
@@ -188,19 +190,21 @@ async def while_starting(address: str, token: str, ids: list[str]) -> tuple[list
                     return time.perf_counter() - began
                 await asyncio.sleep(0.1)
 
-    arriving = asyncio.create_task(arrive())
+    arrival = asyncio.create_task(arrive())
     spans: list[float] = []
-    while not arriving.done():
+    while not arrival.done():
         spans += await open_loop(address, token, f"{API}/workspaces/{ids[-1]}", seconds=0.5, rate=100)
-    return spans, await arriving
+    return spans, await arrival
 
 
 async def commit_to_event(address: str, token: str, ids: list[str]) -> list[float]:
-    """Return how long after a change was asked for each listener had its event: an upper bound, as the commit comes later."""
-    asked: dict[str, float] = {}
+    """Return how long after a change was asked for each listener had its event: an upper bound, as the commit
+    comes later.
+    """
+    sent_at: dict[str, float] = {}
     spans: list[float] = []
     ready = asyncio.Semaphore(0)
-    got = asyncio.Semaphore(0)
+    received = asyncio.Semaphore(0)
     mark = re.compile(rb'"memo":"mark-(\d+)"')
 
     async def listen() -> None:
@@ -210,19 +214,19 @@ async def commit_to_event(address: str, token: str, ids: list[str]) -> list[floa
                 if is_first and b"heartbeat" in message:
                     is_first = False
                     ready.release()
-                if (found := mark.search(message)) is not None:
-                    spans.append(time.perf_counter() - asked[found[1].decode()])
-                    got.release()
+                if (match := mark.search(message)) is not None:
+                    spans.append(time.perf_counter() - sent_at[match[1].decode()])
+                    received.release()
 
     listening = [asyncio.create_task(listen()) for _ in range(LISTENERS)]
     for _ in range(LISTENERS):
         await ready.acquire()
     async with Caller(address, token) as caller:
         for number in range(COMMITS):
-            asked[str(number)] = time.perf_counter()
+            sent_at[str(number)] = time.perf_counter()
             await caller.call("PATCH", f"{API}/workspaces/{ids[-1]}", {"memo": f"mark-{number}"})
             for _ in range(LISTENERS):
-                await got.acquire()
+                await received.acquire()
     for task in listening:
         task.cancel()
     await asyncio.gather(*listening, return_exceptions=True)
@@ -246,8 +250,8 @@ async def server() -> AsyncIterator[tuple[str, str, list[str]]]:
     assert process.stdout is not None
     assert process.stdin is not None
     try:
-        made = json.loads(await process.stdout.readline())
-        yield made["address"], made["token"], made["ids"]
+        started = json.loads(await process.stdout.readline())
+        yield started["address"], started["token"], started["ids"]
     finally:
         process.stdin.close()
         await process.wait()
@@ -280,10 +284,10 @@ async def serve() -> None:
                     "desired_state": "PENDING",
                     "standby_ttl_seconds": None,
                 }
-                made = await client.post(f"{API}/workspaces", json=body)
-                ids.append(made.json()["id"])
-            told = {"address": site.address, "token": client.headers["Authorization"], "ids": ids}
-            print(json.dumps(told), flush=True)
+                answer = await client.post(f"{API}/workspaces", json=body)
+                ids.append(answer.json()["id"])
+            format_spans = {"address": site.address, "token": client.headers["Authorization"], "ids": ids}
+            print(json.dumps(format_spans), flush=True)
             await asyncio.to_thread(sys.stdin.read)
         await api_pool.close()
         await pool.close()

@@ -1,7 +1,9 @@
-"""Archiving and restoring 1 GB in 20,000 files against `tar | zstd -3 -T0` and `zstd -d | tar -x` on the same files, in turns.
+"""Archiving and restoring 1 GB in 20,000 files against `tar | zstd -3 -T0` and `zstd -d | tar -x` on the same
+files, in turns.
 
-Ours reads every archive back, checks and hashes it, scans every header, and has everything on the disk before it counts; the peers
-do none of that. Then: by how much a larger home makes codehub itself larger. Where: CODEHUB_BENCH_DIR, else the system's own.
+Ours reads every archive back, checks and hashes it, scans every header, and has everything on the disk before
+it counts; the peers do none of that. Then: by how much a larger home makes codehub itself larger. Where:
+CODEHUB_BENCH_DIR, else the system's own.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -36,11 +39,11 @@ _MB = 1_000_000
 class Ours:
     """A storage with one home, filled with a corpus."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        self._objects = Objects(f"file://{place}/archives", installation="bench")
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._objects = Objects(f"file://{directory}/archives", installation="bench")
         self._storage = LocalStorage(
-            place / "data",
+            directory / "data",
             installation="bench",
             archives=ObjectArchives(self._objects),
             identity=SystemIdentity(),
@@ -51,7 +54,7 @@ class Ours:
 
     @property
     def path(self) -> Path:
-        return self._place / "data" / self._home.home_store_key
+        return self._directory / "data" / self._home.home_store_key
 
     async def fill(self, corpus: Corpus) -> None:
         await self._objects.prepare()
@@ -87,34 +90,34 @@ def _new_home() -> Home:
     return Home(workspace_id, f"users/{uuid4()}/workspaces/{workspace_id}/home")
 
 
-async def compare(corpus: Corpus, place: Path, repetitions: int) -> None:
-    ours = Ours(place)
+async def compare(corpus: Corpus, directory: Path, repetitions: int) -> None:
+    ours = Ours(directory)
     await ours.fill(corpus)
-    taken: dict[str, list[float]] = {name: [] for name in ("archive", "tar", "restore", "untar")}
+    durations_s: dict[str, list[float]] = {name: [] for name in ("archive", "tar", "restore", "untar")}
     keys: list[str] = []
-    peer = place / "peer.tar.zst"
+    peer = directory / "peer.tar.zst"
 
     async def timed(name: str, work: Callable[[], object]) -> None:
         began = time.perf_counter()
         result = work()
         if asyncio.iscoroutine(result):
             keys.append(str(await result))
-        taken[name].append(time.perf_counter() - began)
+        durations_s[name].append(time.perf_counter() - began)
 
     # Nothing is removed before the end: ext4 is slow to make files where many were removed just now.
     for turn in range(repetitions + 1):
         if turn == 1:  # the first turn warms the page cache, and is not counted
-            taken = {name: [] for name in taken}
+            durations_s = {name: [] for name in durations_s}
         _sync()
         await timed("tar", lambda: _shell(f"tar -C {ours.path} -cf - . | zstd -3 -T0 -q -f -o {peer}"))
         _sync()
         await timed("archive", ours.archive)
     packed = peer.stat().st_size
     for turn in range(repetitions):
-        target = place / f"peer-{turn}"
+        target = directory / f"peer-{turn}"
         target.mkdir()
         _sync()
-        await timed("untar", lambda where=target: _shell(f"zstd -dc {peer} | tar -C {where} -xf -"))  # type: ignore[misc]
+        await timed("untar", partial(_shell, f"zstd -dc {peer} | tar -C {target} -xf -"))
         _sync()
         await timed("restore", lambda: ours.restore(keys[0]))
     await ours.give_back(corpus)
@@ -122,10 +125,20 @@ async def compare(corpus: Corpus, place: Path, repetitions: int) -> None:
         f"corpus: {corpus.bytes / _MB:.0f} MB in {corpus.files} files, compressing to {packed / corpus.bytes:.0%}"
     )
     _report(
-        "archive, read back", taken["archive"], "tar | zstd -3 -T0", taken["tar"], corpus, ARCHIVE_RATIO_MIN
+        "archive, read back",
+        durations_s["archive"],
+        "tar | zstd -3 -T0",
+        durations_s["tar"],
+        corpus,
+        ARCHIVE_RATIO_MIN,
     )
     _report(
-        "restore, on disk", taken["restore"], "zstd -d | tar -x", taken["untar"], corpus, RESTORE_RATIO_MIN
+        "restore, on disk",
+        durations_s["restore"],
+        "zstd -d | tar -x",
+        durations_s["untar"],
+        corpus,
+        RESTORE_RATIO_MIN,
     )
 
 
@@ -140,9 +153,12 @@ def _report(
     )
 
 
-async def grow(corpus: Corpus, place: Path) -> None:
-    """Archive and restore once, and print how large this process was at its largest. Its children are tar, find and bwrap."""
-    ours = Ours(place)
+async def grow(corpus: Corpus, directory: Path) -> None:
+    """Archive and restore once, and print how large this process was at its largest.
+
+    Its children are tar, find and bwrap.
+    """
+    ours = Ours(directory)
     await ours.fill(corpus)
     try:
         await ours.restore(await ours.archive())
@@ -153,17 +169,20 @@ async def grow(corpus: Corpus, place: Path) -> None:
     print(next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:")))
 
 
-def _grown(directory: Path, size: int, files: int) -> int:
+def _measure_growth(directory: Path, size: int, files: int) -> int:
     make_corpus(directory / "codehub-bench", size=size, files=files)
     command = (sys.executable, "-m", "benchmarks.archives", "--grow", f"--size={size}", f"--files={files}")
-    told = subprocess.run(
+    output = subprocess.run(
         [*command, f"--directory={directory}"], check=True, capture_output=True, text=True
     ).stdout
-    return int(told)
+    return int(output)
 
 
 def memory(directory: Path) -> None:
-    small, large = _grown(directory, 100 * _MB, 2_000), _grown(directory, 2_000 * _MB, 40_000)
+    small, large = (
+        _measure_growth(directory, 100 * _MB, 2_000),
+        _measure_growth(directory, 2_000 * _MB, 40_000),
+    )
     print(
         f"resident memory at its peak: {small / _MB:.0f} MB with a home of 100 MB, {large / _MB:.0f} MB with one of 2 GB"
         f" -> grows by {(large - small) / _MB:.0f} MB (target: at most {GROWTH_MB_MAX})"
@@ -188,16 +207,16 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--grow", action="store_true", help="archive and restore once, and print peak memory")
-    asked, _ = parser.parse_known_args()
-    kept = Path(asked.directory, "codehub-bench")
-    corpus = make_corpus(kept, size=asked.size, files=asked.files)
-    with tempfile.TemporaryDirectory(prefix="run-", dir=kept) as place:
-        if asked.grow:
-            asyncio.run(grow(corpus, Path(place)))
+    options, _ = parser.parse_known_args()
+    corpus_directory = Path(options.directory, "codehub-bench")
+    corpus = make_corpus(corpus_directory, size=options.size, files=options.files)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=corpus_directory) as directory:
+        if options.grow:
+            asyncio.run(grow(corpus, Path(directory)))
             return
-        asyncio.run(compare(corpus, Path(place), asked.repetitions))
-    memory(asked.directory)
-    shutil.rmtree(kept)
+        asyncio.run(compare(corpus, Path(directory), options.repetitions))
+    memory(options.directory)
+    shutil.rmtree(corpus_directory)
 
 
 if __name__ == "__main__":

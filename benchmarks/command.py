@@ -1,4 +1,6 @@
-"""What a command costs: `codehub ws list`, piped and on a terminal, against a running codehub, as a multiple of `import httpx`."""
+"""What a command costs: `codehub ws list`, piped and on a terminal, against a running codehub, as a multiple
+of `import httpx`.
+"""
 
 import os
 import pty
@@ -18,12 +20,12 @@ WORKSPACES = 20
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="codehub-bench-") as place:
-        data = Path(place) / "data"
+    with tempfile.TemporaryDirectory(prefix="codehub-bench-") as directory:
+        data = Path(directory) / "data"
         with running(data, initial_admin_password="correct horse") as server:
             environment = {
                 **bytecoded(),
-                "HOME": place,
+                "HOME": directory,
                 "CODEHUB_URL": server.address,
                 "CODEHUB_TOKEN": token(server.address),
             }
@@ -34,11 +36,11 @@ def main() -> None:
             }
             for arguments, on_terminal in commands.values():
                 seconds(arguments, environment, on_terminal)
-            taken: dict[str, list[float]] = {name: [] for name in commands}
+            durations_s: dict[str, list[float]] = {name: [] for name in commands}
             for _ in range(REPETITIONS):
                 for name, (arguments, on_terminal) in commands.items():
-                    taken[name].append(seconds(arguments, environment, on_terminal))
-    median = {name: statistics.median(times) for name, times in taken.items()}
+                    durations_s[name].append(seconds(arguments, environment, on_terminal))
+    median = {name: statistics.median(times) for name, times in durations_s.items()}
     for name, value in median.items():
         print(f"{name:32} median of {REPETITIONS}: {value * 1000:6.1f} ms")
     for name in list(commands)[1:]:
@@ -53,9 +55,9 @@ def token(address: str) -> str:
         for number in range(WORKSPACES):
             body = {"name": f"workspace {number}", "desired_state": "PENDING"}
             admin.post("/workspaces", json=body).raise_for_status()
-        made = admin.post("/tokens", json={"name": "benchmark", "scope": "read"}).raise_for_status()
-        word: str = made.json()["token"]
-        return word
+        answer = admin.post("/tokens", json={"name": "benchmark", "scope": "read"}).raise_for_status()
+        secret: str = answer.json()["token"]
+        return secret
 
 
 def bytecoded() -> dict[str, str]:

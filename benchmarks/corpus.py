@@ -1,4 +1,6 @@
-"""A home to measure with: a directory, a size and a number of files go in, seeded files that compress to 35-45 % come out."""
+"""A home to measure with: a directory, a size and a number of files go in, seeded files that compress to
+35-45 % come out.
+"""
 
 import argparse
 import random
@@ -8,8 +10,9 @@ from pathlib import Path
 _SEED = 20_240_229
 _POOL_BYTES = 48 << 20
 _FILES_PER_DIRECTORY = 100
-# Text of this vocabulary compresses to a third; what is random does not compress at all (images, packed objects).
-_WORDS = 6_000
+# Text of this vocabulary compresses to a third; what is random does not compress at all (images, packed
+# objects).
+_VOCABULARY_SIZE = 6_000
 _RANDOM_SHARE = 0.09
 
 
@@ -22,8 +25,8 @@ class Corpus:
 
 def make_corpus(directory: Path, *, size: int = 1_000_000_000, files: int = 20_000) -> Corpus:
     """Return the corpus of this size, made before or now. It is complete when its mark is there."""
-    place = directory / f"corpus-{size}-{files}"
-    home, mark = place / "home", place / "complete"
+    corpus_directory = directory / f"corpus-{size}-{files}"
+    home, mark = corpus_directory / "home", corpus_directory / "complete"
     if not mark.exists():
         _fill(home, size, files)
         mark.touch()
@@ -58,11 +61,11 @@ def _sizes(dice: random.Random, size: int, files: int) -> list[int]:
 
 def _text(dice: random.Random) -> bytes:
     letters = "etaoinshrdlucmfwypvbgkjqxz"
-    words = ["".join(dice.choices(letters, k=dice.randint(2, 11))) for _ in range(_WORDS)]
+    vocabulary = ["".join(dice.choices(letters, k=dice.randint(2, 11))) for _ in range(_VOCABULARY_SIZE)]
     pool: list[str] = []
     length = 0
     while length < _POOL_BYTES:
-        line = " ".join(dice.choices(words, k=dice.randint(3, 14))) + "\n"
+        line = " ".join(dice.choices(vocabulary, k=dice.randint(3, 14))) + "\n"
         pool.append(line)
         length += len(line)
     return "".join(pool).encode()
@@ -71,10 +74,10 @@ def _text(dice: random.Random) -> bytes:
 def _slice(dice: random.Random, pool: bytes, length: int) -> bytes:
     """Take `length` bytes of the pool from anywhere, around its end if need be."""
     start = dice.randrange(len(pool))
-    taken = pool[start : start + length]
-    while len(taken) < length:
-        taken += pool[: length - len(taken)]
-    return taken
+    part = pool[start : start + length]
+    while len(part) < length:
+        part += pool[: length - len(part)]
+    return part
 
 
 def main() -> None:
@@ -82,8 +85,8 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--size", type=int, default=1_000_000_000)
     parser.add_argument("--files", type=int, default=20_000)
-    asked = parser.parse_args()
-    print(make_corpus(asked.directory, size=asked.size, files=asked.files))
+    options = parser.parse_args()
+    print(make_corpus(options.directory, size=options.size, files=options.files))
 
 
 if __name__ == "__main__":

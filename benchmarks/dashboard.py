@@ -1,7 +1,8 @@
-"""The dashboard's figures in Chromium, against `codehub up`: what the first paint loads, and how soon a change is painted among 500 rows.
+"""The dashboard's figures in Chromium, against `codehub up`: what the first paint loads, and how soon a
+change is painted among 500 rows.
 
-An update is measured twice: from the moment its event reaches the page, and from the moment the change was asked for. Painted means that
-the frame with the new row is done.
+An update is measured twice: from the moment its event reaches the page, and from the moment the change was
+asked for. Painted means that the frame with the new row is done.
 """
 
 import asyncio
@@ -67,10 +68,10 @@ async def measure(address: str) -> None:
         )
         print(f"  ratio to the limit: {requests / FIRST_REQUESTS_MAX:.2f}, {kilobytes / FIRST_KB_MAX:.2f}")
         of_event, of_request = await updates(browser, address, api, ids)
-        for name, found in (("event", of_event), ("request", of_request)):
-            p50, worst = statistics.median(found), max(found)
+        for name, latencies_ms in (("event", of_event), ("request", of_request)):
+            p50, worst = statistics.median(latencies_ms), max(latencies_ms)
             print(
-                f"painted after its {name}: p50 {p50:.0f} ms, p95 {_p95(found):.0f} ms, worst {worst:.0f} ms of {UPDATES}"
+                f"painted after its {name}: p50 {p50:.0f} ms, p95 {_p95(latencies_ms):.0f} ms, worst {worst:.0f} ms of {UPDATES}"
             )
         print(
             f"  ratio to the limit of {PAINT_MS_MAX:.0f} ms after the event: p95 {_p95(of_event) / PAINT_MS_MAX:.2f}"
@@ -83,28 +84,30 @@ async def _make(api: httpx.AsyncClient, number: int) -> str:
 
 
 async def first_paint(browser: Browser, address: str) -> tuple[int, float]:
-    """Return how many requests a page makes with nothing in its cache, and how many KB come over the wire, heads included."""
+    """Return how many requests a page makes with nothing in its cache, and how many KB come over the wire,
+    heads included.
+    """
     page = await _signed_in(browser, address)
     await page.context.request.get(f"{address}/")
     fresh = await browser.new_context(storage_state=await page.context.storage_state())
-    looked = await fresh.new_page()
-    wire = await fresh.new_cdp_session(looked)
+    new_page = await fresh.new_page()
+    wire = await fresh.new_cdp_session(new_page)
     await wire.send("Network.enable")
-    asked: list[str] = []
+    urls: list[str] = []
     sizes: dict[str, float] = {}
 
     def note(event: dict[str, Any]) -> None:
-        asked.append(event["request"]["url"])
+        urls.append(event["request"]["url"])
 
     def weigh(event: dict[str, Any]) -> None:
         sizes[event["requestId"]] = event["encodedDataLength"]
 
     wire.on("Network.requestWillBeSent", note)
     wire.on("Network.loadingFinished", weigh)
-    await looked.goto(f"{address}/", wait_until="load")
-    await looked.wait_for_selector("body[data-live]")
+    await new_page.goto(f"{address}/", wait_until="load")
+    await new_page.wait_for_selector("body[data-live]")
     await fresh.close()
-    return len(asked), sum(sizes.values()) / 1000
+    return len(urls), sum(sizes.values()) / 1000
 
 
 async def updates(
@@ -116,12 +119,12 @@ async def updates(
         await page.wait_for_timeout(50)
     of_event, of_request = [], []
     for number in range(UPDATES):
-        words = f"update-{number}"
+        description = f"update-{number}"
         began = time.time() * 1000
-        await api.patch(f"/workspaces/{ids[number * ROWS // UPDATES]}", json={"description": words})
-        await page.wait_for_function("words => window.painted[words]", arg=words)
-        painted = await page.evaluate("words => window.painted[words]", words)
-        of_event.append(painted - await page.evaluate("words => window.heard[words]", words))
+        await api.patch(f"/workspaces/{ids[number * ROWS // UPDATES]}", json={"description": description})
+        await page.wait_for_function("words => window.painted[words]", arg=description)
+        painted = await page.evaluate("words => window.painted[words]", description)
+        of_event.append(painted - await page.evaluate("words => window.heard[words]", description))
         of_request.append(painted - began)
     await page.context.close()
     return of_event, of_request
@@ -139,8 +142,8 @@ async def _signed_in(browser: Browser, address: str) -> Page:
     return page
 
 
-def _p95(found: list[float]) -> float:
-    return sorted(found)[int(len(found) * 0.95) - 1]
+def _p95(latencies_ms: list[float]) -> float:
+    return sorted(latencies_ms)[int(len(latencies_ms) * 0.95) - 1]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The engine's own cost: how late readiness is noticed, what a start costs, and what a pass over converged workspaces costs as they grow.
+"""The engine's own cost: how late readiness is noticed, what a start costs, and what a pass over converged
+workspaces costs as they grow.
 
 Real PostgreSQL, the memory platform. The peer of readiness is the moment at which the server answers.
 """
@@ -114,14 +115,16 @@ async def measure_starts() -> None:
 
 
 async def readiness_lag(plane: Plane, api: PostgresApiStore, number: int) -> float:
-    made = await api.create_workspace(SystemIdentity().new_id(), spec(f"lag-{number}"), [])
-    await until_running(api, [made.id])
+    workspace = await api.create_workspace(SystemIdentity().new_id(), spec(f"lag-{number}"), [])
+    await until_running(api, [workspace.id])
     seen_at = time.monotonic()
-    return seen_at - plane.instances._instances[made.id].ready_at
+    return seen_at - plane.instances._instances[workspace.id].ready_at
 
 
 async def many_starts(api: PostgresApiStore) -> None:
-    """From the wish to RUNNING, provisioning included; the processor time is this whole process's, its own polling included."""
+    """From the wish to RUNNING, provisioning included; the processor time is this whole process's, its own
+    polling included.
+    """
     ids = [SystemIdentity().new_id() for _ in range(AT_ONCE)]
     cpu, began = time.process_time(), time.monotonic()
     await asyncio.gather(
@@ -172,7 +175,8 @@ async def measure_passes(size: int) -> None:
         )
         await admin.execute("VACUUM ANALYZE workspaces")
         await admin.close()
-        # What the made-up rows lack is written by a process of its own: the one that is measured finds them converged.
+        # What the made-up rows lack is written by a process of its own: the one that is measured finds them
+        # converged.
         arguments = [sys.executable, "-m", "benchmarks.engine", "converge", json.dumps(dict(connect_args))]
         subprocess.run(arguments, check=True)
         plane = Plane(connect_args, boot_s=0.0, actuator_s=0.0)

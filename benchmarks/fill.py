@@ -10,8 +10,8 @@ INSERT INTO users (id, username, password_hash, role)
 SELECT gen_random_uuid(), 'person-' || n, '$argon2id$', 'member' FROM generate_series(1, greatest($1 / 100, 1)) n
 """
 
-# Row n is idle for n <= $2, and the rest is at rest: mostly archived, some asleep, some running, a few in ERROR,
-# a few in the trash.
+# Row n is idle for n <= $2, and the rest is at rest: mostly archived, some asleep, some running, a few in
+# ERROR, a few in the trash.
 _WORKSPACES = """
 WITH people AS (SELECT array_agg(id) AS ids FROM users),
 words (yes, no) AS (VALUES (

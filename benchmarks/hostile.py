@@ -1,6 +1,8 @@
-"""What others feel beside hostile connections: `/healthz` through the edge while eight of them do their worst, and what 256 KB of it costs.
+"""What others feel beside hostile connections: `/healthz` through the edge while eight of them do their
+worst, and what 256 KB of it costs.
 
-Each kind of attack, the edge, the attackers and the API behind are processes of their own. `python -m benchmarks.hostile [SECONDS]`.
+Each kind of attack, the edge, the attackers and the API behind are processes of their own. `python -m
+benchmarks.hostile [SECONDS]`.
 """
 
 import asyncio
@@ -88,11 +90,11 @@ async def serve_api(listener: socket.socket) -> None:
 
 
 async def attack(listener: socket.socket, edge: int, name: str) -> None:
-    asked, more, begins, goes_on = ATTACKS[name]
-    block = goes_on * (BLOCK // len(goes_on)) if goes_on else b""
+    request, more, response_head, response_part = ATTACKS[name]
+    block = response_part * (BLOCK // len(response_part)) if response_part else b""
     more *= BLOCK // len(more) if more else 0
 
-    async def pour(writer: asyncio.StreamWriter, data: bytes) -> None:
+    async def send_all(writer: asyncio.StreamWriter, data: bytes) -> None:
         with suppress(ConnectionError):
             while data:
                 writer.write(data)
@@ -101,22 +103,24 @@ async def attack(listener: socket.socket, edge: int, name: str) -> None:
     async def workspace(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(begins)
-            await pour(writer, block)
+            writer.write(response_head)
+            await send_all(writer, block)
 
     async def client() -> None:
         while True:
             with suppress(ConnectionError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", edge)
-                writer.write(asked)
-                pouring = asyncio.create_task(pour(writer, more))
+                writer.write(request)
+                sending = asyncio.create_task(send_all(writer, more))
                 while await reader.read(BLOCK):
                     pass
-                pouring.cancel()
+                sending.cancel()
                 writer.close()
 
     async with await asyncio.start_server(workspace, sock=listener):
-        await asyncio.gather(*(client() for _ in range(CONNECTIONS if asked else 0)), asyncio.Event().wait())
+        await asyncio.gather(
+            *(client() for _ in range(CONNECTIONS if request else 0)), asyncio.Event().wait()
+        )
 
 
 def run(serve: Callable[[], object]) -> None:
@@ -135,20 +139,20 @@ def processor_s(pid: int) -> float:
 
 
 def latencies_ms(port: int, seconds: float) -> list[float]:
-    found = []
+    latencies = []
     until = time.perf_counter() + seconds
-    with socket.create_connection(("127.0.0.1", port)) as talk:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
         while (began := time.perf_counter()) < until:
-            talk.sendall(HEALTH)
-            heard = b""
-            while not heard.endswith(b"ok"):
-                heard += talk.recv(4096)
-            found.append((time.perf_counter() - began) * 1000)
+            connection.sendall(HEALTH)
+            answer = b""
+            while not answer.endswith(b"ok"):
+                answer += connection.recv(4096)
+            latencies.append((time.perf_counter() - began) * 1000)
             time.sleep(0.01)
-    return sorted(found)
+    return sorted(latencies)
 
 
-def measured(name: str, seconds: float) -> tuple[list[float], float]:
+def measure(name: str, seconds: float) -> tuple[list[float], float]:
     (front, edge), (back, workspace), (behind, api) = listening(), listening(), listening()
     works = (
         partial(serve_edge, front, workspace, api),
@@ -161,8 +165,8 @@ def measured(name: str, seconds: float) -> tuple[list[float], float]:
     try:
         latencies_ms(edge, 1.0)
         before = processor_s(processes[0].pid or 0)
-        found = latencies_ms(edge, seconds)
-        return found, (processor_s(processes[0].pid or 0) - before) / seconds
+        latencies = latencies_ms(edge, seconds)
+        return latencies, (processor_s(processes[0].pid or 0) - before) / seconds
     finally:
         for process in processes:
             process.kill()
@@ -187,14 +191,17 @@ def cost_ms(piece: bytes) -> float:
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
-    for words, piece in (("one-byte chunks", ONE_BYTE), ("16-byte chunks", b"10\r\n%b\r\n" % (b"x" * 16))):
-        print(f"processor for 256 KB of {words}: {cost_ms(piece):.1f} ms", flush=True)
+    for description, piece in (
+        ("one-byte chunks", ONE_BYTE),
+        ("16-byte chunks", b"10\r\n%b\r\n" % (b"x" * 16)),
+    ):
+        print(f"processor for 256 KB of {description}: {cost_ms(piece):.1f} ms", flush=True)
     print(f"\n/healthz beside {CONNECTIONS} connections (p99 at most {P99_MS_MAX:g} ms)")
     for name in ATTACKS:
-        found, busy = measured(name, seconds)
-        p50, p99 = found[len(found) // 2], found[len(found) * 99 // 100]
+        latencies, busy = measure(name, seconds)
+        p50, p99 = latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100]
         print(
-            f"{name:40} p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  worst {found[-1]:7.1f} ms  of {len(found)}; edge {busy:.0%} busy",
+            f"{name:40} p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  worst {latencies[-1]:7.1f} ms  of {len(latencies)}; edge {busy:.0%} busy",
             flush=True,
         )
 

@@ -1,4 +1,6 @@
-"""What starting costs: `import codehub.core` beyond bare Python, and `codehub --help` as a multiple of `python -c pass`."""
+"""What starting costs: `import codehub.core` beyond bare Python, and `codehub --help` as a multiple of
+`python -c pass`.
+"""
 
 import os
 import statistics
@@ -19,11 +21,11 @@ def main() -> None:
     }
     for arguments in commands.values():
         seconds(arguments)
-    taken: dict[str, list[float]] = {name: [] for name in commands}
+    durations_s: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(REPETITIONS):
         for name, arguments in commands.items():
-            taken[name].append(seconds(arguments))
-    median = {name: statistics.median(times) for name, times in taken.items()}
+            durations_s[name].append(seconds(arguments))
+    median = {name: statistics.median(times) for name, times in durations_s.items()}
     bare = median["python -c pass"]
     for name, value in median.items():
         print(f"{name:22} median of {REPETITIONS}: {value * 1000:6.1f} ms")

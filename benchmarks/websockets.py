@@ -1,4 +1,7 @@
-"""WebSockets for measuring: `ends.c`, compiled and run. A proxy's port goes in; how many frames came back, and how busy the ends were, come out."""
+"""WebSockets for measuring: `ends.c`, compiled and run.
+
+A proxy's port goes in; how many frames came back, and how busy the ends were, come out.
+"""
 
 import subprocess
 from collections.abc import Iterator
@@ -21,15 +24,17 @@ class Ends:
     behind: Behind
 
     def count(self, peer: Peer, path: str, connections: int, seconds: float) -> tuple[float, float, float]:
-        """Return how many frames a second came back, how many in all, and what share of a processor the ends took."""
-        told = subprocess.run(
+        """Return how many frames a second came back, how many in all, and what share of a processor the ends
+        took.
+        """
+        output = subprocess.run(
             self._command(peer, connections, seconds),
             input=(ASK % path).encode(),
             stdout=subprocess.PIPE,
             check=True,
             timeout=LOAD_S_MAX,
         ).stdout.split()
-        per_second, count, busy = (float(word) for word in told)
+        per_second, count, busy = (float(field) for field in output)
         return per_second, count, busy
 
     @contextmanager
@@ -48,9 +53,9 @@ class Ends:
                 process.terminate()
 
     def _command(self, peer: Peer, connections: int, seconds: float) -> list[str]:
-        behind = self.behind
-        words = (behind.echo_port, behind.echo_socket, peer.port, connections, seconds)
-        return [str(self.program), *(str(word) for word in words)]
+        backend = self.behind
+        arguments = (backend.echo_port, backend.echo_socket, peer.port, connections, seconds)
+        return [str(self.program), *(str(argument) for argument in arguments)]
 
 
 def ends(directory: Path, behind: Behind) -> Ends:

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from codehub.core.access import PASSWORD_LENGTH_MIN
 from codehub.dashboard.caller import Caller
-from codehub.dashboard.forms import WrongFields, checked, is_sure, posted, token_fields
+from codehub.dashboard.forms import WrongFields, is_sure, read_form, token_fields, validate
 from codehub.dashboard.home import usage
-from codehub.dashboard.redirects import Ended, local_path, see_other
+from codehub.dashboard.redirects import SessionEnd, local_path, see_other
 from codehub.dashboard.rendering import Pages
 from codehub.ports.access import KeyEnded, TooManyTokens, UnknownToken
 from codehub.service.access import SignedIn, Throttled
@@ -23,35 +23,38 @@ from codehub.web.schemas import LoginBody, PasswordBody, TokenBody
 
 _EXPIRY_DAYS = (7, 30, 90, 365)
 _DAY_S = 86_400
-_ENDED: Mapping[str, str] = {Ended.FORM.value: "login.ended.form", Ended.PAGE.value: "login.ended"}
+_END_NOTICES: Mapping[str, str] = {
+    SessionEnd.FORM.value: "login.ended.form",
+    SessionEnd.PAGE.value: "login.ended",
+}
 
 
 async def login_page(pages: Pages, caller: Caller) -> Response:
-    place = local_path(caller.request.query_params.get("next"))
-    return see_other(place) if caller.known else _login(pages, caller, place)
+    next_path = local_path(caller.request.query_params.get("next"))
+    return see_other(next_path) if caller.known else _login(pages, caller, next_path)
 
 
 async def login(pages: Pages, caller: Caller) -> Response:
-    given = await posted(caller.request)
-    place = local_path(given.get("next"))
-    username = given.get("username", "").strip()
+    form = await read_form(caller.request)
+    next_path = local_path(form.get("next"))
+    username = form.get("username", "").strip()
     try:
-        body = checked(LoginBody, {"username": username, "password": given.get("password", "")})
+        body = validate(LoginBody, {"username": username, "password": form.get("password", "")})
     except WrongFields:
-        return _login(pages, caller, place, username, caller.say("login.wrong"), status=401)
+        return _login(pages, caller, next_path, username, caller.say("login.wrong"), status=401)
     address = client_address(caller.request, pages.parts.trusted_proxies)
     device = sent_device(caller.request, pages.parts.base_url)
     outcome = await pages.parts.access.login(body.username, body.password, address=address, device=device)
     if isinstance(outcome, Throttled):
         wait_s = math.ceil(outcome.retry_after_s)
         answer = _login(
-            pages, caller, place, username, caller.say("login.throttled", seconds=wait_s), status=429
+            pages, caller, next_path, username, caller.say("login.throttled", seconds=wait_s), status=429
         )
         answer.headers["Retry-After"] = str(wait_s)
         return answer
     if not isinstance(outcome, SignedIn):
-        return _login(pages, caller, place, username, caller.say("login.wrong"), status=401)
-    answer = see_other(place)
+        return _login(pages, caller, next_path, username, caller.say("login.wrong"), status=401)
+    answer = see_other(next_path)
     answer.headers.append("Set-Cookie", session_cookie(pages.parts.base_url, outcome.session))
     answer.headers.append("Set-Cookie", device_cookie(pages.parts.base_url, outcome.device))
     return answer
@@ -60,21 +63,21 @@ async def login(pages: Pages, caller: Caller) -> Response:
 def _login(
     pages: Pages,
     caller: Caller,
-    place: str,
+    next_path: str,
     username: str = "",
     problem: str | None = None,
     *,
     status: int = 200,
 ) -> Response:
-    ended = _ENDED.get(caller.request.query_params.get("ended", ""))
+    notice = _END_NOTICES.get(caller.request.query_params.get("ended", ""))
     return pages.render(
         caller,
         "login.html",
         status=status,
-        next=place,
+        next=next_path,
         username=username,
         problem=problem,
-        ended=None if ended is None else caller.say(ended),
+        ended=None if notice is None else caller.say(notice),
         usage=None,
     )
 
@@ -91,52 +94,52 @@ async def page(pages: Pages, caller: Caller) -> Response:
 
 
 async def reloaded(_pages: Pages, _caller: Caller) -> Response:
-    """Lead back whoever asks by name for what only answers to a form."""
+    """Redirect a GET of an address that only answers to a form."""
     return see_other("/account")
 
 
 async def choose_language(pages: Pages, caller: Caller) -> Response:
     """Speak another language in this browser from now on; the browser's own, if none is chosen."""
-    language = (await posted(caller.request)).get("language")
+    language = (await read_form(caller.request)).get("language")
     answer = see_other("/account")
-    chosen = language if language in LANGUAGES else None
-    answer.headers["Set-Cookie"] = language_cookie(pages.parts.base_url, chosen)
+    known_language = language if language in LANGUAGES else None
+    answer.headers["Set-Cookie"] = language_cookie(pages.parts.base_url, known_language)
     return answer
 
 
 async def change_password(pages: Pages, caller: Caller) -> Response:
-    given = await posted(caller.request)
+    form = await read_form(caller.request)
     try:
-        body = checked(PasswordBody, {"old": given.get("old", ""), "new": given.get("new", "")})
-    except WrongFields as wrong:
-        return await _account(pages, caller, status=422, wrong=wrong.fields)
-    if given.get("again") != body.new:
+        body = validate(PasswordBody, {"old": form.get("old", ""), "new": form.get("new", "")})
+    except WrongFields as error:
+        return await _account(pages, caller, status=422, wrong=error.fields)
+    if form.get("again") != body.new:
         return await _account(pages, caller, status=422, wrong={"again"})
     address = client_address(caller.request, pages.parts.trusted_proxies)
-    refused = await pages.parts.access.change_password(
+    refusal = await pages.parts.access.change_password(
         caller.person,
         body.old,
         body.new,
         address=address,
         device=sent_device(caller.request, pages.parts.base_url),
     )
-    if isinstance(refused, Throttled):
-        wait_s = math.ceil(refused.retry_after_s)
+    if isinstance(refusal, Throttled):
+        wait_s = math.ceil(refusal.retry_after_s)
         problem = caller.say("login.throttled", seconds=wait_s)
         answer = await _account(pages, caller, status=429, problem=problem)
         answer.headers["Retry-After"] = str(wait_s)
         return answer
-    if refused is not None:
+    if refusal is not None:
         return await _account(pages, caller, status=403, wrong={"old"})
-    return await _account(pages, caller, said=caller.say("done.password"))
+    return await _account(pages, caller, message=caller.say("done.password"))
 
 
 async def make_token(pages: Pages, caller: Caller) -> Response:
     """Show the token's secret, on this one answer and never again."""
     try:
-        body = checked(TokenBody, token_fields(await posted(caller.request)))
-    except WrongFields as wrong:
-        return await _account(pages, caller, status=422, wrong={f"token.{field}" for field in wrong.fields})
+        body = validate(TokenBody, token_fields(await read_form(caller.request)))
+    except WrongFields as error:
+        return await _account(pages, caller, status=422, wrong={f"token.{field}" for field in error.fields})
     lasts = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
     access = pages.parts.access
     try:
@@ -150,9 +153,12 @@ async def make_token(pages: Pages, caller: Caller) -> Response:
 
 
 async def delete_token(pages: Pages, caller: Caller) -> Response:
-    given, tokens = await posted(caller.request), await pages.parts.access.tokens(caller.person)
-    token = next((each for each in tokens if str(each.id) == caller.request.path_params["token_id"]), None)
-    if token is not None and not is_sure(given):
+    form, tokens = await read_form(caller.request), await pages.parts.access.tokens(caller.person)
+    token = next(
+        (candidate for candidate in tokens if str(candidate.id) == caller.request.path_params["token_id"]),
+        None,
+    )
+    if token is not None and not is_sure(form):
         question, answer = caller.say("tokens.sure", name=token.name), caller.say("do.delete")
         return pages.confirm(caller, question, answer=answer, fields={}, back="/account")
     try:
@@ -163,9 +169,9 @@ async def delete_token(pages: Pages, caller: Caller) -> Response:
 
 
 async def _account(pages: Pages, caller: Caller, *, status: int = 200, **values: Any) -> Response:
-    shown = {
+    defaults = {
         "wrong": frozenset(),
-        "said": None,
+        "message": None,
         "problem": None,
         "word": None,
         "made": None,
@@ -182,5 +188,5 @@ async def _account(pages: Pages, caller: Caller, *, status: int = 200, **values:
         chosen_language=sent_language(caller.request, pages.parts.base_url),
         usage=await usage(pages, caller),
         address="/account",  # so that a reload sends no form again
-        **shown,
+        **defaults,
     )

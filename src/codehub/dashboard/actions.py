@@ -13,8 +13,8 @@ from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import detail
 from codehub.dashboard.auth import Handler
 from codehub.dashboard.caller import Caller
-from codehub.dashboard.forms import is_sure, posted
-from codehub.dashboard.home import drawn_rows, usage
+from codehub.dashboard.forms import is_sure, read_form
+from codehub.dashboard.home import usage, view_rows
 from codehub.dashboard.redirects import local_path, see_other
 from codehub.dashboard.rendering import HAS_MESSAGE, Pages
 from codehub.dashboard.view_model import KEPT_AWAKE_S
@@ -39,7 +39,7 @@ def _button(
     """`sure`: the text that asks first. With scripts the page has asked already."""
 
     async def press(pages: Pages, caller: Caller) -> Response:
-        service, given = pages.parts.workspaces, await posted(caller.request)
+        service, given = pages.parts.workspaces, await read_form(caller.request)
         if sure is not None and not caller.is_partial and not is_sure(given):
             row = await service.find(caller.person, caller.workspace_id, even_deleted=even_deleted)
             return pages.confirm(
@@ -96,7 +96,7 @@ forget = _button("forget", "Asked to forget it.", _forget, sure="forget.sure")
 
 async def recover(pages: Pages, caller: Caller) -> Response:
     """Losing files takes a tick of its own: a button alone never accepts a loss."""
-    ticked = await posted(caller.request)
+    ticked = await read_form(caller.request)
     chosen = ticked.get("choice")
     asked = recovery(
         accept_loss=chosen is None and ticked.get("accept_loss") == "yes",
@@ -134,7 +134,7 @@ async def _shown(
     if not caller.is_partial:
         if word is None:
             return pages.render(caller, "refusal.html", status=status, message=message, usage=None)
-        back = local_path((await posted(caller.request)).get("back"))
+        back = local_path((await read_form(caller.request)).get("back"))
         return see_other(back)
     undo = f"/workspaces/{row.id}/undelete" if word == "delete" else None
     toast: dict[str, Any] = {"message": message, "is_bad": word is None, "undo": undo}
@@ -143,7 +143,7 @@ async def _shown(
         return pages.render(
             caller, "changed.html", status=status, part="workspace", is_fragment=True, toast=toast, **values
         )
-    (view,) = await drawn_rows(pages, caller, [row])
+    (view,) = await view_rows(pages, caller, [row])
     in_trash = caller.target.startswith("trash-")
     answer = pages.render(
         caller,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from codehub.core.access import PASSWORD_LENGTH_MIN, Role, User
 from codehub.dashboard.caller import Caller
-from codehub.dashboard.forms import WrongFields, checked, is_sure, posted
+from codehub.dashboard.forms import WrongFields, is_sure, read_form, validate
 from codehub.dashboard.home import FILTERS, usage
 from codehub.dashboard.redirects import see_other
 from codehub.dashboard.rendering import Pages
@@ -28,18 +28,18 @@ async def users(pages: Pages, caller: Caller) -> Response:
 
 
 async def reloaded(_pages: Pages, _caller: Caller) -> Response:
-    """Lead back whoever asks by name for what only answers to a form."""
+    """Redirect a GET of an address that only answers to a form."""
     return see_other("/admin/users")
 
 
 async def add_user(pages: Pages, caller: Caller) -> Response:
-    given = await posted(caller.request)
-    fields = {name: given.get(name, "") for name in ("username", "password", "role")}
+    form = await read_form(caller.request)
+    fields = {name: form.get(name, "") for name in ("username", "password", "role")}
     try:
-        body = checked(UserBody, fields)
+        body = validate(UserBody, fields)
         added = await pages.parts.access.add_user(body.username, body.password, body.role)
-    except WrongFields as wrong:
-        return await _users(pages, caller, status=422, wrong=wrong.fields, typed=fields["username"])
+    except WrongFields as error:
+        return await _users(pages, caller, status=422, wrong=error.fields, typed=fields["username"])
     except UsernameTaken:
         problem = caller.say("users.taken")
         return await _users(pages, caller, status=409, problem=problem, typed=fields["username"])
@@ -47,37 +47,37 @@ async def add_user(pages: Pages, caller: Caller) -> Response:
 
 
 async def change_user(pages: Pages, caller: Caller) -> Response:
-    given = await posted(caller.request)
-    fields: dict[str, Any] = {name: given[name] for name in ("password", "role") if name in given}
-    if given.get("disabled") in ("yes", "no"):
-        fields["disabled"] = given["disabled"] == "yes"
+    form = await read_form(caller.request)
+    fields: dict[str, Any] = {name: form[name] for name in ("password", "role") if name in form}
+    if form.get("disabled") in ("yes", "no"):
+        fields["disabled"] = form["disabled"] == "yes"
     user_id = caller.request.path_params["user_id"]
     try:
-        body = checked(UserPatch, fields)
-        word, before = _word(body), await _user(pages, UUID(user_id))
-        if word == "disable" and before.id == caller.person.id:
+        body = validate(UserPatch, fields)
+        action, user_before = _action_of(body), await _user(pages, UUID(user_id))
+        if action == "disable" and user_before.id == caller.person.id:
             return await _users(pages, caller, status=409, problem=caller.say("users.not_yourself"))
-        is_taken = word == "disable" or (word == "make_member" and before.role is Role.ADMIN)
-        if is_taken and not is_sure(given):
-            question = caller.say(f"users.{word}.sure", name=before.username)
-            answer = caller.say(f"users.{word}")
-            return pages.confirm(caller, question, answer=answer, fields=given, back="/admin/users")
+        removes_rights = action == "disable" or (action == "make_member" and user_before.role is Role.ADMIN)
+        if removes_rights and not is_sure(form):
+            question = caller.say(f"users.{action}.sure", name=user_before.username)
+            answer = caller.say(f"users.{action}")
+            return pages.confirm(caller, question, answer=answer, fields=form, back="/admin/users")
         await pages.parts.access.amend_user(
-            before.id, password=body.password, role=body.role, disabled=body.disabled
+            user_before.id, password=body.password, role=body.role, disabled=body.disabled
         )
-    except WrongFields as wrong:
-        return await _users(pages, caller, status=422, wrong={f"{field} {user_id}" for field in wrong.fields})
+    except WrongFields as error:
+        return await _users(pages, caller, status=422, wrong={f"{field} {user_id}" for field in error.fields})
     except LastAdmin:
         return await _users(pages, caller, status=409, problem=caller.say("users.last_admin"))
     except (ValueError, UnknownUser):
         return pages.refusal(caller, 404, "error.404")
-    if word == "make_member" and before.id == caller.person.id:
+    if action == "make_member" and user_before.id == caller.person.id:
         return see_other("/")  # these pages are no longer theirs to see
-    return _done(word, before.id)
+    return _done(action, user_before.id)
 
 
-def _word(body: UserPatch) -> str:
-    """What is done to a person, by one word: what takes most from them comes first."""
+def _action_of(body: UserPatch) -> str:
+    """Return the action on a user. The one with the greatest effect comes first."""
     if body.disabled is not None:
         return "disable" if body.disabled else "enable"
     if body.role is not None:
@@ -93,7 +93,7 @@ async def _user(pages: Pages, user_id: UUID) -> User:
 
 
 # What was done, where it is still so; and the form that undoes it.
-_IS_SO: Mapping[str, Callable[[User], bool]] = {
+_IS_STILL_TRUE: Mapping[str, Callable[[User], bool]] = {
     "add": lambda _user: True,
     "set_password": lambda _user: True,
     "disable": lambda user: user.disabled,
@@ -107,47 +107,49 @@ _UNDO: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _done(word: str, user_id: UUID) -> Response:
-    """Back to the people, with a word on what was done: the page says it in its own language, and only while it is so."""
-    return see_other(f"/admin/users?{urlencode({'done': word, 'user': str(user_id)})}")
+def _done(action: str, user_id: UUID) -> Response:
+    """Redirect to the users, with the action in the address: the page confirms it, in its language, while it
+    is still true.
+    """
+    return see_other(f"/admin/users?{urlencode({'done': action, 'user': str(user_id)})}")
 
 
-def _said(caller: Caller, users: Sequence[User]) -> dict[str, Any] | None:
-    asked = caller.request.query_params
-    word = asked.get("done", "")
-    user = next((one for one in users if str(one.id) == asked.get("user")), None)
-    if user is None or word not in _IS_SO or not _IS_SO[word](user):
+def _done_message(caller: Caller, users: Sequence[User]) -> dict[str, Any] | None:
+    query = caller.request.query_params
+    action = query.get("done", "")
+    user = next((candidate for candidate in users if str(candidate.id) == query.get("user")), None)
+    if user is None or action not in _IS_STILL_TRUE or not _IS_STILL_TRUE[action](user):
         return None
-    words = caller.say(f"users.done.{word}", name=user.username)
-    return {"words": words, "user": user, "undo": _UNDO.get(word)}
+    message = caller.say(f"users.done.{action}", name=user.username)
+    return {"text": message, "user": user, "undo": _UNDO.get(action)}
 
 
 async def _users(pages: Pages, caller: Caller, *, status: int = 200, **values: Any) -> Response:
-    shown = {"wrong": frozenset(), "problem": None, "typed": ""} | values
+    defaults = {"wrong": frozenset(), "problem": None, "typed": ""} | values
     people = await pages.parts.access.users()
     return pages.render(
         caller,
         "users.html",
         status=status,
         users=people,
-        said=None if status != HTTPStatus.OK else _said(caller, people),
+        message=None if status != HTTPStatus.OK else _done_message(caller, people),
         roles=list(Role),
         length_min=PASSWORD_LENGTH_MIN,
         usage=await usage(pages, caller),
         address="/admin/users" if caller.request.method == "POST" else None,  # a reload sends no form again
-        **shown,
+        **defaults,
     )
 
 
 async def health(pages: Pages, caller: Caller) -> Response:
     parts = pages.parts
     names = [*parts.checks, *parts.backends]
-    looks = await asyncio.gather(
-        *(_look(check) for check in (*parts.checks.values(), *parts.backends.values()))
+    problems = await asyncio.gather(
+        *(_find_problem(check) for check in (*parts.checks.values(), *parts.backends.values()))
     )
-    results = list(zip(names, looks, strict=True))
-    heard = await parts.store.members()
-    controllers = [(one, (caller.now - one.at).total_seconds() > _SILENT_S) for one in heard]
+    results = list(zip(names, problems, strict=True))
+    members = await parts.store.members()
+    controllers = [(member, (caller.now - member.at).total_seconds() > _SILENT_S) for member in members]
     counts = await parts.store.phases()
     return pages.render(
         caller,
@@ -156,12 +158,13 @@ async def health(pages: Pages, caller: Caller) -> Response:
         backends=results[len(parts.checks) :],
         controllers=controllers,
         counts=[(phase, counts.get(phase, 0)) for phase in FILTERS],
-        is_good=all(problem is None for problem in looks) and any(not silent for _one, silent in controllers),
+        is_good=all(problem is None for problem in problems)
+        and any(not silent for _member, silent in controllers),
         usage=await usage(pages, caller),
     )
 
 
-async def _look(check: Check) -> str | None:
+async def _find_problem(check: Check) -> str | None:
     """Return why it does not answer, or nothing."""
     try:
         async with asyncio.timeout(_LOOK_S_MAX):

@@ -1,4 +1,6 @@
-"""The dashboard's table of contents: every address, who may open it, and what answers; and what answers everywhere else."""
+"""The dashboard's table of contents: every address, who may open it, and what answers; and what answers
+everywhere else.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codehub.dashboard import account, actions, admin, assets, detail, editing, home, keys
-from codehub.dashboard.auth import Audience, Handler, guarded
+from codehub.dashboard.auth import Audience, Handler, guard
 from codehub.dashboard.rendering import Pages
 from codehub.web.dependencies import Dependencies
 
-_ONE = "/workspaces/{workspace_id}"
+_WORKSPACE = "/workspaces/{workspace_id}"
 TABLE: tuple[tuple[str, str, Audience, Handler], ...] = (
     ("GET", "/login", Audience.ANYBODY, account.login_page),
     ("POST", "/login", Audience.ANYBODY, account.login),
@@ -22,22 +24,22 @@ TABLE: tuple[tuple[str, str, Audience, Handler], ...] = (
     ("GET", "/trash", Audience.PERSON, home.trash),
     ("GET", "/new", Audience.PERSON, editing.new),
     ("POST", "/new", Audience.PERSON, editing.create),
-    ("GET", _ONE, Audience.PERSON, detail.page),
-    ("GET", f"{_ONE}/history", Audience.PERSON, detail.history),
-    ("GET", f"{_ONE}/logs", Audience.PERSON, detail.logs),
-    ("GET", f"{_ONE}/settings", Audience.PERSON, editing.settings),
-    ("POST", f"{_ONE}/settings", Audience.PERSON, editing.change),
-    ("POST", f"{_ONE}/start", Audience.PERSON, actions.start),
-    ("POST", f"{_ONE}/stop", Audience.PERSON, actions.stop),
-    ("POST", f"{_ONE}/archive", Audience.PERSON, actions.archive),
-    ("POST", f"{_ONE}/keep_awake", Audience.PERSON, actions.keep_awake),
-    ("POST", f"{_ONE}/pin", Audience.PERSON, actions.pin),
-    ("POST", f"{_ONE}/unpin", Audience.PERSON, actions.unpin),
-    ("POST", f"{_ONE}/recover", Audience.PERSON, actions.recover),
-    ("POST", f"{_ONE}/delete", Audience.PERSON, actions.delete),
-    ("POST", f"{_ONE}/undelete", Audience.PERSON, actions.undelete),
-    ("POST", f"{_ONE}/purge", Audience.PERSON, actions.purge),
-    ("POST", f"{_ONE}/forget", Audience.ADMIN, actions.forget),
+    ("GET", _WORKSPACE, Audience.PERSON, detail.page),
+    ("GET", f"{_WORKSPACE}/history", Audience.PERSON, detail.history),
+    ("GET", f"{_WORKSPACE}/logs", Audience.PERSON, detail.logs),
+    ("GET", f"{_WORKSPACE}/settings", Audience.PERSON, editing.settings),
+    ("POST", f"{_WORKSPACE}/settings", Audience.PERSON, editing.change),
+    ("POST", f"{_WORKSPACE}/start", Audience.PERSON, actions.start),
+    ("POST", f"{_WORKSPACE}/stop", Audience.PERSON, actions.stop),
+    ("POST", f"{_WORKSPACE}/archive", Audience.PERSON, actions.archive),
+    ("POST", f"{_WORKSPACE}/keep_awake", Audience.PERSON, actions.keep_awake),
+    ("POST", f"{_WORKSPACE}/pin", Audience.PERSON, actions.pin),
+    ("POST", f"{_WORKSPACE}/unpin", Audience.PERSON, actions.unpin),
+    ("POST", f"{_WORKSPACE}/recover", Audience.PERSON, actions.recover),
+    ("POST", f"{_WORKSPACE}/delete", Audience.PERSON, actions.delete),
+    ("POST", f"{_WORKSPACE}/undelete", Audience.PERSON, actions.undelete),
+    ("POST", f"{_WORKSPACE}/purge", Audience.PERSON, actions.purge),
+    ("POST", f"{_WORKSPACE}/forget", Audience.ADMIN, actions.forget),
     ("GET", "/account", Audience.PERSON, account.page),
     ("GET", "/account/language", Audience.PERSON, account.reloaded),
     ("GET", "/account/password", Audience.PERSON, account.reloaded),
@@ -58,31 +60,40 @@ TABLE: tuple[tuple[str, str, Audience, Handler], ...] = (
 )
 
 
-_NOWHERE = (404, 405)
+_NOT_FOUND = (404, 405)
 _READS = ("GET", "HEAD")
-Failing = Callable[[Request, Exception], Awaitable[Response]]
+ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_dashboard(app: FastAPI, parts: Dependencies) -> None:
-    """Add its pages to the web application. A browser gets a page where an address does not exist or a request fails; all others get what they got."""
+    """Add its pages to the web application.
+
+    A browser gets a page where an address does not exist or a request fails; all others get what they got.
+    """
     pages = Pages(parts)
     app.include_router(_routes(pages))
-    refuse: Failing = app.exception_handlers[HTTPException]  # type: ignore[assignment]  # starlette's type allows a plain function
-    fail: Failing = app.exception_handlers[Exception]  # type: ignore[assignment]
+    refuse_by_default: ErrorHandler = app.exception_handlers[HTTPException]  # type: ignore[assignment]  # starlette's type allows a plain function
+    fail_by_default: ErrorHandler = app.exception_handlers[Exception]  # type: ignore[assignment]
 
-    async def refused(request: Request, error: Exception) -> Response:
-        is_nowhere = isinstance(error, HTTPException) and error.status_code in _NOWHERE
-        return pages.error(request, 404) if is_nowhere and _is_page(request) else await refuse(request, error)
+    async def handle_refusal(request: Request, error: Exception) -> Response:
+        is_not_found = isinstance(error, HTTPException) and error.status_code in _NOT_FOUND
+        return (
+            pages.error(request, 404)
+            if is_not_found and _is_page(request)
+            else await refuse_by_default(request, error)
+        )
 
-    async def failed(request: Request, error: Exception) -> Response:
-        return pages.error(request, 500) if _is_page(request) else await fail(request, error)
+    async def handle_failure(request: Request, error: Exception) -> Response:
+        return pages.error(request, 500) if _is_page(request) else await fail_by_default(request, error)
 
-    app.add_exception_handler(HTTPException, refused)
-    app.add_exception_handler(Exception, failed)
+    app.add_exception_handler(HTTPException, handle_refusal)
+    app.add_exception_handler(Exception, handle_failure)
 
 
 def _is_page(request: Request) -> bool:
-    """Whether somebody looks at the answer in a browser: the API's addresses are for programs, whoever asks."""
+    """Whether somebody looks at the answer in a browser: the API's addresses are for programs,
+    whoever asks.
+    """
     return not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
 
 
@@ -90,7 +101,7 @@ def _routes(pages: Pages) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     for method, path, audience, handler in TABLE:
         methods = [*_READS] if method == "GET" else [method]
-        router.add_api_route(path, guarded(pages, handler, audience), methods=methods, response_model=None)
+        router.add_api_route(path, guard(pages, handler, audience), methods=methods, response_model=None)
     router.add_api_route(
         assets.PREFIX + "/{digest}/{name}", assets.asset, methods=[*_READS], response_model=None
     )

@@ -1,4 +1,7 @@
-"""What pages load beside themselves: scripts, styles, icons. All of it is in the package; its address carries its hash, so it is kept for ever."""
+"""What pages load beside themselves: scripts, styles, icons.
+
+All of it is in the package; its address carries its hash, so it is kept for ever.
+"""
 
 import gzip
 import hashlib
@@ -23,7 +26,7 @@ _NAMES = ("codehub.css", "codehub.js", "htmx.min.js", "icons.svg", "mark.svg")
 @dataclass(frozen=True, slots=True)
 class Asset:
     body: bytes
-    packed: bytes
+    compressed: bytes
     kind: str
     address: str
 
@@ -46,9 +49,11 @@ def address(name: str) -> str:
 
 
 async def asset(request: Request) -> Response:
-    """Answer with an asset under its own hash; any other hash is an older or newer codehub's, and is not here."""
-    found = _BY_ADDRESS.get(request.url.path)
-    if found is None:
+    """Answer with an asset under its own hash; any other hash is an older or newer codehub's, and is not
+    here.
+    """
+    asset_found = _BY_ADDRESS.get(request.url.path)
+    if asset_found is None:
         return Response(status_code=404)
     headers = {
         "Cache-Control": "public, max-age=31536000, immutable",
@@ -56,5 +61,9 @@ async def asset(request: Request) -> Response:
         "X-Content-Type-Options": "nosniff",
     }
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(found.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=found.kind)
-    return Response(found.body, headers=headers, media_type=found.kind)
+        return Response(
+            asset_found.compressed,
+            headers=headers | {"Content-Encoding": "gzip"},
+            media_type=asset_found.kind,
+        )
+    return Response(asset_found.body, headers=headers, media_type=asset_found.kind)

@@ -45,21 +45,24 @@ class EarlyAnswer(Exception):
 Handler = Callable[[Pages, Caller], Awaitable[Response]]
 
 
-def guarded(pages: Pages, handler: Handler, audience: Audience) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers requests: the handler, for its audience. Whatever does not answer is said so on a page."""
+def guard(pages: Pages, handler: Handler, audience: Audience) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers requests: the handler, for its audience.
+
+    Whatever does not answer is said so on a page.
+    """
 
     async def answer(request: Request) -> Response:
         language = request_language(request, pages.parts.base_url)
         try:
             return await _answer(pages, handler, await _authenticate(pages, request, language, audience))
-        except EarlyAnswer as early:
-            return early.answer
+        except EarlyAnswer as error:
+            return error.answer
         except PasswordQueueFull:
             return pages.plain(request, language, "error.503.crowded", 503)
         except SeveralSessions:
             return pages.plain(request, language, "error.400.sessions", 400)
-        except (StoreUnavailable, BackendUnreachable) as away:
-            log.warning("dashboard_blind", reason=str(away))
+        except (StoreUnavailable, BackendUnreachable) as error:
+            log.warning("dashboard_blind", reason=str(error))
             return pages.plain(request, language, "error.503", 503)
 
     return answer

@@ -17,9 +17,9 @@ from codehub.core.history import EventKind
 from codehub.core.operations import Operation, Phase
 from codehub.core.workspace import Workspace, counts_as_running
 from codehub.dashboard.caller import Caller
-from codehub.dashboard.home import drawn_rows, usage
+from codehub.dashboard.home import usage, view_rows
 from codehub.dashboard.rendering import Pages
-from codehub.dashboard.view_model import OUR_OWN, event_tone, event_words, track
+from codehub.dashboard.view_model import OUR_OWN, event_text, event_tone, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
 from codehub.web.domain_text import reason_text, remedy_text, trouble_text, waiting_text, why_text
@@ -57,17 +57,17 @@ async def page(pages: Pages, caller: Caller) -> Response:
 
 async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str, Any]:
     """Return everything that the page says of a workspace, as it is now."""
-    (one,) = await drawn_rows(pages, caller, [row])
+    (one,) = await view_rows(pages, caller, [row])
     language, error = caller.language, row.status.error_info
-    waiting = one.told.waiting_for
+    waiting = one.explanation.waiting_for
     limited = clamping(pages.parts.ceilings, row.spec.resources)
     if waiting is not None and waiting.on in (WaitsFor.REMEDY, WaitsFor.END_SEEN):
         waiting = None  # the problem's own box says it, and so does the bar
     return {
         "one": one,
-        "why": why_text(one.told.why, language),
+        "why": why_text(one.explanation.why, language),
         "waiting": None if waiting is None else waiting_text(waiting, language),
-        "track": track(row, one.told),
+        "track": track(row, one.explanation),
         "conditions": [(name, getattr(row.status.conditions, name)) for name in NAMES],
         "names": NAMES,
         "trouble": None if error is None else trouble_text(error.reason, language),
@@ -75,7 +75,7 @@ async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str,
         "remedy": None
         if error is None
         else remedy_text(error.reason, language, remedy(row, error))
-        if one.told.error is not None
+        if one.explanation.error is not None
         else caller.say("trouble.changed"),
         "newest_at": None if error is None else _newest_at(error),
         "is_loss": error is not None
@@ -144,7 +144,7 @@ def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
         "seq": recorded.seq,
         "at": recorded.at,
         "tone": event_tone(event),
-        "words": event_words(event, caller.say, caller.language),
+        "words": event_text(event, caller.say, caller.language),
         # What a person asked for is said already; what of its settings they changed is not.
         "reason": None
         if is_asked and event.before != event.after

@@ -11,7 +11,7 @@ from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Spec, Workspace
 from codehub.dashboard.actions import above_ceiling, refusal_words
 from codehub.dashboard.caller import Caller
-from codehub.dashboard.forms import FIELDS, NEVER, WrongFields, checked, posted, workspace_fields
+from codehub.dashboard.forms import FIELDS, NEVER, WrongFields, read_form, validate, workspace_fields
 from codehub.dashboard.home import usage
 from codehub.dashboard.redirects import see_other
 from codehub.dashboard.rendering import Pages
@@ -30,11 +30,11 @@ async def new(pages: Pages, caller: Caller) -> Response:
 
 
 async def create(pages: Pages, caller: Caller) -> Response:
-    given = await posted(caller.request)
+    given = await read_form(caller.request)
     parts = pages.parts
     workspace_id = parts.identity.new_id()
     try:
-        body = checked(WorkspaceBody, workspace_fields(given))
+        body = validate(WorkspaceBody, workspace_fields(given))
         spec = draft(body, caller.person.id, workspace_id, parts)
         made = await parts.workspaces.create(workspace_id, spec, caller.by("Asked to make it."))
     except WrongFields as wrong:
@@ -63,10 +63,10 @@ async def settings(pages: Pages, caller: Caller) -> Response:
 async def change(pages: Pages, caller: Caller) -> Response:
     """Save what was changed on the form, and nothing else: beside each field it says what that was when the form was drawn."""
     row = await pages.parts.workspaces.find(caller.person, caller.workspace_id)
-    given = await posted(caller.request)
+    given = await read_form(caller.request)
     edit = _edit(row, given)
     try:
-        body = checked(WorkspacePatch, _asked(given, edit.mine))
+        body = validate(WorkspacePatch, _asked(given, edit.mine))
         fields = {name: getattr(body, name) for name in body.model_fields_set}
         resources = fields.pop("resources", None)
         if "ide" in fields:
@@ -119,11 +119,11 @@ class _Edit:
 def _edit(row: Workspace, given: Mapping[str, str]) -> _Edit:
     mine, others = {}, {}
     for field in FIELDS:
-        name, stored = field.name, field.drawn(row.spec)
-        drawn, typed = field.plain(given.get(f"was.{name}", "")), field.plain(given.get(name, ""))
+        name, stored = field.name, field.form_value(row.spec)
+        drawn, typed = field.normalise(given.get(f"was.{name}", "")), field.normalise(given.get(name, ""))
         if name in given and typed != drawn:
             mine[name] = given[name]
-            if field.plain(stored) not in (drawn, typed):
+            if field.normalise(stored) not in (drawn, typed):
                 others[name] = stored
     return _Edit(row, mine, others)
 
@@ -177,11 +177,11 @@ async def _form(
 
 
 def _defaults(pages: Pages) -> dict[str, str]:
-    return {field.name: field.drawn(pages.parts.defaults) for field in FIELDS}
+    return {field.name: field.form_value(pages.parts.defaults) for field in FIELDS}
 
 
 def _values(spec: Spec) -> dict[str, str]:
-    return {field.name: field.drawn(spec) for field in FIELDS}
+    return {field.name: field.form_value(spec) for field in FIELDS}
 
 
 def _choices(usual: tuple[int, ...], chosen: str, caller: Caller) -> list[tuple[str, str]]:

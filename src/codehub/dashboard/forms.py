@@ -1,4 +1,7 @@
-"""Forms: what a browser posted goes in; a checked request, or which fields are wrong, comes out. The checks are the API's own."""
+"""Forms: what a browser posted goes in; a checked request, or which fields are wrong, comes out.
+
+The checks are the API's own.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,21 +40,24 @@ class FormField:
     kind: Kind
     is_resource: bool = False
 
-    def drawn(self, settings: object) -> str:
-        """Return the value as it stands in the form. `settings`: a spec, or what this installation has for new ones."""
+    def form_value(self, settings: object) -> str:
+        """Return the value as it stands in the form.
+
+        `settings`: a spec, or what this installation has for new ones.
+        """
         value = getattr(getattr(settings, "resources") if self.is_resource else settings, self.name, None)  # noqa: B009  # neither type is known here
         if value is None:
             return NEVER if self.kind is Kind.SECONDS else ""
         return f"{value:g}" if self.kind is Kind.NUMBER else str(value)
 
-    def plain(self, text: str) -> str:
+    def normalise(self, text: str) -> str:
         """Return what a browser makes of a text, so that one that nobody touched is not taken for changed."""
         text = text.replace("\r", "").strip()
         return text if self.kind is Kind.TEXT else text.replace("\n", "")
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         """Return it as the API would have got it; the API's check says what is wrong with it."""
-        text = self.plain(text)
+        text = self.normalise(text)
         if self.kind in (Kind.LINE, Kind.TEXT):
             return text or None
         if self.kind is Kind.SECONDS and text == NEVER:
@@ -92,7 +98,7 @@ class WrongFields(Exception):
         self.fields = frozenset(fields)
 
 
-async def posted(request: Request) -> dict[str, str]:
+async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of an ordinary form. The last of a name counts."""
     try:
         text = (await request.body()).decode()
@@ -101,32 +107,36 @@ async def posted(request: Request) -> dict[str, str]:
         return {}
 
 
-def is_sure(given: Mapping[str, str]) -> bool:
-    """Whether the question was answered, by the page that asks it or by the script that asks without a page."""
-    return given.get("sure") == "yes"
+def is_sure(form: Mapping[str, str]) -> bool:
+    """Whether the question was answered, by the page that asks it or by the script that asks
+    without a page.
+    """
+    return form.get("sure") == "yes"
 
 
-def checked(model: type[Model], fields: Mapping[str, Any]) -> Model:
+def validate(model: type[Model], fields: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(fields)
-    except ValidationError as wrong:
-        raise WrongFields(*(str(problem["loc"][-1]) for problem in wrong.errors())) from None
+    except ValidationError as error:
+        raise WrongFields(*(str(problem["loc"][-1]) for problem in error.errors())) from None
 
 
-def workspace_fields(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return a form's texts as the API would have got them: what must not be empty and is left out, but for the name."""
+def workspace_fields(form: Mapping[str, str]) -> dict[str, Any]:
+    """Return a form's texts as the API would have got them: what must not be empty and is left out, but for
+    the name.
+    """
     fields: dict[str, Any] = {"name": ""}
     resources: dict[str, Any] = {}
     for field in FIELDS:
-        text = given.get(field.name, "")
+        text = form.get(field.name, "")
         if text.strip() or field.kind in (Kind.LINE, Kind.TEXT):
-            (resources if field.is_resource else fields)[field.name] = field.read(text)
+            (resources if field.is_resource else fields)[field.name] = field.parse(text)
     return fields | ({"resources": resources} if resources else {})
 
 
-def token_fields(given: Mapping[str, str]) -> dict[str, Any]:
+def token_fields(form: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "name": given.get("name", "").strip(),
-        "scope": given.get("scope", ""),
-        _EXPIRES.name: _EXPIRES.read(given.get(_EXPIRES.name, NEVER)),
+        "name": form.get("name", "").strip(),
+        "scope": form.get("scope", ""),
+        _EXPIRES.name: _EXPIRES.parse(form.get(_EXPIRES.name, NEVER)),
     }

@@ -1,4 +1,6 @@
-"""Lists: one's own workspaces, everybody's, the trash; and single rows, for what changes while somebody looks."""
+"""Lists: one's own workspaces, everybody's, the trash; and single rows, for what changes while somebody
+looks.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,12 +17,12 @@ from codehub.core.requests import in_trash
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard.caller import Caller
 from codehub.dashboard.rendering import Pages
-from codehub.dashboard.view_model import WorkspaceView, shown
+from codehub.dashboard.view_model import WorkspaceView, make_view
 from codehub.ports.store import PageQuery
 
 PAGE = 50
 _ROWS_MAX = 200
-_WORDS_LENGTH_MAX = 255
+_SEARCH_LENGTH_MAX = 255
 _MOVES_BYTES = frozenset({Operation.ARCHIVING, Operation.RESTORING, Operation.STARTING})
 FILTERS = (Phase.RUNNING, Phase.STANDBY, Phase.ARCHIVED, Phase.PENDING, Phase.ERROR)
 
@@ -38,9 +40,9 @@ async def _list(pages: Pages, caller: Caller, *, is_all: bool) -> Response:
     end = await pages.parts.store.feed_end()
     rows = await pages.parts.store.page(query)
     is_more = len(rows) > PAGE
-    found = await drawn_rows(pages, caller, rows[:PAGE])
+    views = await view_rows(pages, caller, rows[:PAGE])
     values: dict[str, Any] = {
-        "rows": found,
+        "rows": views,
         "is_all": is_all,
         "words": query.search_text or "",
         "phase": query.phase,
@@ -59,27 +61,31 @@ async def _list(pages: Pages, caller: Caller, *, is_all: bool) -> Response:
 
 
 async def rows(pages: Pages, caller: Caller) -> Response:
-    """Answer with the rows that are asked for, as they are now; one that is gone, or fits no more, is left out."""
-    asked = caller.request.query_params
-    is_all = asked.get("owner") == "all" and caller.person.is_admin
+    """Answer with the rows that are asked for, as they are now; one that is gone, or fits no more, is left
+    out.
+    """
+    query_params = caller.request.query_params
+    is_all = query_params.get("owner") == "all" and caller.person.is_admin
     query = _query(caller, is_all=is_all)
-    found, used = await asyncio.gather(pages.parts.store.several(_asked_ids(caller)), usage(pages, caller))
-    fitting = [
+    rows_by_id, running = await asyncio.gather(
+        pages.parts.store.several(_requested_ids(caller)), usage(pages, caller)
+    )
+    rows_shown = [
         row
-        for row in found.values()
+        for row in rows_by_id.values()
         if may_manage(caller.person, row.spec.owner_user_id)
         and (is_all or row.spec.owner_user_id == caller.person.id)
         and not is_deleted(row)
-        and _fits(row, query)
+        and _matches(row, query)
     ]
     return pages.render(
         caller,
         "rows.html",
-        rows=await drawn_rows(pages, caller, fitting),
+        rows=await view_rows(pages, caller, rows_shown),
         is_all=is_all,
         more=None,
         is_fragment=True,
-        usage=used,
+        usage=running,
     )
 
 
@@ -88,31 +94,33 @@ async def trash(pages: Pages, caller: Caller) -> Response:
         return await _trash_rows(pages, caller)
     query = PageQuery(_ROWS_MAX, owner_user_id=caller.person.id, deleted=True)
     end = await pages.parts.store.feed_end()
-    found = await drawn_rows(pages, caller, await pages.parts.store.page(query))
-    return pages.render(caller, "trash.html", rows=found, seq=end.seq, usage=await usage(pages, caller))
+    views = await view_rows(pages, caller, await pages.parts.store.page(query))
+    return pages.render(caller, "trash.html", rows=views, seq=end.seq, usage=await usage(pages, caller))
 
 
 async def _trash_rows(pages: Pages, caller: Caller) -> Response:
     """Answer with those of the rows that are in the trash now."""
-    found, used = await asyncio.gather(pages.parts.store.several(_asked_ids(caller)), usage(pages, caller))
-    there = [
+    rows_by_id, running = await asyncio.gather(
+        pages.parts.store.several(_requested_ids(caller)), usage(pages, caller)
+    )
+    rows_in_trash = [
         row
-        for row in found.values()
+        for row in rows_by_id.values()
         if row.spec.owner_user_id == caller.person.id and in_trash(row, caller.now)
     ]
-    drawn = await drawn_rows(pages, caller, there)
-    return pages.render(caller, "trash_rows.html", rows=drawn, is_fragment=True, usage=used)
+    views = await view_rows(pages, caller, rows_in_trash)
+    return pages.render(caller, "trash_rows.html", rows=views, is_fragment=True, usage=running)
 
 
-async def drawn_rows(pages: Pages, caller: Caller, rows: Sequence[Workspace]) -> list[WorkspaceView]:
+async def view_rows(pages: Pages, caller: Caller, rows: Sequence[Workspace]) -> list[WorkspaceView]:
     """Return rows with what a page says of them: whose they are, and how far they are."""
     store = pages.parts.store
-    others = {row.spec.owner_user_id for row in rows} - {caller.person.id}
-    names = await store.usernames(others) if others else {}
-    moving = [row.id for row in rows if row.status.operation in _MOVES_BYTES]
-    progress = await store.progress(moving) if moving else {}
+    other_ids = {row.spec.owner_user_id for row in rows} - {caller.person.id}
+    names = await store.usernames(other_ids) if other_ids else {}
+    moving_ids = [row.id for row in rows if row.status.operation in _MOVES_BYTES]
+    progress = await store.progress(moving_ids) if moving_ids else {}
     return [
-        shown(
+        make_view(
             row,
             caller.person,
             caller.now,
@@ -131,20 +139,22 @@ async def usage(pages: Pages, caller: Caller) -> tuple[int, int]:
 
 
 def _query(caller: Caller, *, is_all: bool) -> PageQuery:
-    asked = caller.request.query_params
-    words = asked.get("q", "").replace("\0", "")[:_WORDS_LENGTH_MAX].strip()
-    phase = asked.get("phase", "")
+    query_params = caller.request.query_params
+    search_text = query_params.get("q", "").replace("\0", "")[:_SEARCH_LENGTH_MAX].strip()
+    phase = query_params.get("phase", "")
     return PageQuery(
         limit=PAGE + 1,
         owner_user_id=None if is_all else caller.person.id,
-        after=_after(asked.get("cursor", "")),
-        search_text=words or None,
+        after=_read_cursor(query_params.get("cursor", "")),
+        search_text=search_text or None,
         phase=Phase(phase) if phase in FILTERS else None,
     )
 
 
-def _fits(row: Workspace, query: PageQuery) -> bool:
-    """Whether a row belongs into a list that is filtered like this; the store decides the same for whole pages."""
+def _matches(row: Workspace, query: PageQuery) -> bool:
+    """Whether a row belongs into a list that is filtered like this; the store decides the same for whole
+    pages.
+    """
     if query.phase is not None and row.status.phase is not query.phase:
         return False
     text = f"{row.spec.name}\n{row.spec.description or ''}".lower()
@@ -153,17 +163,17 @@ def _fits(row: Workspace, query: PageQuery) -> bool:
 
 def _address(caller: Caller, **more: str) -> str:
     """Return a list's address with what it is filtered by, and nothing that is empty."""
-    asked = caller.request.query_params
-    kept = {key: asked[key] for key in ("q", "phase") if asked.get(key)} | more
-    return caller.request.url.path + (f"?{urlencode(kept)}" if kept else "")
+    query_params = caller.request.query_params
+    parameters = {key: query_params[key] for key in ("q", "phase") if query_params.get(key)} | more
+    return caller.request.url.path + (f"?{urlencode(parameters)}" if parameters else "")
 
 
-def _asked_ids(caller: Caller) -> set[UUID]:
-    asked = caller.request.query_params.getlist("id")[:_ROWS_MAX]
-    return {one for text in asked if (one := _uuid(text)) is not None}
+def _requested_ids(caller: Caller) -> set[UUID]:
+    texts = caller.request.query_params.getlist("id")[:_ROWS_MAX]
+    return {workspace_id for text in texts if (workspace_id := _uuid(text)) is not None}
 
 
-def _after(cursor: str) -> ListPosition:
+def _read_cursor(cursor: str) -> ListPosition:
     try:
         return read_cursor(cursor)
     except ValueError:

@@ -11,8 +11,11 @@ from codehub.core.access import SAFE_METHODS
 _URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=~"
 
 
-class Ended(Enum):
-    """How somebody noticed that their session has ended. The value stands in the address of the sign-in page; codehub.js sends PAGE, too."""
+class SessionEnd(Enum):
+    """How somebody noticed that their session has ended.
+
+    The value stands in the address of the sign-in page; codehub.js sends PAGE, too.
+    """
 
     FORM = "1"
     """They sent a form, and nothing of it was saved."""
@@ -50,20 +53,20 @@ def to_login(request: Request) -> Response:
     Whoever was on a page of ours is told that the session ended, and what became of the form.
     """
     is_change = request.method not in SAFE_METHODS
-    ended = Ended.FORM if is_change else Ended.PAGE
+    end = SessionEnd.FORM if is_change else SessionEnd.PAGE
     if request.headers.get("hx-request") == "true":
-        path = _login_path(_path_of(request.headers.get("hx-current-url", "/")), ended)
+        path = _login_path(_path_of(request.headers.get("hx-current-url", "/")), end)
         return Response(status_code=401, headers={"HX-Redirect": path})
     if request.url.path == "/logout":
         return see_other("/login")
     if is_change:
-        return see_other(_login_path(_path_of(request.headers.get("referer", "/")), ended))
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return see_other("/login" if here == "/" else f"/login?next={quote(here)}")
+        return see_other(_login_path(_path_of(request.headers.get("referer", "/")), end))
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return see_other("/login" if target == "/" else f"/login?next={quote(target)}")
 
 
-def _login_path(path: str, ended: Ended) -> str:
-    return f"/login?next={quote(local_path(path))}&ended={ended.value}"
+def _login_path(path: str, end: SessionEnd) -> str:
+    return f"/login?next={quote(local_path(path))}&ended={end.value}"
 
 
 def _path_of(url: str) -> str:

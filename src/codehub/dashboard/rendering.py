@@ -35,8 +35,8 @@ _POLICY = (
 _NAMED_HOST = re.compile(r"[a-z0-9.-]+(:[0-9]{1,5})?")
 HAS_MESSAGE: Mapping[str, str] = {"X-Codehub-Said": "yes"}
 """Marks an answer that has a message for the reader, whatever its status is: codehub.js shows it."""
-_IN_PART: Mapping[str, str] = {"error.404.workspace": "no.WORKSPACE_NOT_FOUND"}
-_ROWS = ("ws-", "trash-")
+_TOAST_KEYS: Mapping[str, str] = {"error.404.workspace": "no.WORKSPACE_NOT_FOUND"}
+_ROW_PREFIXES = ("ws-", "trash-")
 _COMPRESSED_FROM, _COMPRESSION = 1000, 4
 
 _TEMPLATES = Environment(
@@ -56,7 +56,10 @@ class Pages:
         self.parts = parts
 
     def render(self, caller: Caller, template: str, *, status: int = 200, **values: Any) -> Response:
-        """Render a page, or a part of one. Compressed, but for the page that may show a secret beside what others influence (BREACH)."""
+        """Render a page, or a part of one.
+
+        Compressed, but for the page that may show a secret beside what others influence (BREACH).
+        """
         body, headers = (
             self.render_text(caller, template, **values).encode(),
             self._headers(caller.request, caller.language),
@@ -87,18 +90,21 @@ class Pages:
 
     def refusal(self, caller: Caller, status: int, key: str, **facts: object) -> Response:
         if caller.is_partial:
-            return self.toast(caller.request, caller.language, _IN_PART.get(key, key), status, **facts)
+            return self.toast(caller.request, caller.language, _TOAST_KEYS.get(key, key), status, **facts)
         return self.render(
             caller, "refusal.html", status=status, message=caller.say(key, **facts), usage=None
         )
 
     def toast(self, request: Request, language: str, key: str, status: int, **facts: object) -> Response:
-        """Answer a button of something that is not theirs, or not there, with a message. The row that it was in goes."""
+        """Answer a button of something that is not theirs, or not there, with a message.
+
+        The row that it was in goes.
+        """
         say = speaker(language)
         message = {"message": say(key, **facts), "is_bad": True, "undo": None}
         text = _TEMPLATES.get_template("toast.html").render(say=say, toast=message)
         headers = {**self._headers(request, language), **HAS_MESSAGE}
-        if not request.headers.get("hx-target", "").startswith(_ROWS):
+        if not request.headers.get("hx-target", "").startswith(_ROW_PREFIXES):
             headers["HX-Reswap"] = "none"
         return Response(text, status, headers, "text/html")
 
@@ -106,9 +112,9 @@ class Pages:
         self, caller: Caller, question: str, *, answer: str, fields: Mapping[str, str], back: str
     ) -> Response:
         """Ask before it is done, where no script has asked: whoever agrees posts the same fields again."""
-        kept = {name: value for name, value in fields.items() if name != "sure"}
+        form_fields = {name: value for name, value in fields.items() if name != "sure"}
         return self.render(
-            caller, "sure.html", question=question, answer=answer, fields=kept, back=back, usage=None
+            caller, "sure.html", question=question, answer=answer, fields=form_fields, back=back, usage=None
         )
 
     def error(self, request: Request, status: int) -> Response:
@@ -136,9 +142,11 @@ class Pages:
         return {**_HEADERS, "Content-Security-Policy": policy, "Content-Language": language}
 
     def _own_files(self, request: Request) -> str:
-        """Return where a page may load from: our files alone, for in path form workspaces answer under this origin, too."""
-        named = (urlsplit(self.parts.base_url).netloc, request.headers.get("host", ""))
-        hosts = {host.lower() for host in named if host}
+        """Return where a page may load from: our files alone, for in path form workspaces answer under this
+        origin, too.
+        """
+        candidates = (urlsplit(self.parts.base_url).netloc, request.headers.get("host", ""))
+        hosts = {host.lower() for host in candidates if host}
         if not all(_NAMED_HOST.fullmatch(host) for host in hosts):
             return "'self'"
         return " ".join(f"{host}{assets.PREFIX}/" for host in sorted(hosts))

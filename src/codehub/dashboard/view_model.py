@@ -1,4 +1,7 @@
-"""A workspace as people are shown it: a row and the time in, words and what can be done out. Pure: what it says is what the core says."""
+"""A workspace as people are shown it: a row and the time in, words and what can be done out.
+
+Pure: what it says is what the core says.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -43,7 +46,7 @@ TONES: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class WorkspaceView:
     row: Workspace
-    told: Explanation
+    explanation: Explanation
     owner: str
     is_mine: bool
     state: str
@@ -70,7 +73,7 @@ class WorkspaceView:
         return self.label if self.doing is None else self.doing
 
     @property
-    def aside(self) -> str | None:
+    def badge_note(self) -> str | None:
         """What stands beside the badge: how far it is, if that is known."""
         if self.doing is None or self.is_held_up:
             return self.note
@@ -112,12 +115,12 @@ class WorkspaceView:
     @property
     def retry(self) -> str | None:
         """Where to ask for a try at once."""
-        retries = (action.ask for action in self.told.actions if action.is_retry)
+        retries = (action.ask for action in self.explanation.actions if action.is_retry)
         ask = next(retries, None)
         return None if ask is None else f"{self.place}/{ROUTES[ask].form}"
 
     def can(self, ask: str) -> bool:
-        return Ask[ask] in (action.label for action in self.told.actions)
+        return Ask[ask] in (action.label for action in self.explanation.actions)
 
     @property
     def primary(self) -> str | None:
@@ -137,7 +140,7 @@ class WorkspaceView:
         return {"ARCHIVED": "restore", "PENDING": "start"}.get(self.state)
 
 
-def shown(
+def make_view(
     row: Workspace,
     person: Person,
     now: datetime,
@@ -148,12 +151,15 @@ def shown(
     warning_s: float = 0.0,
     progress: Progress | None = None,
 ) -> WorkspaceView:
-    told = explain(row, now, is_admin=person.is_admin)
+    explanation = explain(row, now, is_admin=person.is_admin)
     state = display(row)
-    note, (tone, is_moving, doing) = _note(row, told, language), _movement(row, told, state, say)
+    note, (tone, is_moving, doing) = (
+        _note(row, explanation, language),
+        _movement(row, explanation, state, say),
+    )
     return WorkspaceView(
         row=row,
-        told=told,
+        explanation=explanation,
         owner=owner,
         is_mine=may_enter(person.id, row.spec.owner_user_id),
         state=state,
@@ -173,12 +179,14 @@ def shown(
     )
 
 
-def _movement(row: Workspace, told: Explanation, state: str, say: Say) -> tuple[str, bool, str | None]:
-    """Return how it looks, whether it moves, and the word for what is being done about it, if there is one."""
-    is_moving = told.operation is not Operation.NONE
+def _movement(row: Workspace, explanation: Explanation, state: str, say: Say) -> tuple[str, bool, str | None]:
+    """Return how it looks, whether it moves, and the word for what is being done about it, if
+    there is one.
+    """
+    is_moving = explanation.operation is not Operation.NONE
     if holdup(row.status) is not None and state != "DELETING":
         return "warn", False, say("held_up")
-    if told.why is Why.CANNOT_LOOK:
+    if explanation.why is Why.CANNOT_LOOK:
         return "warn", False, None
     if not is_moving or state == "DELETING":
         return TONES[state], is_moving, None
@@ -191,12 +199,12 @@ def _could_sleep_at(row: Workspace, now: datetime) -> datetime | None:
     return sleeps_at(replace(row, spec=ruling.spec)) if isinstance(ruling, Accepted) else None
 
 
-def _note(row: Workspace, told: Explanation, language: str) -> str | None:
-    if told.why in (Why.CANNOT_LOOK, Why.BACKING_OFF):
-        return why_text(told.why, language)
+def _note(row: Workspace, explanation: Explanation, language: str) -> str | None:
+    if explanation.why in (Why.CANNOT_LOOK, Why.BACKING_OFF):
+        return why_text(explanation.why, language)
     if row.status.operation is not Operation.NONE:
         return under_way_text(row.status.operation, language)
-    if told.operation is not Operation.NONE:
+    if explanation.operation is not Operation.NONE:
         return under_way_text(Operation.NONE, language)
     if row.status.phase is Phase.ERROR and row.status.error_info is not None:
         return trouble_text(row.status.error_info.reason, language)
@@ -213,14 +221,15 @@ class Stop:
     is_next: bool
 
 
-def track(row: Workspace, told: Explanation) -> tuple[Stop, ...]:
+def track(row: Workspace, explanation: Explanation) -> tuple[Stop, ...]:
     """Return the lifecycle as a line of stops: where it is, where it goes next, where it should be."""
-    here = row.status.phase
-    wish = destination(here, row.spec.desired_state)
-    ahead = MOVES[told.operation].target if told.operation is not Operation.NONE else None
+    phase_now = row.status.phase
+    wish = destination(phase_now, row.spec.desired_state)
+    next_phase = MOVES[explanation.operation].target if explanation.operation is not Operation.NONE else None
     is_leaving = row.spec.deleted_at is not None
     return tuple(
-        Stop(phase, phase is here, phase is wish and not is_leaving, phase is ahead) for phase in LEVEL
+        Stop(phase, phase is phase_now, phase is wish and not is_leaving, phase is next_phase)
+        for phase in LEVEL
     )
 
 
@@ -237,7 +246,7 @@ _SPECIAL: Mapping[tuple[EventKind, str | None], str] = {
 }
 
 
-def event_words(event: Event, say: Say, language: str) -> str:
+def event_text(event: Event, say: Say, language: str) -> str:
     """Return a line of the history as a sentence."""
     key = _SPECIAL.get((event.kind, event.after), f"event.{event.kind}")
     if event.kind is EventKind.WISH and event.before in (None, event.after):
@@ -250,20 +259,20 @@ def event_words(event: Event, say: Say, language: str) -> str:
     )
 
 
-def _noun(kind: EventKind, word: str | None, say: Say, language: str) -> str:
-    if word is None:
+def _noun(kind: EventKind, value: str | None, say: Say, language: str) -> str:
+    if value is None:
         return ""
     match kind:
         case EventKind.OPERATION:
-            return say(f"op.{word}")
+            return say(f"op.{value}")
         case EventKind.WISH:
-            return say(f"wish.{word}")
+            return say(f"wish.{value}")
         case EventKind.PHASE:
-            return say(f"phase.{word}")
+            return say(f"phase.{value}")
         case EventKind.ERROR:
-            return trouble_text(ErrorReason(word), language)
+            return trouble_text(ErrorReason(value), language)
         case _:
-            return word
+            return value
 
 
 def event_tone(event: Event) -> str:
