@@ -49,7 +49,7 @@ from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBack
 from codehub.engine.observe import Observer
 from codehub.engine.platforms import Platforms
 from codehub.ports.instances import InstanceSpec
-from codehub.ports.storage import Home, tell_nobody
+from codehub.ports.storage import Home, ignore_progress
 from codehub.service.workspaces import By, WorkspaceService
 
 BY = By("bench", "measuring")
@@ -208,7 +208,9 @@ async def measure_archive(engine: TestEngine, s3: S3Server, size: int) -> None:
                 os.sync()
                 other = await timed(lambda: asyncio.to_thread(_tar, path, Path(place) / "peer.tar.zst"))
                 os.sync()
-                mine = await timed(lambda: storage.archive(home, volume_id, uuid4(), tell_nobody, _always))
+                mine = await timed(
+                    lambda: storage.archive(home, volume_id, uuid4(), ignore_progress, _always)
+                )
                 if turn:
                     peer.append(other)
                     ours.append(mine)

@@ -320,7 +320,7 @@ def _to_json(value: object) -> str:
 def _password(*, from_stdin: bool) -> str:
     import sys
 
-    from codehub.validation_messages import of_password
+    from codehub.validation_messages import password_problem
 
     if from_stdin:
         password = read_line()
@@ -328,7 +328,7 @@ def _password(*, from_stdin: bool) -> str:
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         raise Failed("USAGE", "give the password on stdin, with --password-stdin")
-    problem = of_password(password)
+    problem = password_problem(password)
     if problem is not None:
         raise Failed("USAGE", f"this can't be a password: {problem}")
     return password

@@ -1,4 +1,7 @@
-"""Every error code, one row each: what HTTP answers with it, and what a command then exits with. The codes are fixed by the wire."""
+"""Every error code, one row each: what HTTP answers with it, and what a command then exits with.
+
+The codes are fixed by the wire.
+"""
 
 from enum import IntEnum, StrEnum
 

@@ -1,4 +1,7 @@
-"""Logging: structured lines on stderr, for people on a terminal and as JSON elsewhere. Secrets are masked whatever happens."""
+"""Logging: structured lines on stderr, for people on a terminal and as JSON elsewhere.
+
+Secrets are masked whatever happens.
+"""
 
 import logging
 import re
@@ -20,7 +23,7 @@ _LENGTH_MAX = 8192
 def configure_logs(*, level: int = logging.INFO, as_json: bool | None = None) -> None:
     """Send every log line, of libraries too, through one chain."""
     json_lines = not sys.stderr.isatty() if as_json is None else as_json
-    shared: list[Any] = [
+    processors: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -30,7 +33,7 @@ def configure_logs(*, level: int = logging.INFO, as_json: bool | None = None) ->
     renderer: Any = structlog.processors.JSONRenderer() if json_lines else structlog.dev.ConsoleRenderer()
     lines = _Lines(sys.stderr)
     structlog.configure(
-        processors=[*shared, renderer],
+        processors=[*processors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *_: lines,
         cache_logger_on_first_use=True,
@@ -38,7 +41,7 @@ def configure_logs(*, level: int = logging.INFO, as_json: bool | None = None) ->
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=processors,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
@@ -48,7 +51,10 @@ def configure_logs(*, level: int = logging.INFO, as_json: bool | None = None) ->
 
 
 class _Lines:
-    """Writes our own lines without a detour over `logging`. Refuses to raise: a line that nobody takes is lost, as there."""
+    """Writes our own lines directly, without `logging`.
+
+    Never raises: a line that can't be written is lost.
+    """
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -67,10 +73,10 @@ def mask(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mutable
         if _SECRET_NAMES.search(key):
             event[key] = "***"
         elif isinstance(value, str):
-            event[key] = _masked(value)
+            event[key] = _mask_text(value)
     return event
 
 
-def _masked(text: str) -> str:
+def _mask_text(text: str) -> str:
     text = _TOKEN.sub("cht_***", _URL_PASSWORD.sub(r"\1:***@", text))
     return text if len(text) <= _LENGTH_MAX else f"{text[:_LENGTH_MAX]}… ({len(text)} characters)"

@@ -1,4 +1,7 @@
-"""The settings behind the rules: time limits, retries, periods, lanes, retention, what a new workspace gets. Each with its bounds."""
+"""The settings behind the rules: time limits, retries, periods, lanes, retention, what a new workspace gets.
+
+Each with its bounds.
+"""
 
 from datetime import timedelta
 from types import MappingProxyType

@@ -1,4 +1,7 @@
-"""The settings: `CODEHUB_…` variables in, one frozen object out. A wrong one is refused in a line that names it and says what to do."""
+"""The settings: `CODEHUB_…` variables in, one frozen object out.
+
+A wrong one is refused in a line that names it and says what to do.
+"""
 
 import difflib
 import os
@@ -18,7 +21,7 @@ from codehub.core.ceilings import Ceilings, Images
 from codehub.core.ides import IDES
 from codehub.core.workspace import IMAGE_REF, IMAGE_REF_LENGTH_MAX, InstanceBackend, Resources, StorageBackend
 from codehub.rule_settings import RuleSettings
-from codehub.validation_messages import in_words, of_password
+from codehub.validation_messages import password_problem, problem_text
 
 PREFIX = "CODEHUB_"
 _LIFETIME_S_MAX = (
@@ -250,7 +253,7 @@ class Settings(RuleSettings):
     @field_validator("initial_admin_password")
     @classmethod
     def _opens_the_door(cls, value: SecretStr) -> SecretStr:
-        problem = of_password(value.get_secret_value())
+        problem = password_problem(value.get_secret_value())
         if problem is not None:
             raise ValueError(problem)
         return value
@@ -341,7 +344,10 @@ def is_web_address(url: str) -> bool:
 
 
 def _parts(url: str) -> SplitResult | None:
-    """Return them if host and port can be told from the rest. Of several hosts, which PostgreSQL's may be, its driver makes sense."""
+    """Return them if host and port can be told from the rest.
+
+    Of several hosts, which PostgreSQL's may be, its driver makes sense.
+    """
     try:
         parts = urlsplit(url)
         _ = "," in parts.netloc or parts.port
@@ -392,9 +398,9 @@ def unknown_settings(environ: Mapping[str, str]) -> list[str]:
 
 def _line(detail: Any) -> str:
     if not detail["loc"]:
-        return in_words(detail)
+        return problem_text(detail)
     field = str(detail["loc"][0])
     description = Settings.model_fields[field].description or ""
     is_secret = field in ("database_url", "redis_url", "initial_admin_password")
     given = "" if is_secret else f" {str(detail['input'])!r} won't do:"
-    return f"{PREFIX}{field.upper()}:{given} {in_words(detail)}. What it is for: {description}"
+    return f"{PREFIX}{field.upper()}:{given} {problem_text(detail)}. What it is for: {description}"

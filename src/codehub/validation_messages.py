@@ -1,4 +1,6 @@
-"""What is wrong with a field or a setting, in codehub's own words: a problem that pydantic found in, a sentence out."""
+"""What is wrong with a field or a setting, as a sentence: one of pydantic's problems goes in, codehub's text
+comes out.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,13 +8,13 @@ from typing import Any
 from codehub.core.access import PASSWORD_LENGTH_MIN
 
 PASSWORD_LENGTH_MAX = 1024
-"""What signing in takes. Whoever could choose a longer one would lock themselves out."""
+"""The longest that signing in accepts: nobody must be able to choose a longer one."""
 _WHOLE = "it must be a whole number"
 _NUMBER = "it must be a number"
 _TRUTH = "it must be true or false"
 
 # By pydantic's name of the problem; the facts in braces are those that it gives.
-WORDS: Mapping[str, str] = {
+PROBLEM_TEXTS: Mapping[str, str] = {
     "missing": "it is missing",
     "extra_forbidden": "there is no such field",
     "string_type": "it must be text",
@@ -39,14 +41,14 @@ WORDS: Mapping[str, str] = {
     "dict_type": "it must be an object",
     "value_error": "{error}",
 }
-_OTHERWISE = "it is not what is wanted here"
+_OTHERWISE = "it is not a valid value"
 
 
-def in_words(problem: Any) -> str:
-    return WORDS.get(problem["type"], _OTHERWISE).format(**problem.get("ctx", {}))
+def problem_text(problem: Any) -> str:
+    return PROBLEM_TEXTS.get(problem["type"], _OTHERWISE).format(**problem.get("ctx", {}))
 
 
-def of_password(password: str) -> str | None:
+def password_problem(password: str) -> str | None:
     """Say what is wrong with a password that somebody chooses, without repeating it."""
     if len(password) < PASSWORD_LENGTH_MIN:
         return f"it must have at least {PASSWORD_LENGTH_MIN} characters"
@@ -54,6 +56,6 @@ def of_password(password: str) -> str | None:
         return f"it must have at most {PASSWORD_LENGTH_MAX} characters"
     if "\0" in password:
         return "it contains a NUL character"
-    if any("\ud800" <= one <= "\udfff" for one in password):
+    if any("\ud800" <= character <= "\udfff" for character in password):
         return "it is not text in UTF-8"
     return None

@@ -11,18 +11,18 @@ def test_strangers_fill_their_places_and_a_known_browser_still_finds_one() -> No
     queue = PasswordQueue()
     with ExitStack() as waiting:
         for _ in range(STRANGERS_MAX):
-            waiting.enter_context(queue.place(is_known=False))
+            waiting.enter_context(queue.enter(is_known=False))
         with pytest.raises(PasswordQueueFull):
-            waiting.enter_context(queue.place(is_known=False))
-        waiting.enter_context(queue.place(is_known=True))
+            waiting.enter_context(queue.enter(is_known=False))
+        waiting.enter_context(queue.enter(is_known=True))
 
 
 def test_all_places_together_are_bounded_and_free_again_afterwards() -> None:
     queue = PasswordQueue()
     with ExitStack() as waiting:
         for _ in range(ALL_MAX):
-            waiting.enter_context(queue.place(is_known=True))
+            waiting.enter_context(queue.enter(is_known=True))
         with pytest.raises(PasswordQueueFull):
-            waiting.enter_context(queue.place(is_known=True))
-    with queue.place(is_known=False):
+            waiting.enter_context(queue.enter(is_known=True))
+    with queue.enter(is_known=False):
         pass

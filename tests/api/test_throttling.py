@@ -119,7 +119,7 @@ async def test_a_crowd_of_strangers_is_told_to_come_back_and_keeps_nobody_out_wh
     ann = await site.browser("ann")
     await ann.post(f"{API}/logout")
     passwords = site.passwords
-    verified, is_over, waiting = passwords.verified, asyncio.Event(), 0
+    verified, is_over, waiting = passwords.verify, asyncio.Event(), 0
 
     async def slowly(password: str, password_hash: str | None) -> bool:
         nonlocal waiting
@@ -128,7 +128,7 @@ async def test_a_crowd_of_strangers_is_told_to_come_back_and_keeps_nobody_out_wh
             await is_over.wait()
         return await verified(password, password_hash)
 
-    monkeypatch.setattr(passwords, "verified", slowly)
+    monkeypatch.setattr(passwords, "verify", slowly)
     monkeypatch.setattr(password_queue, "STRANGERS_MAX", 3)
     monkeypatch.setattr(password_queue, "ALL_MAX", 5)
     guesses = [asyncio.ensure_future(login(nobody, f"victim-{n}", "a guess")) for n in range(3)]

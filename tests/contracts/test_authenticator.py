@@ -18,7 +18,7 @@ PASSWORD = "correct horse"
 async def by_password(world: World) -> Authenticator[PasswordCredentials]:
     """ann has a password, bob too but is disabled, dora has none."""
     passwords = Argon2Passwords(memory_kb=64, rounds=1)
-    password_hash = await passwords.hashed(PASSWORD)
+    password_hash = await passwords.hash(PASSWORD)
     for name, stored in (("ann", password_hash), ("bob", password_hash), ("dora", None)):
         user = await world.access.add_user(uuid4(), username=name, password_hash=stored, role=Role.MEMBER)
         if name == "bob":

@@ -13,7 +13,7 @@ from codehub.core.plan import Why
 from codehub.core.workspace import InstanceBackend, Resources
 from codehub.engine.platforms import Platforms
 from codehub.ports.instances import InstanceSpec
-from codehub.ports.storage import Report, tell_nobody
+from codehub.ports.storage import Report, ignore_progress
 
 
 class Started(Exception):
@@ -26,7 +26,7 @@ async def test_a_workspace_above_a_lowered_ceiling_starts_within_it(monkeypatch:
     plane.platforms = replace(plane.platforms, ceilings=low)
     start = plane.instances.start
 
-    async def noted(spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
+    async def noted(spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:
         given.append(spec.resources)
         await start(spec, volume_id, report)
 
@@ -61,7 +61,7 @@ async def test_an_image_that_is_allowed_no_longer_is_not_started_and_the_error_s
     ceilings = Ceilings(images=Images(("team/own",), ("team/*",)))
     plane.platforms = Platforms(backends, plane.platforms.storage, ceilings)
 
-    async def refuse(_spec: InstanceSpec, _volume_id: str, _report: Report = tell_nobody) -> None:
+    async def refuse(_spec: InstanceSpec, _volume_id: str, _report: Report = ignore_progress) -> None:
         raise Started
 
     monkeypatch.setattr(plane.instances, "start", refuse)

@@ -14,7 +14,7 @@ from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.controller import WorkspaceController
 from codehub.engine.disk_guard import DiskGuard
-from codehub.ports.disks import Spent
+from codehub.ports.disks import ResourceUse
 from codehub.ports.metrics import NoMetrics
 from codehub.ports.store import StoreUnavailable
 
@@ -44,8 +44,8 @@ class Counting:
         self.plane = plane
         self.memory_mb = 300
 
-    async def spent(self, _workspace_id: UUID) -> Spent | None:
-        return Spent(self.memory_mb, self.plane.clock.monotonic())
+    async def spent(self, _workspace_id: UUID) -> ResourceUse | None:
+        return ResourceUse(self.memory_mb, self.plane.clock.monotonic())
 
 
 @dataclass

@@ -13,7 +13,7 @@ from tests.simulation.truth import ASKED_AT
 from codehub.core.observation import Archive, Instance, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec, Upstream
-from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive, tell_nobody
+from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive, ignore_progress
 
 if TYPE_CHECKING:
     from tests.simulation.machine import Machine
@@ -82,7 +82,7 @@ class ProcessInstances(_Backend):
     def _there(self) -> Any:
         return self._machine.world.instances
 
-    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:
         del report
         await self._act("start", spec.workspace_id, lambda: self._there.start(spec, volume_id))
 

@@ -12,7 +12,7 @@ from codehub.core.observation import Archive
 from codehub.ports.archives import Archives, Attribute, Check, LongerThanSaid
 from codehub.ports.archives import archive_key as key_of
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Amount, Home, MayCommit, Report, StoredArchive, tell_nobody
+from codehub.ports.storage import Amount, Home, MayCommit, Report, StoredArchive, ignore_progress
 
 _EMPTY_TAR = bytes(10240)
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class ArchivingStorage(ABC):
         key = key_of(home.workspace_id, op_id)
         if not await self._archives.secure(key):
             await self._archives.write(
-                key, _empty_tar(), tell_nobody, lambda: _require_permission(may_commit)
+                key, _empty_tar(), ignore_progress, lambda: _require_permission(may_commit)
             )
         return key
 
@@ -149,7 +149,7 @@ class ArchivingStorage(ABC):
 
     async def _read_through(self, key: str) -> None:
         """Read the whole archive and find it good: before what it is to replace is touched."""
-        async with aclosing(self._archives.read(key, tell_nobody)) as parts:
+        async with aclosing(self._archives.read(key, ignore_progress)) as parts:
             async for _ in parts:
                 pass
 

@@ -20,7 +20,7 @@ class PasswordAuthenticator:
         # failures are counted under another spelling.
         stored = await self._store.credentials(username) if is_username(username) else None
         password_hash = None if stored is None else stored.password_hash
-        is_right = await self._passwords.verified(credentials.password, password_hash)
+        is_right = await self._passwords.verify(credentials.password, password_hash)
         if stored is None or not is_right or stored.user.disabled:
             return None
         return AuthenticatedUser(stored.user, password_hash)

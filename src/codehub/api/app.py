@@ -25,7 +25,7 @@ class Web:
 
 
 def create_web(parts: Dependencies) -> Web:
-    app = _routed()
+    app = _make_routes()
     view = View(parts.store, parts.base_url, parts.clock)
     feed = LiveFeed(parts, view)
     guard = Guard(
@@ -47,10 +47,10 @@ def create_web(parts: Dependencies) -> Web:
 
 def openapi() -> dict[str, Any]:
     """Return the document. It is the same for every installation."""
-    return _routed().openapi()
+    return _make_routes().openapi()
 
 
-def _routed() -> FastAPI:
+def _make_routes() -> FastAPI:
     app = FastAPI(
         title="codehub",
         version="1",
@@ -59,10 +59,10 @@ def _routed() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # a redirect would go wherever the Host header says, in plain http
     )
-    errors.install(app)
+    errors.install_handlers(app)
     document.install(app)
     app.state.routes = []
-    for part in (auth, workspaces, histories, events, health):
-        app.include_router(part.router)
-        app.state.routes += part.router.routes
+    for module in (auth, workspaces, histories, events, health):
+        app.include_router(module.router)
+        app.state.routes += module.router.routes
     return app

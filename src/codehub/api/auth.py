@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from codehub.api.context import Admin, Asking, context_of
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
-from codehub.api.errors import ApiError, invalid
+from codehub.api.errors import ApiError, field_error
 from codehub.api.render import time
 from codehub.api.shapes import (
     KeyList,
@@ -37,7 +37,7 @@ from codehub.web.cookies import device_cookie, sent_device, session_cookie
 from codehub.web.ids import to_id
 from codehub.web.schemas import LoginBody, NoBody, PasswordBody, TokenBody, UserBody, UserPatch
 
-_PRIVATE = {"Cache-Control": "no-store"}
+_NO_STORE = {"Cache-Control": "no-store"}
 _NO_TOKEN = ApiError(ErrorCode.NOT_FOUND, "You have no such token.")
 _NO_USER = ApiError(ErrorCode.NOT_FOUND, "There is no such user.")
 Id = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
@@ -58,10 +58,10 @@ async def login(request: Request, body: LoginBody) -> Response:
     device = sent_device(request, context.parts.base_url)
     outcome = await context.parts.access.login(body.username, body.password, address=address, device=device)
     if isinstance(outcome, Throttled):
-        raise _too_many(outcome)
+        raise _throttle_error(outcome)
     if not isinstance(outcome, SignedIn):
         raise ApiError(ErrorCode.UNAUTHORIZED, "The name or the password is wrong.")
-    answer = JSONResponse({"user": _user(outcome.user)}, headers=_PRIVATE)
+    answer = JSONResponse({"user": _user(outcome.user)}, headers=_NO_STORE)
     answer.headers.append("Set-Cookie", session_cookie(context.parts.base_url, outcome.session))
     answer.headers.append("Set-Cookie", device_cookie(context.parts.base_url, outcome.device))
     return answer
@@ -94,7 +94,7 @@ async def logout(request: Request, person: Asking, _body: NoBody | None = None) 
 async def session(request: Request, person: Asking) -> Response:
     parts = context_of(request).parts
     running = {"used": await parts.store.count_running(person.id), "max": parts.limits.per_user}
-    return JSONResponse({"user": _user(person.user), "limits": {"running": running}}, headers=_PRIVATE)
+    return JSONResponse({"user": _user(person.user), "limits": {"running": running}}, headers=_NO_STORE)
 
 
 @router.put(
@@ -109,10 +109,10 @@ async def change_password(request: Request, person: Asking, body: PasswordBody) 
     parts = context_of(request).parts
     address = client_address(request, parts.trusted_proxies)
     device = sent_device(request, parts.base_url)
-    refused = await parts.access.change_password(person, body.old, body.new, address=address, device=device)
-    if isinstance(refused, Throttled):
-        raise _too_many(refused)
-    if refused is not None:
+    refusal = await parts.access.change_password(person, body.old, body.new, address=address, device=device)
+    if isinstance(refusal, Throttled):
+        raise _throttle_error(refusal)
+    if refusal is not None:
         raise ApiError(ErrorCode.FORBIDDEN, "The old password is wrong.")
     return Response(status_code=204)
 
@@ -133,17 +133,17 @@ async def make_token(request: Request, person: Asking, body: TokenBody) -> Respo
         token, secret = await access.make_token(person, name=body.name, scope=body.scope, lasts=lasts)
     except TooManyTokens:
         most = access.tokens_max
-        raise invalid(
+        raise field_error(
             "name", f"nobody may have more than {most} tokens here: delete one first", max=most
         ) from None
-    shown = {
+    content = {
         "id": str(token.id),
         "name": token.name,
         "scope": token.scope,
         "expires_at": time(token.expires_at),
         "token": secret,
     }
-    return JSONResponse(shown, status_code=201, headers=_PRIVATE)
+    return JSONResponse(content, status_code=201, headers=_NO_STORE)
 
 
 @router.get(
@@ -202,10 +202,10 @@ async def users(request: Request, _admin: Admin) -> Response:
 )
 async def add_user(request: Request, _admin: Admin, body: UserBody) -> Response:
     try:
-        made = await context_of(request).parts.access.add_user(body.username, body.password, body.role)
+        user = await context_of(request).parts.access.add_user(body.username, body.password, body.role)
     except UsernameTaken:
         raise ApiError(ErrorCode.NAME_TAKEN, "There is a user of this name. Choose another.") from None
-    return JSONResponse(_user(made), status_code=201)
+    return JSONResponse(_user(user), status_code=201)
 
 
 @router.patch(
@@ -221,7 +221,7 @@ async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPat
     if known_id is None:
         raise _NO_USER
     try:
-        amended = await context_of(request).parts.access.amend_user(
+        user = await context_of(request).parts.access.amend_user(
             known_id, password=body.password, role=body.role, disabled=body.disabled
         )
     except UnknownUser:
@@ -229,7 +229,7 @@ async def amend_user(request: Request, _admin: Admin, user_id: Id, body: UserPat
     except LastAdmin:
         message = "This is the last admin. Make somebody else an admin first."
         raise ApiError(ErrorCode.INVALID_STATE, message) from None
-    return JSONResponse(_user(amended))
+    return JSONResponse(_user(user))
 
 
 @router.get(
@@ -248,7 +248,7 @@ async def keys(request: Request, _admin: Admin, user_id: Id) -> Response:
         items = [_key(key) for key in await context_of(request).parts.access.keys(known_id)]
     except UnknownUser:
         raise _NO_USER from None
-    return JSONResponse({"items": items, "next_cursor": None}, headers=_PRIVATE)
+    return JSONResponse({"items": items, "next_cursor": None}, headers=_NO_STORE)
 
 
 @router.delete(
@@ -270,8 +270,8 @@ async def end_keys(request: Request, _admin: Admin, user_id: Id) -> Response:
     return Response(status_code=204)
 
 
-def _too_many(throttled: Throttled) -> ApiError:
-    wait_s = math.ceil(throttled.retry_after_s)
+def _throttle_error(throttle: Throttled) -> ApiError:
+    wait_s = math.ceil(throttle.retry_after_s)
     return ApiError(
         ErrorCode.TOO_MANY_REQUESTS,
         f"Too many failed tries. Wait {wait_s} s, then try again.",

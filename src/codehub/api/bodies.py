@@ -1,4 +1,7 @@
-"""Bounds on what comes in: how large a body may be and how long it may take. In: any ASGI application; out: one that is safe to send to."""
+"""Bounds on what comes in: how large a body may be and how long it may take.
+
+In: any ASGI application; out: one that is safe to send to.
+"""
 
 import asyncio
 
@@ -19,14 +22,14 @@ class BoundedBodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        said = Headers(scope=scope).get("content-length", "0")
-        is_said_too_large = said.isdigit() and int(said[:20]) > BODY_BYTES_MAX
+        content_length = Headers(scope=scope).get("content-length", "0")
+        is_announced_too_large = content_length.isdigit() and int(content_length[:20]) > BODY_BYTES_MAX
         deadline = asyncio.get_running_loop().time() + _BODY_S_MAX
-        got, is_complete = 0, False
+        received_bytes, is_complete = 0, False
 
         async def receive_bounded() -> Message:
-            nonlocal got, is_complete
-            if is_said_too_large:
+            nonlocal received_bytes, is_complete
+            if is_announced_too_large:
                 raise _too_large()
             if is_complete:
                 return await receive()
@@ -38,9 +41,9 @@ class BoundedBodies:
                     408, "The body took too long to arrive.", headers={"Connection": "close"}
                 ) from None
             if message["type"] == "http.request":
-                got += len(message.get("body", b""))
+                received_bytes += len(message.get("body", b""))
                 is_complete = not message.get("more_body", False)
-                if got > BODY_BYTES_MAX:
+                if received_bytes > BODY_BYTES_MAX:
                     raise _too_large()
             return message
 

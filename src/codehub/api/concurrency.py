@@ -1,4 +1,7 @@
-"""Several things awaited at once, of which one decides. Whatever is still under way is ended before the answer is given."""
+"""Several things awaited at once, of which one decides.
+
+Whatever is still under way is ended before the answer is given.
+"""
 
 import asyncio
 from collections.abc import Coroutine
@@ -20,7 +23,7 @@ async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
+async def run_within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
     """Return what it returns, or None if it takes longer."""
     try:
         async with asyncio.timeout(seconds):

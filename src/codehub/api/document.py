@@ -1,4 +1,6 @@
-"""What every operation says of itself in the OpenAPI document: which errors it answers with, and what they look like."""
+"""What every operation says of itself in the OpenAPI document: which errors it answers with, and what they
+look like.
+"""
 
 from typing import Any
 
@@ -82,9 +84,9 @@ _SCHEMES = {
 }
 
 
-def _allow_empty_values(made: dict[str, Any]) -> None:
+def _allow_empty_values(schema: dict[str, Any]) -> None:
     """Say of every query parameter that empty is as good as absent (`api/queries.py`)."""
-    for methods in made["paths"].values():
+    for methods in schema["paths"].values():
         for operation in methods.values():
             for parameter in operation.get("parameters", ()):
                 if parameter["in"] == "query":
@@ -96,14 +98,14 @@ def install(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(
+            schema = get_openapi(
                 title=app.title, version=app.version, description=app.description, routes=app.routes
             )
-            made["components"]["securitySchemes"] = _SCHEMES
-            _allow_empty_values(made)
+            schema["components"]["securitySchemes"] = _SCHEMES
+            _allow_empty_values(schema)
             for name in ("HTTPValidationError", "ValidationError"):
-                made["components"]["schemas"].pop(name, None)
-            app.openapi_schema = made
+                schema["components"]["schemas"].pop(name, None)
+            app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -1,4 +1,7 @@
-"""Errors in one shape: what went wrong in, `{"error": {"code", "message", "details"}}` out. The codes are fixed by wire.md."""
+"""Errors in one shape: what went wrong in, `{"error": {"code", "message", "details"}}` out.
+
+The codes are fixed by wire.md.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +20,7 @@ from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import NameTaken, StoreUnavailable, UnknownWorkspace
 from codehub.service.password_queue import PasswordQueueFull
 from codehub.service.workspaces import NotAllowed
-from codehub.validation_messages import in_words
+from codehub.validation_messages import problem_text
 from codehub.web.cookies import SeveralSessions
 
 log = structlog.get_logger()
@@ -53,11 +56,11 @@ class ApiError(Exception):
         self.headers = headers
 
 
-def refused(refusal: Refused) -> ApiError:
+def refusal_error(refusal: Refused) -> ApiError:
     return ApiError(ErrorCode[refusal.code], refusal.message, refusal.fields or refusal.details)
 
 
-def invalid(field: str, problem: str, **facts: object) -> ApiError:
+def field_error(field: str, problem: str, **facts: object) -> ApiError:
     """Say which field is wrong, and why."""
     detail = {"field": field, "problem": problem, **facts}
     return ApiError(ErrorCode.INVALID_REQUEST, f"{field}: {problem}", [detail])
@@ -67,7 +70,7 @@ def error_body(code: str, message: str, details: object = None) -> dict[str, Any
     return {"error": {"code": code, "message": message, "details": details}}
 
 
-def install(app: FastAPI) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Let every error leave in the one shape."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _not_valid)
@@ -76,11 +79,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(NameTaken, _name_taken)
     app.add_exception_handler(SeveralSessions, _several_sessions)
     app.add_exception_handler(KeyEnded, _key_ended)
-    app.add_exception_handler(PasswordQueueFull, _crowded)
+    app.add_exception_handler(PasswordQueueFull, _queue_full)
     app.add_exception_handler(StoreUnavailable, _unavailable)
     app.add_exception_handler(BackendUnreachable, _unavailable)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(Exception, _internal_error)
 
 
 def _answer(
@@ -105,19 +108,19 @@ async def _not_valid(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _detail(problem: Any) -> dict[str, str]:
-    place = problem["loc"]
+    location = problem["loc"]
     if problem["type"] == "json_invalid":
-        return {"field": "body", "problem": f"it is no JSON from character {place[1]} on"}
-    if place == ("body",) and isinstance(
+        return {"field": "body", "problem": f"it is no JSON from character {location[1]} on"}
+    if location == ("body",) and isinstance(
         problem["input"], bytes
-    ):  # nobody read it: it was not said to be JSON
+    ):  # it was not parsed: the Content-Type is not JSON
         return {"field": "body", "problem": "it is not said to be JSON: send Content-Type: application/json"}
-    field = ".".join(str(part) for part in place[1:]) or str(place[0])
-    return {"field": _safe(field), "problem": _safe(in_words(problem))}
+    field = ".".join(str(part) for part in location[1:]) or str(location[0])
+    return {"field": _shorten(field), "problem": _shorten(problem_text(problem))}
 
 
-def _safe(text: str) -> str:
-    """Bound words that may quote what came from outside (security 17)."""
+def _shorten(text: str) -> str:
+    """Limit a text that may quote what came from outside (security 17)."""
     return text.encode("utf-8", "replace").decode("utf-8")[:_INPUT_LENGTH_MAX]
 
 
@@ -137,7 +140,7 @@ async def _several_sessions(_request: Request, error: Exception) -> JSONResponse
     return _answer(400, ErrorCode.INVALID_REQUEST, str(error))
 
 
-async def _crowded(_request: Request, error: Exception) -> JSONResponse:
+async def _queue_full(_request: Request, error: Exception) -> JSONResponse:
     wait_s = PasswordQueueFull.retry_after_s
     message = f"{error} Wait {wait_s} s, then try again."
     return _answer(503, ErrorCode.UNAVAILABLE, message, headers={"Retry-After": str(wait_s)})
@@ -169,13 +172,15 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
 def _not_allowed(request: Request, error: HTTPException) -> JSONResponse:
     """Name every method of the path: the framework names those of the first route that fits."""
     path = request.scope["path"]
-    fits = (route for route in request.app.state.routes if route.path_regex.match(path) is not None)
-    methods = {method for route in fits for method in route.methods}
+    matching_routes = (
+        route for route in request.app.state.routes if route.path_regex.match(path) is not None
+    )
+    methods = {method for route in matching_routes for method in route.methods}
     headers = {"Allow": ", ".join(sorted(methods))} if methods else error.headers
     return _answer(_NOT_ALLOWED, ErrorCode.INVALID_REQUEST, _MESSAGES[_NOT_ALLOWED], headers=headers)
 
 
-async def _failed(request: Request, _error: Exception) -> JSONResponse:
+async def _internal_error(request: Request, _error: Exception) -> JSONResponse:
     """What comes from outside of `Requests` has to bring the id itself."""
     return _answer(
         500,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from codehub.api.concurrency import within
+from codehub.api.concurrency import run_within
 from codehub.api.context import Asking, context_of
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
@@ -30,7 +30,7 @@ async def _told(feed: LiveFeed, stream: Stream, since: int | None) -> AsyncItera
             yield missed
     waiting = stream.waiting
     while True:
-        first = await within(HEARTBEAT_S, waiting.get())
+        first = await run_within(HEARTBEAT_S, waiting.get())
         if first is None:
             yield message("heartbeat", b"{}")
             continue

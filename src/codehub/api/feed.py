@@ -15,7 +15,7 @@ from uuid import UUID
 import structlog
 
 from codehub.api import render
-from codehub.api.errors import invalid
+from codehub.api.errors import field_error
 from codehub.api.view import View
 from codehub.core.access import Person
 from codehub.core.idle import sleeps_at
@@ -115,14 +115,14 @@ class LiveFeed:
         stream = Stream(owner_id=owner_id, reader=person, seconds=seconds, begins_after=self._position)
         self._held.add(stream)
         self._streams.add(stream)
-        self._parts.metrics.listening(len(self._streams))
+        self._parts.metrics.set_streams(len(self._streams))
         return stream
 
     def _refuse_one_more(self, person: Person) -> None:
         """Nothing is awaited between this and the answer's beginning: the count is exact."""
         most = self._parts.ceilings.streams
         if sum(held.reader.id == person.id for held in self._held) >= most:
-            raise invalid(
+            raise field_error(
                 "events", f"nobody may have more than {most} streams open here: close one first", max=most
             )
 
@@ -143,7 +143,7 @@ class LiveFeed:
         if not isinstance(held, Stream):
             return
         self._streams.discard(held)
-        self._parts.metrics.listening(len(self._streams))
+        self._parts.metrics.set_streams(len(self._streams))
         if not self._streams:
             self._position = None
 
@@ -213,13 +213,13 @@ class LiveFeed:
                 stream.waiting.put_nowait(one)
             except asyncio.QueueFull:
                 if not may_be_lost and not stream.is_ended.is_set():
-                    self._parts.metrics.cut_off()
+                    self._parts.metrics.count_cut_off_stream()
                     log.info("slow_reader_cut_off", user_id=str(stream.reader.id))
                     stream.is_ended.set()
 
     async def _wake(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for heard in hints:
-            self._parts.metrics.hinted(max(len(heard), 1))
+            self._parts.metrics.count_hints(max(len(heard), 1))
             self._woken.set()
 
     async def _revoke(self, hints: AsyncIterator[frozenset[UUID]]) -> None:

@@ -1,4 +1,7 @@
-"""Authentication of the API: a request in, who asks out. Refuses what nobody, the wrong person or another site's page sends."""
+"""Authenticates requests of the API.
+
+Refuses those without a valid key, without permission, or from another site.
+"""
 
 import hmac
 import math
@@ -14,7 +17,7 @@ from codehub.service.access import AccessService
 from codehub.web.cookies import sent_session
 from codehub.web.request_rate import MINUTE_S, RequestRate
 
-_NOBODY = "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
+_SIGN_IN_FIRST = "Sign in first: POST /api/v1/login, or send a token as `Authorization: Bearer cht_…`."
 
 
 class Guard:
@@ -25,24 +28,27 @@ class Guard:
         access: AccessService,
         base_url: str,
         own_origins: Collection[str],
-        pace: RequestRate,
+        rate: RequestRate,
         clock: Clock,
         *,
         metrics_token: str | None,
     ) -> None:
         self._access = access
-        self._pace = pace
+        self._rate = rate
         self._clock = clock
         self._base_url = base_url
         self._own_origins = own_origins
         self._metrics_token = metrics_token
 
     async def person(self, request: Request) -> Person:
-        """Return whoever asks, signed in by a session or a token; a change needs more than either. Raises SeveralSessions."""
+        """Return whoever asks, signed in by a session or a token; a change needs more than either.
+
+        Raises SeveralSessions.
+        """
         bearer = _bearer(request)
         person = await self._access.authenticate(sent_session(request, self._base_url), bearer)
         if person is None:
-            raise ApiError(ErrorCode.UNAUTHORIZED, _NOBODY, headers={"WWW-Authenticate": "Bearer"})
+            raise ApiError(ErrorCode.UNAUTHORIZED, _SIGN_IN_FIRST, headers={"WWW-Authenticate": "Bearer"})
         self._refuse_too_fast(person)
         if request.method not in SAFE_METHODS:
             if bearer is None:
@@ -52,9 +58,9 @@ class Guard:
         return person
 
     def _refuse_too_fast(self, person: Person) -> None:
-        wait_s = self._pace.wait_s(person.id, self._clock.monotonic())
+        wait_s = self._rate.wait_s(person.id, self._clock.monotonic())
         if wait_s > 0:
-            most = self._pace.per_minute
+            most = self._rate.per_minute
             raise ApiError(
                 ErrorCode.TOO_MANY_REQUESTS,
                 f"You have sent more than {most} requests in a minute. Wait a moment.",
@@ -68,13 +74,16 @@ class Guard:
             raise ApiError(ErrorCode.FORBIDDEN, "Only an admin may do this.")
         return person
 
-    async def watcher(self, request: Request) -> None:
-        """Let in whoever watches this codehub: by the metrics token, or an admin. Where they are is no reason (security 23)."""
-        if not self.is_watched_by(request):
+    async def admit_monitoring(self, request: Request) -> None:
+        """Admit monitoring: by the metrics token, or as an admin.
+
+        The client's address does not matter (security 23).
+        """
+        if not self.has_metrics_token(request):
             await self.admin(request)
 
-    def is_watched_by(self, request: Request) -> bool:
-        """Whether the metrics token is shown."""
+    def has_metrics_token(self, request: Request) -> bool:
+        """Whether the request has the metrics token."""
         bearer, token = _bearer(request), self._metrics_token
         return token is not None and hmac.compare_digest((bearer or "").encode(), token.encode())
 
@@ -93,5 +102,5 @@ def _bearer(request: Request) -> str | None:
     header = request.headers.get("authorization")
     if header is None:
         return None
-    scheme, _, word = header.partition(" ")
-    return word.strip() if scheme.lower() == "bearer" else ""
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

@@ -1,4 +1,4 @@
-"""Health, readiness and meters."""
+"""Health, readiness and metrics."""
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -30,13 +30,16 @@ async def healthz() -> Response:
 )
 async def readyz(request: Request) -> Response:
     context = context_of(request)
-    failed = {name: await _failure(check) for name, check in context.parts.checks.items()}
-    is_ready = not any(failed.values())
-    # Without its database nobody can be known but by the metrics token.
-    is_told = context.guard.is_watched_by(request) or (
-        not is_ready and failed.get("database") is None and await _is_admin(context, request)
+    failures = {name: await _failure(check) for name, check in context.parts.checks.items()}
+    is_ready = not any(failures.values())
+    # Without the database only the metrics token can be checked.
+    may_see_reasons = context.guard.has_metrics_token(request) or (
+        not is_ready and failures.get("database") is None and await _is_admin(context, request)
     )
-    results = {name: "ok" if one is None else _why(one, is_told=is_told) for name, one in failed.items()}
+    results = {
+        name: "ok" if failure is None else _reason(failure, may_see_reasons=may_see_reasons)
+        for name, failure in failures.items()
+    }
     return JSONResponse({"ready": is_ready, "checks": results}, status_code=200 if is_ready else 503)
 
 
@@ -49,8 +52,8 @@ async def readyz(request: Request) -> Response:
 )
 async def metrics(request: Request) -> Response:
     context = context_of(request)
-    await context.guard.watcher(request)
-    return Response(context.parts.metrics.shown(await context.parts.store.phases()), media_type=_TEXT)
+    await context.guard.admit_monitoring(request)
+    return Response(context.parts.metrics.render(await context.parts.store.phases()), media_type=_TEXT)
 
 
 async def _failure(check: Check) -> Exception | None:
@@ -70,8 +73,10 @@ async def _is_admin(context: Context, request: Request) -> bool:
     return True
 
 
-def _why(failure: Exception, *, is_told: bool) -> str:
-    """Say why to anybody; what others' programs said, with names and addresses in it, to admins alone."""
-    if is_told or isinstance(failure, NotReady):
+def _reason(failure: Exception, *, may_see_reasons: bool) -> str:
+    """Return our own reasons to anybody; messages of other programs, with names and addresses in them, to
+    admins.
+    """
+    if may_see_reasons or isinstance(failure, NotReady):
         return str(failure) or type(failure).__name__
     return "it does not answer: the log says why, and admins are told"

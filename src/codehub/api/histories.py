@@ -93,7 +93,7 @@ async def _followed(
 
     held = await context.feed.hold(person)
     held.is_ended.set()  # asked at once: the key may have ended before its end would have been heard of
-    return StreamingAnswer(context.feed, held, output, media_type=_TEXT, may_go_on=may_go_on)
+    return StreamingAnswer(context.feed, held, output, media_type=_TEXT, may_continue=may_go_on)
 
 
 @router.get(

@@ -1,4 +1,6 @@
-"""Empty query values mean the default, as wire.md writes its calls (`?limit=50&cursor=&phase=`): a request in, one without them out."""
+"""Empty query values mean the default, as wire.md writes its calls (`?limit=50&cursor=&phase=`): a request
+in, one without them out.
+"""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -12,9 +14,9 @@ class FilledQueries:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(_API):
             # In place: what is outside finds the route in the same scope afterwards.
-            scope["query_string"] = _filled(scope["query_string"])
+            scope["query_string"] = _drop_empty(scope["query_string"])
         await self._app(scope, receive, send)
 
 
-def _filled(query: bytes) -> bytes:
+def _drop_empty(query: bytes) -> bytes:
     return b"&".join(part for part in query.split(b"&") if part.partition(b"=")[2])

@@ -1,4 +1,6 @@
-"""One id per request: taken from the caller if it is plain, else made; bound to the logs and the history, and sent back. Counted, too."""
+"""One id per request: taken from the caller if it is plain, else made; bound to the logs and the history, and
+sent back. Counted, too.
+"""
 
 import re
 
@@ -26,10 +28,10 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if _PLAIN.fullmatch(given) else str(self._identity.new_id())
+        sent_id = Headers(scope=scope).get("x-request-id", "")
+        request_id = sent_id if _PLAIN.fullmatch(sent_id) else str(self._identity.new_id())
         scope.setdefault("state", {})["request_id"] = request_id
-        began = self._clock.monotonic()
+        began_at = self._clock.monotonic()
         status = 0
 
         async def send_with_id(message: Message) -> None:
@@ -43,7 +45,8 @@ class RequestIds:
                     headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        # For good: a request is a task of its own, and what the server says of it afterwards, if it failed, should have its id.
+        # Never unbound: each request is its own task, and what the server logs about it afterwards should
+        # have its id.
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             await self._app(scope, receive, send_with_id)
@@ -51,8 +54,8 @@ class RequestIds:
             status = _FAILED  # answered outside of here
             raise
         finally:
-            elapsed_s = self._clock.monotonic() - began
-            self._metrics.request(scope["method"], _route(scope), status, elapsed_s)
+            elapsed_s = self._clock.monotonic() - began_at
+            self._metrics.record_request(scope["method"], _route(scope), status, elapsed_s)
             log.info(
                 "request",
                 method=scope["method"],
@@ -63,5 +66,5 @@ class RequestIds:
 
 
 def _route(scope: Scope) -> str:
-    """Return the route's own words, never the path's: a meter has as many rows as there are routes."""
+    """Return the route's pattern, never the path: a metric must have one row per route."""
     return getattr(scope.get("route"), "path_format", "") or "none"

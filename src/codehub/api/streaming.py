@@ -1,49 +1,53 @@
-"""Answers that go on: parts go in as they come and are sent, until the reader goes, is too slow, has lost the key, or has had the time."""
+"""Streaming answers: parts are sent as they come, until the reader disconnects, is too slow, or loses its
+key.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from codehub.api.concurrency import first_of, within
+from codehub.api.concurrency import first_of, run_within
 from codehub.api.feed import Held, LiveFeed
 
 _SEND_S_MAX = 30.0
 
 
 class StreamingAnswer(Response):
-    """Ends politely if its parts do, and else at once: a reader that takes nothing would keep a polite end waiting."""
+    """Ends normally after its last part, and otherwise aborts: a reader that reads nothing would delay a
+    normal end.
+    """
 
     def __init__(
         self,
         feed: LiveFeed,
-        held: Held,
+        stream: Held,
         parts: AsyncIterator[bytes],
         *,
         media_type: str,
-        may_go_on: Callable[[], Awaitable[bool]] | None = None,
+        may_continue: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`may_go_on` is asked when something of its reader's keys has changed; without it that is the end."""
+        """`may_continue` is called when the reader's keys have changed; without it the stream ends then."""
         super().__init__()
         self._feed = feed
-        self._held = held
+        self._stream = stream
         self._parts = parts
         self._kind = media_type.encode()
-        self._may_go_on = may_go_on
+        self._may_continue = may_continue
         self._is_complete = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await first_of(
                 self._send_all(send),
-                self._lost_key(),
-                _gone(receive),
-                self._feed.pause(self._held.seconds),
+                self._wait_for_key_end(),
+                _wait_for_disconnect(receive),
+                self._feed.pause(self._stream.seconds),
             )
         finally:
-            self._feed.close(self._held)
+            self._feed.close(self._stream)
             if not self._is_complete:
-                _let_go(scope)
+                _abort(scope)
 
     async def _send_all(self, send: Send) -> None:
         headers = [
@@ -53,36 +57,36 @@ class StreamingAnswer(Response):
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async for part in self._parts:
-            if not await _is_taken(send, part):
+            if not await _try_send(send, part):
                 return
-        self._is_complete = await _is_taken(send, b"", more=False)
+        self._is_complete = await _try_send(send, b"", more=False)
 
-    async def _lost_key(self) -> None:
+    async def _wait_for_key_end(self) -> None:
         while True:
-            await self._held.is_ended.wait()
-            if self._may_go_on is None:
+            await self._stream.is_ended.wait()
+            if self._may_continue is None:
                 return
-            self._held.is_ended.clear()
-            if not await self._may_go_on():
+            self._stream.is_ended.clear()
+            if not await self._may_continue():
                 return
 
 
-async def _is_taken(send: Send, body: bytes, *, more: bool = True) -> bool:
-    """Send, and say whether there is still somebody: whoever takes nothing for so long is gone or asleep."""
+async def _try_send(send: Send, body: bytes, *, more: bool = True) -> bool:
+    """Send a part, and return whether it was read in time."""
 
-    async def sent() -> bool:
+    async def send_part() -> bool:
         await send({"type": "http.response.body", "body": body, "more_body": more})
         return True
 
-    return await within(_SEND_S_MAX, sent()) is not None
+    return await run_within(_SEND_S_MAX, send_part()) is not None
 
 
-def _let_go(scope: Scope) -> None:
+def _abort(scope: Scope) -> None:
     extension = scope.get("extensions", {}).get("codehub.abort")
     if extension is not None:
         extension["abort"]()
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

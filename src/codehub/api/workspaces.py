@@ -9,7 +9,7 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 from codehub.api.context import Admin, Asking, by, context_of
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
-from codehub.api.errors import ApiError, invalid, refused
+from codehub.api.errors import ApiError, field_error, refusal_error
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
 from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor
@@ -56,7 +56,7 @@ def _service(request: Request) -> WorkspaceService:
 
 async def _answer(request: Request, ruled: Ruled, *, status: int = 200) -> Response:
     if isinstance(ruled.ruling, Refused):
-        raise refused(ruled.ruling)
+        raise refusal_error(ruled.ruling)
     return await context_of(request).view.one(ruled.workspace, status=status)
 
 
@@ -81,16 +81,16 @@ async def create(
     try:
         spec = draft(body, person.id, workspace_id, parts)
     except NotHere as wrong:
-        raise invalid(wrong.field, wrong.problem) from None
+        raise field_error(wrong.field, wrong.problem) from None
     key = None if idempotency_key is None else Key(idempotency_key, _digest(body))
     try:
         made = await _service(request).create(
             workspace_id, spec, by(request, person, "Asked to make it."), key
         )
     except KeyReused:
-        raise invalid("Idempotency-Key", "it was used before, for something else") from None
+        raise field_error("Idempotency-Key", "it was used before, for something else") from None
     if isinstance(made, Refused):
-        raise refused(made)
+        raise refusal_error(made)
     if is_deleted(made):
         raise ApiError(
             ErrorCode.WORKSPACE_NOT_FOUND,
@@ -205,7 +205,7 @@ async def patch(
             revisions=_revisions(if_match),
         )
     except NotHere as wrong:
-        raise invalid(wrong.field, wrong.problem) from None
+        raise field_error(wrong.field, wrong.problem) from None
     return await _answer(request, ruled)
 
 
@@ -257,7 +257,7 @@ async def recover(
             asked = recovery(accept_loss=body.accept_loss, take=body.take, adopt=body.adopt)
     except ValueError as wrong:
         await service.find(person, wanted_id)  # whoever may not ask is told that first
-        raise invalid("body", str(wrong)) from None
+        raise field_error("body", str(wrong)) from None
     ruled = await service.recover(
         wanted_id,
         by(request, person, asked.reason),

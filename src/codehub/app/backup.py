@@ -28,7 +28,7 @@ from codehub.core.workspace import StorageBackend
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Home, tell_nobody
+from codehub.ports.storage import Home, ignore_progress
 from codehub.settings import Settings
 
 MANIFEST, DUMP, ARCHIVES = "codehub-backup.json", "database.dump", "archives"
@@ -198,4 +198,4 @@ async def _copy_home(
         return at
 
     source = Home(home.workspace_id, home.home_store_key)
-    return await storage.archive(source, home.volume_id, op_id, tell_nobody, may_commit, into=into)
+    return await storage.archive(source, home.volume_id, op_id, ignore_progress, may_commit, into=into)

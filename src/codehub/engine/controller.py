@@ -231,7 +231,7 @@ class WorkspaceController:
         self.passed_at = self._system.clock.monotonic()
         if this_pass.is_of_everybody or this_pass.chosen:
             took_s = self.passed_at - this_pass.began
-            self._metrics.passed(took_s, written=this_pass.written, lost=this_pass.refused)
+            self._metrics.record_pass(took_s, written=this_pass.written, lost=this_pass.refused)
         return this_pass.written
 
     def _start_over(self) -> None:
@@ -263,14 +263,14 @@ class WorkspaceController:
         if before.operation is not Operation.NONE and not isinstance(decision.plan, TakeOver):
             outcome = _outcome(decision.plan)
             took_s = 0.0 if before.op_started_at is None else (now - before.op_started_at).total_seconds()
-            self._metrics.operated(before.operation, outcome, took_s)
+            self._metrics.record_operation(before.operation, outcome, took_s)
             log.info("operation_ended", operation=before.operation, outcome=outcome, took_s=took_s, **about)
         if after.operation is not Operation.NONE:
             log.info("operation_began", operation=after.operation, op_id=str(after.op_id), **about)
 
     async def _follow(self, hints: AsyncIterator[frozenset[UUID]]) -> None:
         async for workspace_ids in hints:
-            self._metrics.hinted(max(len(workspace_ids), 1))
+            self._metrics.count_hints(max(len(workspace_ids), 1))
             self._wakeups.hint(workspace_ids)
             if len(self._handled(workspace_ids)) < len(workspace_ids):
                 self.members.doubt()

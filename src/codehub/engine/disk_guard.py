@@ -18,7 +18,7 @@ from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import Workspace
 from codehub.engine.platforms import Platforms
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.disks import Disk, Reserve, Spent
+from codehub.ports.disks import Disk, Reserve, ResourceUse
 from codehub.ports.metrics import Metrics
 from codehub.ports.storage import Home
 from codehub.ports.store import RoomStore, StoreUnavailable, UnknownWorkspace
@@ -53,7 +53,7 @@ class DiskGuard:
     """Before it has, what an earlier process said may still stand."""
     _measured_s: float | None = None
     _homes_mb: dict[UUID, int] = field(default_factory=dict)
-    _spent: dict[UUID, tuple[Spent, float]] = field(default_factory=dict)
+    _spent: dict[UUID, tuple[ResourceUse, float]] = field(default_factory=dict)
     _usages: dict[UUID, Usage] = field(default_factory=dict)
     _owed: dict[UUID, int] = field(default_factory=dict)
     """Whose wish for sleep could not be recorded yet, and by how much each grew."""
@@ -88,7 +88,7 @@ class DiskGuard:
         rooms = [room for disk in self._disks() if (room := await _room(disk)) is not None]
         if rooms:
             least = min(rooms, key=lambda room: room.free_mb)
-            self.metrics.room(least.free_mb, least.floor_mb)
+            self.metrics.set_disk_space(least.free_mb, least.floor_mb)
             return least if least.is_short else None
         return None
 
@@ -185,7 +185,7 @@ class DiskGuard:
         memory_mb = None if spent is None else spent.memory_mb
         return Usage(memory_mb, self._cpu(row.id, spent), self._homes_mb.get(row.id), now)
 
-    def _cpu(self, workspace_id: UUID, spent: Spent | None) -> float | None:
+    def _cpu(self, workspace_id: UUID, spent: ResourceUse | None) -> float | None:
         """Return how many processors it has kept busy since it was measured before."""
         if spent is None:
             return None

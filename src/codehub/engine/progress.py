@@ -48,7 +48,7 @@ class ProgressBoard:
         """Forget a step that has ended."""
         stage = self._stages.pop(workspace_id, None)
         if stage is not None:
-            self._metrics.moved(stage.amount.stage, stage.amount.done)
+            self._metrics.count_bytes(stage.amount.stage, stage.amount.done)
         self._reported.set()
 
     async def run(self) -> None:

@@ -70,4 +70,4 @@ class RunningSteps:
 
     def _count(self, lane: str, change: int) -> None:
         self._counts[lane] += change
-        self._metrics.flying(lane, self._counts[lane])
+        self._metrics.set_running_steps(lane, self._counts[lane])

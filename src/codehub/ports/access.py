@@ -1,4 +1,4 @@
-"""Access: people, sessions, tokens and failed sign-ins, as whoever guards a door needs them. Secrets come in as hashes only."""
+"""Access: people, sessions, tokens and failed sign-ins. Secrets are passed as hashes only."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An API token, without the word itself: that is shown once."""
+    """An API token, without its secret, which is shown once."""
 
     id: UUID
     name: str
@@ -31,7 +31,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What lets somebody in: a session, or a token, which has a name. Never the word itself."""
+    """A session, or a token, which has a name. Never the secret itself."""
 
     id: UUID
     kind: Literal["session", "token"]
@@ -74,7 +74,7 @@ class TooManyTokens(Exception):
 
 
 class KeyEnded(Exception):
-    """What they came in by ended while they asked."""
+    """The key of the request ended while it was handled."""
 
 
 class LastAdmin(Exception):
@@ -99,7 +99,8 @@ class AccessStore(Protocol):
         keep_key: bytes | None = None,
         known_hash: str | None = None,
     ) -> User:
-        """Change a user or raise UnknownUser or LastAdmin. A new password, or disabling, ends every session and token but the one to keep.
+        """Change a user or raise UnknownUser or LastAdmin. A new password, or disabling, ends every session
+        and token but the one to keep.
 
         `known_hash`: raise KeyEnded if the password is another one by now.
         """
@@ -107,7 +108,8 @@ class AccessStore(Protocol):
     async def open_session(
         self, id_sha256: bytes, user_id: UUID, *, password_hash: str | None, lasts: timedelta
     ) -> bool:
-        """Store a session and return True; False, and nothing, if this is not the user's password by now, or they are disabled.
+        """Store a session and return True; False, and nothing, if this is not the user's password by now, or
+        they are disabled.
 
         `password_hash` None: they signed in without a password, so that none is compared.
         """
@@ -116,7 +118,10 @@ class AccessStore(Protocol):
         """End a session, if it is there."""
 
     async def session(self, id_sha256: bytes, *, lasts: timedelta) -> Person | None:
-        """Return whose session this is, if it is live and its user not disabled. Use is noted, true to a minute, and prolongs it."""
+        """Return whose session this is, if it is live and its user not disabled.
+
+        Use is noted, true to a minute, and prolongs it.
+        """
 
     async def add_token(
         self,
@@ -130,9 +135,11 @@ class AccessStore(Protocol):
         most: int,
         asked_by: bytes,
     ) -> Token:
-        """Store a token, or raise TooManyTokens if its user has so many that have not expired, however many ask at once.
+        """Store a token, or raise TooManyTokens if its user has so many that have not expired, however many
+        ask at once.
 
-        Raises KeyEnded if the user's key that asks for it has ended meanwhile: it would outlive what ended that.
+        Raises KeyEnded if the user's key that asks for it has ended meanwhile: it would outlive what ended
+        that.
         """
 
     async def tokens(self, user_id: UUID) -> Sequence[Token]:
@@ -142,7 +149,10 @@ class AccessStore(Protocol):
         """Delete a user's own token or raise UnknownToken."""
 
     async def token(self, token_sha256: bytes) -> Person | None:
-        """Return whose token this is, if it has not expired and its user is not disabled. Use is noted, true to a minute."""
+        """Return whose token this is, if it has not expired and its user is not disabled.
+
+        Use is noted, true to a minute.
+        """
 
     async def keys(self, user_id: UUID) -> Sequence[Key]:
         """Return what lets this user in now, oldest first. Raises UnknownUser."""
@@ -154,10 +164,11 @@ class AccessStore(Protocol):
         """Return whom these sessions and tokens let in, those of them that still do."""
 
     async def signing(self) -> Signing:
-        """Return what devices' words are signed with, the same for all who ask, and what time it is."""
+        """Return the key that signs device cookies, the same for all processes, and the time."""
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
-        """Count a try at a password against each key and return 0; or, if any of them has to wait, count nothing and return how long.
+        """Count a try at a password against each key and return 0; or, if any of them has to wait, count
+        nothing and return how long.
 
         Counted before the password is looked at, so that a hundred tries at once are a hundred tries.
         """

@@ -1,4 +1,7 @@
-"""Archives: a tar stream goes in, the same stream comes out, verified. How it is packed and where it lies is the adapter's."""
+"""Archives: a tar stream goes in, the same stream comes out, verified.
+
+How it is packed and where it lies is the adapter's.
+"""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -20,7 +23,7 @@ Check = Callable[[], Awaitable[datetime]]
 
 
 class Attribute(StrEnum):
-    """What a file may have beside its mode that not everybody who unpacks can give it."""
+    """What a file may have beside its mode, and not every restore can set."""
 
     ACL = "an ACL"
     CAPABILITY = "a capability"
@@ -38,8 +41,8 @@ class LongerThanSaid(ActionFailed):
 Estimate = Callable[[], int]
 
 
-def nobody_knows() -> int:
-    """An estimate of what is not large."""
+def unknown_size() -> int:
+    """The estimate for a stream that is not large."""
     return 0
 
 
@@ -48,7 +51,10 @@ def archive_key(workspace_id: UUID, op_id: UUID) -> str:
 
 
 class Archives(Protocol):
-    """An outage raises BackendUnreachable, also where it looks like an empty store. A key of another form is a ValueError."""
+    """An outage raises BackendUnreachable, also where it looks like an empty store.
+
+    A key of another form is a ValueError.
+    """
 
     async def write(
         self,
@@ -57,10 +63,11 @@ class Archives(Protocol):
         report: Report,
         check: Check,
         *,
-        size: Estimate = nobody_knows,
+        size: Estimate = unknown_size,
         refused: Collection[Attribute] = (),
     ) -> None:
-        """Store the stream, read it back, ask `check`, commit. What fails before leaves nothing that counts. Raises LongerThanSaid.
+        """Store the stream, read it back, ask `check`, commit. What fails before leaves nothing that counts.
+        Raises LongerThanSaid.
 
         A file with one of the `refused` attributes, which could not be restored here, is refused by its name.
 
@@ -68,30 +75,43 @@ class Archives(Protocol):
         """
 
     async def secure(self, key: str) -> bool:
-        """Whether the archive is committed. If so it outlives a power cut from here on: whoever committed it may have failed at that."""
+        """Whether the archive is committed.
+
+        If so it outlives a power cut from here on: whoever committed it may have failed at that.
+        """
 
     def read(
         self, key: str, report: Report, *, refused: Collection[Attribute] = ()
     ) -> AsyncGenerator[memoryview, None]:
-        """Yield a committed archive's tar stream. Only once it has ended without an error may what was yielded count.
+        """Yield a committed archive's tar stream. Only once it has ended without an error may what was
+        yielded count.
 
         A file with one of the `refused` attributes, which can't be given here, is refused by its name.
 
-        Each part was checked for what could lead outside before it is yielded, and is good until the next is asked for. Close
-        it when done early.
+        Each part was checked for what could lead outside before it is yielded, and is good until the next is
+        asked for. Close it when done early.
         """
 
     async def head(self, key: str) -> Archive | None:
-        """Look at one archive. It is committed if what was written last can be read, names this place, and fits what is there."""
+        """Look at one archive.
+
+        It is committed if what was written last can be read, names this place, and fits what is there.
+        """
 
     async def has_any(self, workspace_id: UUID) -> bool:
         """Whether any object of this workspace is left."""
 
     async def list_all(self) -> Sequence[StoredArchive]:
-        """Return every archive, half ones too. A list reads nothing: what it takes for committed may be damaged."""
+        """Return every archive, half ones too.
+
+        A list reads nothing: what it takes for committed may be damaged.
+        """
 
     async def list_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
-        """Return every archive of this workspace, half ones too, each with what its `.meta` says. What that makes count is as in `head`."""
+        """Return every archive of this workspace, half ones too, each with what its `.meta` says.
+
+        What that makes count is as in `head`.
+        """
 
     async def delete(self, key: str) -> None:
         """Delete one archive, what makes it count first."""

@@ -1,4 +1,7 @@
-"""Signing in: credentials in, the identity that they prove or a refusal out. Each way to sign in is one adapter."""
+"""Signing in: credentials in, the identity that they prove or a refusal out.
+
+Each way to sign in is one adapter.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -30,4 +33,7 @@ class AuthenticatedUser:
 
 class Authenticator(Protocol[CredentialsT_contra]):
     async def authenticate(self, credentials: CredentialsT_contra) -> AuthenticatedUser | None:
-        """Return whose credentials these are. None: refused, and why is nobody's business. Raises StoreUnavailable."""
+        """Return whose credentials these are. None: refused, and why is nobody's business.
+
+        Raises StoreUnavailable.
+        """

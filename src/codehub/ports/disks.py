@@ -1,4 +1,4 @@
-"""Disks: what homes lie on, what is left there, and what each uses. Measuring is bounded, and never as exact as a backend's own word."""
+"""Disks of homes: their free space, and what each home uses."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +9,7 @@ from codehub.ports.storage import Home
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class ResourceUse:
     """What an instance has in memory now, and the processor time that it has taken so far."""
 
     memory_mb: int
@@ -18,19 +18,22 @@ class Spent:
 
 class Disk(Protocol):
     async def room(self) -> DiskSpace | None:
-        """Return what is free where homes lie, or None where that can't be seen from here. Cheap: asked before every start."""
+        """Return what is free where homes lie, or None where that can't be seen from here.
+
+        Cheap: asked before every start.
+        """
 
     async def bind(self, home: Home, most_mb: int) -> None:
-        """Let this home hold so much and no more, where the filesystem can. Elsewhere its use is only measured."""
+        """Limit the size of this home, where the filesystem can. Elsewhere its use is only measured."""
 
     async def used_mb(self, home: Home) -> int | None:
         """Return what this home uses, or None if that could not be told in time."""
 
 
 class Gauge(Protocol):
-    """An InstanceController that can also tell what its instances take."""
+    """An InstanceController that can also measure its instances."""
 
-    async def spent(self, workspace_id: UUID) -> Spent | None:
+    async def spent(self, workspace_id: UUID) -> ResourceUse | None:
         """Return what this instance takes, or None if it does not run or nobody counts."""
 
 

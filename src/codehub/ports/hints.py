@@ -8,7 +8,10 @@ from uuid import UUID
 
 class Hints(Protocol):
     async def send(self, workspace_ids: Collection[UUID]) -> None:
-        """Tell whoever listens. Never raises: a hint that can't be sent is logged and forgotten."""
+        """Notify all listeners. Never raises: a hint that can't be sent is logged and lost."""
 
     def listen(self) -> AbstractAsyncContextManager[AsyncIterator[frozenset[UUID]]]:
-        """Receive hints from the moment the context is entered. An empty set means "something may have been missed: look at all"."""
+        """Receive hints from the moment the context is entered.
+
+        An empty set means "something may have been missed: look at all".
+        """

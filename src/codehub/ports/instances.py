@@ -9,7 +9,7 @@ from uuid import UUID
 
 from codehub.core.observation import Instance
 from codehub.core.workspace import Resources, StorageBackend
-from codehub.ports.storage import Report, tell_nobody
+from codehub.ports.storage import Report, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,12 @@ Upstream = TcpUpstream | UnixUpstream
 
 
 class InstanceController(Protocol):
-    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
-        """Run it on this very volume, and never make one. Returns when it was told to run, not when it is ready.
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:
+        """Run it on this very volume, and never make one. Returns when it was told to run, not when it is
+        ready.
 
-        An instance that does not match the spec, or is unhealthy for good, is replaced. Refuses any other volume. What has to
-        be fetched first reports how far it is (stage "pull").
+        An instance that does not match the spec, or is unhealthy for good, is replaced. Refuses any other
+        volume. What has to be fetched first reports how far it is (stage "pull").
         """
 
     async def delete(self, workspace_id: UUID) -> None:
@@ -58,7 +59,10 @@ class InstanceController(Protocol):
         """Look at one instance, its health included."""
 
     async def list_all(self) -> Mapping[UUID, Instance]:
-        """Look at all instances of this installation, health included. Complete, or raises BackendUnreachable."""
+        """Look at all instances of this installation, health included.
+
+        Complete, or raises BackendUnreachable.
+        """
 
     async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
         """Return where the running instance listens, from what is observed alone."""

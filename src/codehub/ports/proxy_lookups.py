@@ -1,4 +1,6 @@
-"""Who asks and where workspaces are, as the proxy needs to know it: many at once, so that no request waits for a database of its own."""
+"""Lookups of the proxy: the people of credentials, and workspaces, many at once, so that requests share
+queries.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple, Protocol
@@ -23,7 +25,10 @@ class CredentialLookup(Protocol):
         """Return whom these belong to, those of them that are valid now. Raises StoreUnavailable."""
 
     async def note_use(self, credentials: Collection[Credential]) -> None:
-        """Note that these are in use: a session then lasts anew. Written at most once an hour for each. Raises StoreUnavailable."""
+        """Note that these are in use: a session then lasts anew. Written at most once an hour for each.
+
+        Raises StoreUnavailable.
+        """
 
 
 class WorkspaceLocator(Protocol):

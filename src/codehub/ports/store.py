@@ -1,4 +1,7 @@
-"""The store, as its two writers see it. Each has its own columns, and the database refuses the other's (contract 3)."""
+"""The store, as its two writers see it.
+
+Each has its own columns, and the database refuses the other's (contract 3).
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,15 +21,24 @@ from codehub.core.workspace import Spec, Status, StorageBackend, Workspace
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One workspace's result of a pass. `status.version` is the version it was loaded with; storing it adds 1."""
+    """One workspace's result of a pass.
+
+    `status.version` is the version it was loaded with; storing it adds 1.
+    """
 
     workspace_id: UUID
     status: Status
     events: tuple[Event, ...] = ()
     revision: int | None = None
-    """The request that it answers: the swap is lost if there is a newer one. None: it holds whatever was asked since."""
+    """The request that it answers: the swap is lost if there is a newer one.
+
+    None: it holds whatever was asked since.
+    """
     recover_at: datetime | None = None
-    """With a revision: the last recovery that was known. It moves no revision, and a later one may choose something else."""
+    """With a revision: the last recovery that was known.
+
+    It moves no revision, and a later one may choose something else.
+    """
     is_quiet: bool = False
     """Nothing but the time of the look has changed: nobody needs a hint, least of all the one who looked."""
 
@@ -41,7 +53,9 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class PlacesInUse:
-    """Where something of a workspace lies by now: whether there is any archive, and which storage holds homes."""
+    """Where something of a workspace lies by now: whether there is any archive, and which storage holds
+    homes.
+    """
 
     has_archives: bool
     homes: frozenset[StorageBackend]
@@ -84,7 +98,9 @@ class RulingRecord:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What takes a place, beside the workspace that is asked about: its owner's by id, name and phase, and how many in all."""
+    """What else runs, beside the workspace in question: its owner's by id, name and phase, and how many in
+    all.
+    """
 
     of_owner: Sequence[tuple[UUID, str, Phase]]
     total: int
@@ -94,7 +110,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A caller's word for one creation, and the hash of what it asked for."""
+    """A caller's idempotency key for one creation, and the hash of its body."""
 
     word: str
     body_sha256: bytes
@@ -102,8 +118,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """Which workspaces to list, pinned ones first (core/listing.py). None: all of them. `deleted`: those that can be undeleted,
-    instead of the others."""
+    """Which workspaces to list, pinned ones first (core/listing.py). None: all of them. `deleted`: those that
+    can be undeleted, instead of the others.
+    """
 
     limit: int
     owner_user_id: UUID | None = None
@@ -134,7 +151,9 @@ class FeedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Events after a position, in order; where to go on; and whether some are there that can't be read yet."""
+    """Events after a position, in order; where to go on; and whether some are there that can't be
+    read yet.
+    """
 
     events: Sequence[FeedEvent]
     position: Position
@@ -157,7 +176,10 @@ class Heard:
     member: Member
     at: datetime
     looked_at: datetime | None
-    """All that it handles was looked at after this. None: not yet, or not since somebody else came or went."""
+    """All that it handles was looked at after this.
+
+    None: not yet, or not since somebody else came or went.
+    """
 
 
 # Says why one more running workspace is refused, or nothing.
@@ -165,7 +187,10 @@ Admit = Callable[[Running], Refused | None]
 
 
 class StoreUnavailable(Exception):
-    """The database can't be reached or refused the connection. Try again later; nothing was decided, the outcome may be unknown."""
+    """The database can't be reached or refused the connection.
+
+    Try again later; nothing was decided, the outcome may be unknown.
+    """
 
 
 class NameTaken(Exception):
@@ -181,18 +206,25 @@ class UnknownWorkspace(Exception):
 
 
 class Contradiction(Exception):
-    """What was to be stored contradicts itself or the rest: the schema refuses it. Nothing was written; the caller is wrong."""
+    """What was to be stored contradicts itself or the rest: the schema refuses it.
+
+    Nothing was written; the caller is wrong.
+    """
 
 
 class ControllerStore(Protocol):
     """What the controller may read and write."""
 
     async def changes(self, cursor: str | None) -> Changes:
-        """Return every row that was written since the look which gave this cursor (None: all rows). None is missed, some may repeat."""
+        """Return every row that was written since the look which gave this cursor (None: all rows).
+
+        None is missed, some may repeat.
+        """
 
     async def holds(self, workspace_id: UUID, op_id: UUID) -> datetime | None:
-        """Return the database's time if the row still carries this operation: asked right before an actuator is called, and before an
-        archive is committed."""
+        """Return the database's time if the row still carries this operation: asked right before an actuator
+        is called, and before an archive is committed.
+        """
 
     async def load_idle(self, *, limit: int = 10_000) -> Loaded:
         """Return workspaces whose TTL has run out: converged, RUNNING or STANDBY, unused for long enough."""
@@ -201,28 +233,35 @@ class ControllerStore(Protocol):
         """Return these workspaces, those of them that exist."""
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
-        """Store a whole pass in one transaction, each row only if its version, and the request it names, are still the same.
+        """Store a whole pass in one transaction, each row only if its version, and the request it names, are
+        still the same.
 
-        Returns the workspaces that lost the swap: nothing of theirs was written, no event either. Hints follow the commit.
+        Returns the workspaces that lost the swap: nothing of theirs was written, no event either. Hints
+        follow the commit.
         """
 
     async def write_progress(
         self, progress: Mapping[UUID, tuple[UUID, Progress]], ended: Collection[UUID]
     ) -> None:
-        """Store how far operations are, each with its op_id, and forget those that have ended. Not durable."""
+        """Store how far operations are, each with its op_id, and forget those that have ended.
+
+        Not durable.
+        """
 
     async def forget_history(self, older_than: timedelta) -> int:
         """Remove events that are older than this, and return how many there were."""
 
     async def beat(self, member: Member, *, alive_s: float, looked_at: datetime | None = None) -> Members:
-        """Note that this controller lives, and when it looked at all it handles; return all who were heard of within so many seconds, by the database's time."""
+        """Note that this controller lives, and when it looked at all it handles; return all who were heard of
+        within so many seconds, by the database's time.
+        """
 
     async def leave(self, member_id: UUID) -> None:
         """Forget this controller at once."""
 
 
 class RoomStore(Protocol):
-    """What the keeper of room may write. None of it is durable: after a crash it is measured anew."""
+    """What the disk guard may write. None of it is durable: after a crash it is measured again."""
 
     async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
         """Return these workspaces, those of them that exist."""
@@ -240,7 +279,10 @@ class ApiStore(Protocol):
     async def create_workspace(
         self, workspace_id: UUID, spec: Spec, events: Sequence[Event], key: Key | None = None
     ) -> Workspace:
-        """Store a new workspace or raise NameTaken. A key that made one before returns that one, or raises KeyReused."""
+        """Store a new workspace or raise NameTaken.
+
+        A key that made one before returns that one, or raises KeyReused.
+        """
 
     async def create_counted(
         self, workspace_id: UUID, spec: Spec, events: Sequence[Event], admit: Admit, key: Key | None = None
@@ -254,18 +296,25 @@ class ApiStore(Protocol):
         """Return these workspaces, those of them that exist, and the database's time."""
 
     async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
-        """Lock the row, apply `rule` to it at the database's time, and store what it accepts. Hints follow the commit.
+        """Lock the row, apply `rule` to it at the database's time, and store what it accepts. Hints follow
+        the commit.
 
-        Raises UnknownWorkspace, or NameTaken when the accepted spec's name belongs to another undeleted workspace.
+        Raises UnknownWorkspace, or NameTaken when the accepted spec's name belongs to another undeleted
+        workspace.
         """
 
     async def amend_counted(
         self, workspace_id: UUID, rule: Callable[[Workspace, datetime, Running], RulingRecord]
     ) -> Ruled:
-        """Amend with what else is running, exact under concurrency: the owner's row is locked first, and the total."""
+        """Amend with what else is running, exact under concurrency: the owner's row is locked first, and the
+        total.
+        """
 
     async def touch(self, accesses: Mapping[UUID, datetime]) -> None:
-        """Store when workspaces were last used, many at once. A time never goes back; unknown workspaces are passed over."""
+        """Store when workspaces were last used, many at once.
+
+        A time never goes back; unknown workspaces are passed over.
+        """
 
     async def usages(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Usage]:
         """Return what these workspaces use, as far as it was measured."""
@@ -280,7 +329,10 @@ class ApiStore(Protocol):
         """Return workspaces in the order of lists. One that has not changed is the same object as before."""
 
     async def several(self, workspace_ids: Collection[UUID]) -> Mapping[UUID, Workspace]:
-        """Return these workspaces, those of them that exist. One that has not changed is the same object as before."""
+        """Return these workspaces, those of them that exist.
+
+        One that has not changed is the same object as before.
+        """
 
     async def usernames(self, user_ids: Collection[UUID]) -> Mapping[UUID, str]:
         """Return what people are called. A name never changes."""
@@ -298,7 +350,10 @@ class ApiStore(Protocol):
         """Return how many workspaces are in each phase."""
 
     async def feed(self, after: Position, *, limit: int, owner_user_id: UUID | None = None) -> Feed:
-        """Return the next events of everybody, or of one owner. None is missed, however transactions overlap."""
+        """Return the next events of everybody, or of one owner.
+
+        None is missed, however transactions overlap.
+        """
 
     async def feed_end(self) -> Position:
         """Return the position after everything that can be read now."""

@@ -1,4 +1,7 @@
-"""The machine as ports: time, randomness, identity and tasks. Nothing outside an adapter may reach for the real ones."""
+"""The machine as ports: time, randomness, identity and tasks.
+
+Nothing outside an adapter may reach for the real ones.
+"""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol

@@ -1,7 +1,7 @@
 """Signing in and keys: secrets in, persons out. The API, the dashboard and the command line ask here.
 
-Whoever remembers something of a user, as the proxy does (`ports/proxy_lookups.py`), looks again when a hint names that user:
-sent whenever a key of theirs ends, their role changes or they are disabled.
+Every cache of users, such as the proxy's (`ports/proxy_lookups.py`), is refreshed when a hint names a user:
+it is sent whenever a key of theirs ends, their role changes or they are disabled.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class WrongPassword:
-    """No such user, not the password, or disabled: which of them is nobody's business."""
+    """No such user, the wrong password, or disabled: the caller is not told which."""
 
 
 class AccessService:
@@ -79,7 +79,7 @@ class AccessService:
     # Who asks
 
     async def authenticate(self, cookie: str | None, bearer: str | None) -> Person | None:
-        """Return who asks. A bearer token counts alone: one that opens nothing is not helped by a cookie."""
+        """Return who asks. With a bearer token the cookie is ignored, even if the token is not valid."""
         if bearer is not None:
             if not bearer.startswith(TOKEN_PREFIX) or len(bearer) > _KEY_LENGTH_MAX:
                 return None
@@ -93,12 +93,17 @@ class AccessService:
     async def login(
         self, username: str, password: str, *, address: str, device: str | None
     ) -> SignedIn | Throttled | WrongPassword:
-        """Open a session by password, with a new secret. `device`: the browser's secret, if it has one. Raises PasswordQueueFull."""
-        claimed = await self._read_device(device, username)
-        with self._password_queue.place(is_known=claimed is not None):
+        """Open a session by password, with a new secret. `device`: the browser's secret, if it has one.
+
+        Raises PasswordQueueFull.
+        """
+        sent_device = await self._read_device(device, username)
+        with self._password_queue.enter(is_known=sent_device is not None):
             signing = await self._store.signing()
-            known = claimed if claimed is not None and claimed.is_known(signing.now) else None
-            throttles = login_throttles(username, address, None if known is None else known.id)
+            known_device = (
+                sent_device if sent_device is not None and sent_device.is_known(signing.now) else None
+            )
+            throttles = login_throttles(username, address, None if known_device is None else known_device.id)
             wait_s = await self._store.count_try(throttles)
             if wait_s > 0:
                 return Throttled(wait_s)
@@ -107,8 +112,10 @@ class AccessService:
         if authenticated is None or session is None:
             return WrongPassword()
         await self._forgive(throttles)
-        signed_in = Device(self._identity.new_id() if known is None else known.id, signing.now)
-        return SignedIn(session, authenticated.user, written_device(signed_in, username, signing.key))
+        current_device = Device(
+            self._identity.new_id() if known_device is None else known_device.id, signing.now
+        )
+        return SignedIn(session, authenticated.user, written_device(current_device, username, signing.key))
 
     async def _open_session(self, authenticated: AuthenticatedUser) -> str | None:
         """Return a new session's secret, however they signed in.
@@ -125,7 +132,10 @@ class AccessService:
         return secret if is_open else None
 
     async def _read_device(self, secret: str | None, username: str) -> Device | None:
-        """Return which browser this is, if it has signed in to this account. The key never changes: it is read once."""
+        """Return which browser this is, if it has signed in to this account.
+
+        The key never changes: it is read once.
+        """
         if not secret or len(secret) > _KEY_LENGTH_MAX:
             return None
         if self._device_key is None:
@@ -141,36 +151,40 @@ class AccessService:
     async def change_password(
         self, person: Person, old: str, new: str, *, address: str, device: str | None
     ) -> Throttled | WrongPassword | None:
-        """Change one's own password and end one's other sessions and tokens; None: it is done. Raises PasswordQueueFull.
+        """Change one's own password and end one's other sessions and tokens; None: it is done. Raises
+        PasswordQueueFull.
 
-        Tokens too: a password may be changed because somebody else was in, who could have made one to come back by.
+        Tokens too: a password may be changed because somebody else was in, who could have made one to come
+        back by.
 
         Whoever has stolen a session must not guess the password by it: a try counts as one to sign in does.
         """
         username = person.user.username
-        claimed = await self._read_device(device, username)
-        with self._password_queue.place(is_known=True):
-            is_known = claimed is not None and claimed.is_known((await self._store.signing()).now)
-            throttles = login_throttles(username, address, claimed.id if claimed and is_known else None)
+        sent_device = await self._read_device(device, username)
+        with self._password_queue.enter(is_known=True):
+            is_known = sent_device is not None and sent_device.is_known((await self._store.signing()).now)
+            throttles = login_throttles(
+                username, address, sent_device.id if sent_device and is_known else None
+            )
             wait_s = await self._store.count_try(throttles)
             if wait_s > 0:
                 return Throttled(wait_s)
             authenticated = await self._by_password.authenticate(PasswordCredentials(username, old))
             if authenticated is None:
                 return WrongPassword()
-            change = Amendment(password_hash=await self._passwords.hashed(new))
+            change = Amendment(password_hash=await self._passwords.hash(new))
         try:
             await self._store.amend_user(
                 person.id, change, keep_key=person.key_sha256, known_hash=authenticated.password_hash
             )
         except KeyEnded:
-            return WrongPassword()  # somebody else has changed it meanwhile, and meant it to stay so
+            return WrongPassword()  # somebody else has changed it meanwhile
         await self._forgive(throttles)
         await self._hints.send({person.id})
         return None
 
     async def _forgive(self, throttles: Mapping[str, Throttle]) -> None:
-        """Forget this account's failures. Those of others from the same address stay, or one's own password would pay for guesses at theirs."""
+        """Forget this account's failures. Failures of other accounts from the same address stay."""
         await self._store.forgive([key for key, throttle in throttles.items() if throttle.is_one_accounts])
         await self._store.take_back(
             [key for key, throttle in throttles.items() if not throttle.is_one_accounts]
@@ -181,7 +195,10 @@ class AccessService:
     async def make_token(
         self, person: Person, *, name: str, scope: Scope, lasts: timedelta | None
     ) -> tuple[Token, str]:
-        """Return a new token and its secret, which nobody can be shown again. Raises TooManyTokens, or KeyEnded."""
+        """Return a new token and its secret, which nobody can be shown again.
+
+        Raises TooManyTokens, or KeyEnded.
+        """
         secret = TOKEN_PREFIX + self._randomness.token()
         token = await self._store.add_token(
             self._identity.new_id(),
@@ -211,12 +228,12 @@ class AccessService:
     async def add_user(self, username: str, password: str, role: Role) -> User:
         """Raises UsernameTaken, or PasswordQueueFull."""
         return await self._store.add_user(
-            self._identity.new_id(), username=username, password_hash=await self._hashed(password), role=role
+            self._identity.new_id(), username=username, password_hash=await self._hash(password), role=role
         )
 
-    async def _hashed(self, password: str) -> str:
-        with self._password_queue.place(is_known=True):
-            return await self._passwords.hashed(password)
+    async def _hash(self, password: str) -> str:
+        with self._password_queue.enter(is_known=True):
+            return await self._passwords.hash(password)
 
     async def amend_user(
         self,
@@ -227,10 +244,10 @@ class AccessService:
         disabled: bool | None = None,
     ) -> User:
         """Raises UnknownUser, LastAdmin, or PasswordQueueFull."""
-        password_hash = None if password is None else await self._hashed(password)
-        amended = await self._store.amend_user(user_id, Amendment(password_hash, role, disabled))
+        password_hash = None if password is None else await self._hash(password)
+        user = await self._store.amend_user(user_id, Amendment(password_hash, role, disabled))
         await self._hints.send({user_id})
-        return amended
+        return user
 
     async def keys(self, user_id: UUID) -> Sequence[Key]:
         """Return what lets somebody in now. Raises UnknownUser."""

@@ -1,4 +1,4 @@
-"""How many may wait for a password to be compared: whoever comes beyond that is told to come back, and costs nothing more."""
+"""Limits how many requests wait for a password check: any more are refused at once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,15 +19,15 @@ class PasswordQueueFull(Exception):
 
 class PasswordQueue:
     def __init__(self) -> None:
-        self._waiting = 0
+        self._waiting_count = 0
 
     @contextmanager
-    def place(self, *, is_known: bool) -> Iterator[None]:
+    def enter(self, *, is_known: bool) -> Iterator[None]:
         """Raises PasswordQueueFull."""
-        if self._waiting >= (ALL_MAX if is_known else STRANGERS_MAX):
+        if self._waiting_count >= (ALL_MAX if is_known else STRANGERS_MAX):
             raise PasswordQueueFull
-        self._waiting += 1
+        self._waiting_count += 1
         try:
             yield
         finally:
-            self._waiting -= 1
+            self._waiting_count -= 1

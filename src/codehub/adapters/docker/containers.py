@@ -10,7 +10,7 @@ from uuid import UUID
 
 from codehub.core.ides import IdeProfile, expand
 from codehub.core.route import mount_of
-from codehub.ports.disks import Spent
+from codehub.ports.disks import ResourceUse
 from codehub.ports.instances import InstanceSpec, TcpUpstream
 
 HOME = "/home/coder"
@@ -139,14 +139,14 @@ def parse_list_entry(entry: Mapping[str, Any]) -> Container:
     )
 
 
-def parse_stats(stats: Mapping[str, Any] | None) -> Spent | None:
+def parse_stats(stats: Mapping[str, Any] | None) -> ResourceUse | None:
     """Parse what a container uses. Its file cache is not counted, as in Docker's own figures."""
     memory = (stats or {}).get("memory_stats") or {}
     if stats is None or "usage" not in memory:
         return None
     detail = memory.get("stats") or {}
     cache = detail.get("inactive_file", detail.get("total_inactive_file", 0))
-    return Spent((memory["usage"] - cache) >> 20, stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
+    return ResourceUse((memory["usage"] - cache) >> 20, stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
 
 
 def _on_loopback(ports: list[tuple[str, int]]) -> TcpUpstream | None:

@@ -46,9 +46,9 @@ from codehub.core.ides import IDES, IdeProfile
 from codehub.core.observation import Instance
 from codehub.core.route import mount_of
 from codehub.ports.backends import ActionFailed
-from codehub.ports.disks import Spent
+from codehub.ports.disks import ResourceUse
 from codehub.ports.instances import InstanceSpec, Upstream
-from codehub.ports.storage import Report, tell_nobody
+from codehub.ports.storage import Report, ignore_progress
 from codehub.ports.system import Clock
 
 log = structlog.get_logger()
@@ -105,7 +105,7 @@ class DockerInstances:
         """Make the network. If the engine can't be reached now, the first start tries again."""
         await ensure_network(self._engine)
 
-    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:
         ide = _ide(spec.ide)
         async with self._locks.of(spec.workspace_id):
             mount = await self._mount(spec, volume_id)
@@ -181,7 +181,7 @@ class DockerInstances:
                 async for part in frames(output):
                     yield part
 
-    async def spent(self, workspace_id: UUID) -> Spent | None:
+    async def spent(self, workspace_id: UUID) -> ResourceUse | None:
         path = f"containers/{container_name(workspace_id)}/stats?stream=false&one-shot=true"
         return parse_stats(await self._engine.find(path))
 

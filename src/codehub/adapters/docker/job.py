@@ -22,7 +22,7 @@ from codehub.adapters.docker.unremovable import discard
 from codehub.adapters.docker.volumes import home_name
 from codehub.adapters.threads import begin, in_thread, wait_for, wait_until_done
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import tell_nobody
+from codehub.ports.storage import ignore_progress
 
 log = structlog.get_logger()
 
@@ -193,7 +193,7 @@ async def _create(
             return str(answer["Id"])
         except DockerError as error:
             if error.status == NOT_FOUND and "No such image" in error.message:
-                await pull(engine, image, tell_nobody)
+                await pull(engine, image, ignore_progress)
             elif error.status == HTTPStatus.BAD_REQUEST and mounts[-1]["Target"] == TARGET:
                 mounts.pop()  # the engine does not see this directory: codehub runs in a container itself
             elif error.status != CONFLICT:

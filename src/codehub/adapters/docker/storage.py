@@ -36,7 +36,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.observation import Volume
 from codehub.ports.archives import Archives
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Amount, Home, Report, Restored, tell_nobody
+from codehub.ports.storage import Amount, Home, Report, Restored, ignore_progress
 from codehub.ports.system import Identity
 
 log = structlog.get_logger()
@@ -271,7 +271,7 @@ class DockerStorage(ArchivingStorage):
         there.
         """
         task = replace(_UNPACK_ACLS if acls else _UNPACK, volume_name=trial_name)
-        async with aclosing(self._read_archive(archive_key, tell_nobody, acls=acls)) as parts:
+        async with aclosing(self._read_archive(archive_key, ignore_progress, acls=acls)) as parts:
             first = await anext(parts, memoryview(b""))
             await self.volumes.make_trial(home.workspace_id)
             await self._unpack(home, task, first, parts)

@@ -33,9 +33,9 @@ from codehub.adapters.threads import in_thread
 from codehub.core.observation import Instance
 from codehub.core.route import mount_of
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.disks import Spent
+from codehub.ports.disks import ResourceUse
 from codehub.ports.instances import InstanceSpec, UnixUpstream, Upstream
-from codehub.ports.storage import Report, tell_nobody
+from codehub.ports.storage import Report, ignore_progress
 from codehub.ports.system import Clock
 
 log = structlog.get_logger()
@@ -169,7 +169,7 @@ class LocalInstances:
             if isinstance(result, BaseException):
                 raise result
 
-    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:
         del report  # nothing is downloaded
         self.run_directory.check()
         ide = self._require_ide(spec.ide)
@@ -236,7 +236,7 @@ class LocalInstances:
                 self._watch_instance(instance)
             yield workspace_ids
 
-    async def spent(self, workspace_id: UUID) -> Spent | None:
+    async def spent(self, workspace_id: UUID) -> ResourceUse | None:
         return self._open_launcher().limits.spent(workspace_id)
 
     @property

@@ -14,7 +14,7 @@ from codehub.adapters.groups import ROOT as _ROOT
 from codehub.adapters.groups import Totals, bind_together, is_unified, make_group, remove_group
 from codehub.adapters.local.processes import POLL_S
 from codehub.core.workspace import Resources
-from codehub.ports.disks import Spent
+from codehub.ports.disks import ResourceUse
 from codehub.ports.system import Clock
 
 _CONTROLLERS = ("memory", "cpu", "pids")
@@ -50,7 +50,7 @@ class Limits:
             bind_together(self.parents, self.most, unified=self.unified)
         return list(dict.fromkeys(entries))
 
-    def spent(self, workspace_id: UUID) -> Spent | None:
+    def spent(self, workspace_id: UUID) -> ResourceUse | None:
         """Return what the processes in a workspace's groups use; None where it is not counted."""
         if self.missing:
             return None
@@ -68,7 +68,7 @@ class Limits:
                 spent_s = int((cpu / "cpuacct.usage").read_text()) / 1e9
         except (OSError, ValueError, KeyError):
             return None
-        return Spent(used >> 20, spent_s)
+        return ResourceUse(used >> 20, spent_s)
 
     async def remove(self, workspace_id: UUID, clock: Clock) -> None:
         """Remove the groups.

@@ -13,7 +13,7 @@ from codehub.adapters.memory.storage import MemoryStorage
 from codehub.core.observation import Instance
 from codehub.ports.backends import ActionFailed
 from codehub.ports.instances import InstanceSpec, TcpUpstream, Upstream
-from codehub.ports.storage import Report, tell_nobody
+from codehub.ports.storage import Report, ignore_progress
 from codehub.ports.system import Clock
 
 _PORT = 8080
@@ -53,7 +53,7 @@ class MemoryInstances:
         self.started: list[UUID] = []
         self.deleted: list[UUID] = []
 
-    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = tell_nobody) -> None:
+    async def start(self, spec: InstanceSpec, volume_id: str, report: Report = ignore_progress) -> None:
         del report  # nothing is downloaded
         await self._faults("instances.start.before_effect")
         if self._storage.volume_id(spec.workspace_id) != volume_id:

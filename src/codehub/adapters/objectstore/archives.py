@@ -16,7 +16,7 @@ from codehub.adapters.objectstore.store import MARK, Objects
 from codehub.adapters.threads import begin, in_thread, wait_for, wait_until_done
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import Archive
-from codehub.ports.archives import ARCHIVE_KEY, Attribute, Check, Estimate, nobody_knows
+from codehub.ports.archives import ARCHIVE_KEY, Attribute, Check, Estimate, unknown_size
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Amount, Report, StoredArchive
 
@@ -51,7 +51,7 @@ class ObjectArchives:
         report: Report,
         check: Check,
         *,
-        size: Estimate = nobody_knows,
+        size: Estimate = unknown_size,
         refused: Collection[Attribute] = (),
     ) -> None:
         await self._objects.check()

@@ -66,37 +66,37 @@ class PrometheusMetrics:
         for lane in ("short", "long"):
             self._lanes.labels(lane).set(0)
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, status).observe(seconds)
 
-    def passed(self, seconds: float, *, written: int, lost: int) -> None:
+    def record_pass(self, seconds: float, *, written: int, lost: int) -> None:
         self._passes.observe(seconds)
         self._written.inc(written)
         self._lost.inc(lost)
 
-    def operated(self, operation: Operation, outcome: str, seconds: float) -> None:
+    def record_operation(self, operation: Operation, outcome: str, seconds: float) -> None:
         self._operations.labels(operation.value, outcome).observe(seconds)
 
-    def hinted(self, count: int) -> None:
+    def count_hints(self, count: int) -> None:
         self._hints.inc(count)
 
-    def flying(self, lane: str, count: int) -> None:
+    def set_running_steps(self, lane: str, count: int) -> None:
         self._lanes.labels(lane).set(count)
 
-    def moved(self, stage: str, done_bytes: int) -> None:
+    def count_bytes(self, stage: str, done_bytes: int) -> None:
         self._bytes.labels(stage).inc(done_bytes)
 
-    def room(self, free_mb: int, floor_mb: int) -> None:
+    def set_disk_space(self, free_mb: int, floor_mb: int) -> None:
         self._free.set(free_mb)
         self._floor.set(floor_mb)
 
-    def listening(self, count: int) -> None:
+    def set_streams(self, count: int) -> None:
         self._streams.set(count)
 
-    def cut_off(self) -> None:
+    def count_cut_off_stream(self) -> None:
         self._cut_off.inc()
 
-    def shown(self, phases: Mapping[Phase, int]) -> bytes:
+    def render(self, phases: Mapping[Phase, int]) -> bytes:
         for phase in Phase:
             self._phases.labels(phase.value).set(phases.get(phase, 0))
         return generate_latest(self._registry)

@@ -20,11 +20,11 @@ class Argon2Passwords:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._dummy_hash = self._hasher.hash("nobody has this password")
 
-    async def hashed(self, password: str) -> str:
+    async def hash(self, password: str) -> str:
         async with self._slots:
             return await in_thread(self._hasher.hash, password)
 
-    async def verified(self, password: str, password_hash: str | None) -> bool:
+    async def verify(self, password: str, password_hash: str | None) -> bool:
         async with self._slots:
             is_right = await in_thread(self._verify, password, password_hash or self._dummy_hash)
         return is_right and password_hash is not None
