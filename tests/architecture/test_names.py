@@ -1,0 +1,119 @@
+"""Variables, parameters and attributes are named after what they hold, never `found`, `one`, `said`, `told` or `words`."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SEARCHED = ("src", "tests", "benchmarks", "scripts")
+FORBIDDEN = frozenset({"found", "one", "said", "told", "words"})
+# Directories and files that still have such names. This list only gets shorter.
+NOT_YET_CLEAN = (
+    "benchmarks/docker.py",
+    "benchmarks/proxy.py",
+    "benchmarks/proxy_peers.py",
+    "src/codehub/adapters/health.py",
+    "src/codehub/adapters/objectstore/uploads.py",
+    "src/codehub/api/feed.py",
+    "src/codehub/api/view.py",
+    "src/codehub/app/web.py",
+    "src/codehub/cli/client.py",
+    "src/codehub/cli/explanation.py",
+    "src/codehub/cli/views.py",
+    "src/codehub/core",
+    "src/codehub/dashboard/detail.py",
+    "src/codehub/doctor/services.py",
+    "src/codehub/engine",
+    "src/codehub/proxy",
+    "src/codehub/web",
+    "tests/api",
+    "tests/architecture/test_docs.py",
+    "tests/architecture/test_ports.py",
+    "tests/architecture/test_references.py",
+    "tests/browser",
+    "tests/chaos",
+    "tests/cli",
+    "tests/contracts",
+    "tests/core",
+    "tests/dashboard",
+    "tests/engine",
+    "tests/fuzz",
+    "tests/integration",
+    "tests/packaging",
+    "tests/proxy",
+    "tests/simulation",
+    "tests/support",
+)
+
+
+def python_files() -> Sequence[Path]:
+    return sorted(path for directory in SEARCHED for path in (ROOT / directory).rglob("*.py"))
+
+
+def bound_names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield every name that is bound, with its line: variables, parameters, attributes, captures and aliases."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.arg(arg=name):
+                yield node.lineno, name
+            case (
+                ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+            ):
+                yield node.lineno, name
+            case ast.MatchMapping(rest=str(name)):
+                yield node.lineno, name
+            case ast.alias(asname=str(name)):
+                yield node.lineno, name
+
+
+def forbidden_names(path: Path) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for line, name in bound_names(path.read_text("utf-8"))
+        if name in FORBIDDEN
+    ]
+
+
+def is_not_yet_clean(path: Path) -> bool:
+    return any(path.is_relative_to(ROOT / entry) for entry in NOT_YET_CLEAN)
+
+
+def test_every_name_says_what_it_holds() -> None:
+    problems = [
+        problem for path in python_files() if not is_not_yet_clean(path) for problem in forbidden_names(path)
+    ]
+    assert not problems, "name the thing instead:\n" + "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "found = 1",
+        "for one in (): pass",
+        "[words for words in ()]",
+        "def look(told): ...",
+        "lambda *, said: said",
+        "class Look:\n    found: int",
+        "self.told = 1",
+        "if (found := 1): ...",
+        "with open() as found: ...",
+        "try: ...\nexcept OSError as told: ...",
+        "match 1:\n    case one: ...",
+        "match []:\n    case [*words]: ...",
+        "match {}:\n    case {**said}: ...",
+        "import json as words",
+    ],
+)
+def test_every_way_to_bind_a_name_is_seen(source: str) -> None:
+    assert {name for _, name in bound_names(source)} & FORBIDDEN
+
+
+def test_a_name_that_is_only_read_or_part_of_another_is_allowed() -> None:
+    source = "print(found, view.told)\nfound_rows = call(one=1)\n"
+    assert not {name for _, name in bound_names(source)} & FORBIDDEN
