@@ -1,7 +1,4 @@
-"""The settings: `CODEHUB_…` variables in, one frozen object out.
-
-A wrong one is refused in a line that names it and says what to do.
-"""
+"""`CODEHUB_…` variables go in, one frozen object comes out. An error names the setting and the remedy."""
 
 import difflib
 import os
@@ -284,11 +281,11 @@ class Settings(RuleSettings):
 
     @model_validator(mode="after")
     def _homes_fit(self) -> "Settings":
-        fitting = _HOMES[self.instance_backend]
-        if self.storage_backend is not None and self.storage_backend not in fitting:
+        possible_homes = _HOMES[self.instance_backend]
+        if self.storage_backend is not None and self.storage_backend not in possible_homes:
             raise ValueError(
                 f"{PREFIX}STORAGE_BACKEND: {self.storage_backend} can't hold the homes of {self.instance_backend}. "
-                f"Set it to {' or '.join(fitting)}, or leave it unset."
+                f"Set it to {' or '.join(possible_homes)}, or leave it unset."
             )
         return self
 
@@ -313,7 +310,7 @@ class Settings(RuleSettings):
     @property
     def ceilings(self) -> Ceilings:
         """What one workspace, and one person, may have at most."""
-        patterns = tuple(word.strip() for word in self.allowed_images.split(",") if word.strip())
+        patterns = tuple(pattern.strip() for pattern in self.allowed_images.split(",") if pattern.strip())
         return Ceilings(
             Resources(self.max_memory_mb, self.max_cpus, self.max_pids, self.max_disk_mb),
             Images((self.workspace_image,), patterns),
@@ -344,20 +341,17 @@ def is_web_address(url: str) -> bool:
 
 
 def _parts(url: str) -> SplitResult | None:
-    """Return them if host and port can be told from the rest.
-
-    Of several hosts, which PostgreSQL's may be, its driver makes sense.
-    """
+    """Return the parts of a URL, or None if its host and port can't be read."""
     try:
         parts = urlsplit(url)
-        _ = "," in parts.netloc or parts.port
+        _ = "," in parts.netloc or parts.port  # PostgreSQL's may name several hosts, with a port each
     except ValueError:
         return None
     return parts
 
 
 def _to_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    return tuple(ip_network(word.strip()) for word in text.split(",") if word.strip())
+    return tuple(ip_network(network.strip()) for network in text.split(",") if network.strip())
 
 
 _NO_PLACE = "its host and port can't be read. A password is written with %2F for /, %3A for :, %40 for @, %23 for #, %3F for ?, %5B for ["
@@ -386,13 +380,12 @@ def unknown_settings(environ: Mapping[str, str]) -> list[str]:
     known = {name.upper() for name in Settings.model_fields} | _OTHERS
     lines = []
     for name in sorted(environ):
-        word = name.removeprefix(PREFIX)
-        if word == name or word in known or word.startswith(_OTHER_PREFIXES):
+        setting = name.removeprefix(PREFIX)
+        if setting == name or setting in known or setting.startswith(_OTHER_PREFIXES):
             continue
-        near = difflib.get_close_matches(word, known, n=1)
-        lines.append(
-            f"{name} is no setting and is ignored" + (f": did you mean {PREFIX}{near[0]}?" if near else ".")
-        )
+        similar = difflib.get_close_matches(setting, known, n=1)
+        advice = f": did you mean {PREFIX}{similar[0]}?" if similar else "."
+        lines.append(f"{name} is no setting and is ignored{advice}")
     return lines
 
 
@@ -402,5 +395,5 @@ def _line(detail: Any) -> str:
     field = str(detail["loc"][0])
     description = Settings.model_fields[field].description or ""
     is_secret = field in ("database_url", "redis_url", "initial_admin_password")
-    given = "" if is_secret else f" {str(detail['input'])!r} won't do:"
-    return f"{PREFIX}{field.upper()}:{given} {problem_text(detail)}. What it is for: {description}"
+    value_note = "" if is_secret else f" {str(detail['input'])!r} won't do:"
+    return f"{PREFIX}{field.upper()}:{value_note} {problem_text(detail)}. What it is for: {description}"

@@ -21,7 +21,7 @@ from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.controller import WorkspaceController
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
-from codehub.ports.store import Heard
+from codehub.ports.store import MemberHeartbeat
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ async def test_however_many_are_shown_it_is_asked_once_a_second_when_they_were_l
     await plane.converge(controller)
     rows, members = list(plane.store.dump().values()), plane.store.members
 
-    async def counted(**within: float) -> Sequence[Heard]:
+    async def counted(**within: float) -> Sequence[MemberHeartbeat]:
         nonlocal asked
         asked += 1
         return await members(**within)

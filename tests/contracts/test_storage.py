@@ -21,7 +21,7 @@ from tests.support.storages import (
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import UNTOLD, Archive, Volume
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Amount, Home, MayCommit, Restored, StorageProvider
+from codehub.ports.storage import Amount, Home, MayCommit, RestoredVolume, StorageProvider
 
 FILES: Files = {"notes.txt": b"hello\n", "src/deep/main.py": b"print()\n" * 1000, "empty": b""}
 
@@ -51,7 +51,7 @@ async def filled(storage: Storage, home: Home, files: Files = FILES) -> str:
     return volume_id
 
 
-async def restored(storage: Storage, home: Home, key: str) -> Restored:
+async def restored(storage: Storage, home: Home, key: str) -> RestoredVolume:
     """Restore as the engine does: over the volume that was seen."""
     there = (await storage.provider.list_volumes()).get(home.workspace_id)
     return await storage.provider.restore(

@@ -16,7 +16,7 @@ from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
 from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential
-from codehub.ports.store import Loaded, StoreUnavailable
+from codehub.ports.store import LoadedWorkspaces, StoreUnavailable
 from codehub.proxy.policy import route_cache
 from codehub.service.workspaces import By
 
@@ -265,7 +265,7 @@ async def test_a_visitor_who_leaves_while_it_is_looked_for_takes_nobody_along() 
         row = await made.workspace()
         load, asked, go_on = made.store.load, asyncio.Event(), asyncio.Event()
 
-        async def slow(ids: Sequence[UUID]) -> Loaded:
+        async def slow(ids: Sequence[UUID]) -> LoadedWorkspaces:
             asked.set()
             await go_on.wait()
             return await load(ids)

@@ -13,7 +13,15 @@ from tests.simulation.truth import ASKED_AT
 from codehub.core.observation import Archive, Instance, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import InstanceSpec, Upstream
-from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive, ignore_progress
+from codehub.ports.storage import (
+    Amount,
+    Home,
+    MayCommit,
+    Report,
+    RestoredVolume,
+    StoredArchive,
+    ignore_progress,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.machine import Machine
@@ -136,8 +144,8 @@ class ProcessStorage(_Backend):
 
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
-    ) -> Restored:
-        made: Restored = await self._act(
+    ) -> RestoredVolume:
+        made: RestoredVolume = await self._act(
             "restore",
             home.workspace_id,
             lambda: self._there.restore(home, archive_key, self._heard(report), replaces=replaces),

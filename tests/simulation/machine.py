@@ -23,7 +23,7 @@ from codehub.ports.store import (
     Change,
     Changes,
     Key,
-    Loaded,
+    LoadedWorkspaces,
     Recorded,
     Ruled,
     RulingRecord,
@@ -192,10 +192,10 @@ class ProcessStore:
             self._machine.asked[workspace_id] = op_id
         return answer
 
-    async def load_idle(self, *, limit: int = 10_000) -> Loaded:
+    async def load_idle(self, *, limit: int = 10_000) -> LoadedWorkspaces:
         return await self._read("load_idle", lambda: self._store.load_idle(limit=limit))
 
-    async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
+    async def load(self, workspace_ids: Sequence[UUID]) -> LoadedWorkspaces:
         return await self._read("load", lambda: self._store.load(workspace_ids))
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:

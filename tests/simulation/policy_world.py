@@ -32,7 +32,7 @@ from codehub.core.visit import Visitor, is_open
 from codehub.core.workspace import Workspace
 from codehub.ports.instances import TcpUpstream, Upstream
 from codehub.ports.proxy_lookups import Credential
-from codehub.ports.store import Change, Loaded, StoreUnavailable
+from codehub.ports.store import Change, LoadedWorkspaces, StoreUnavailable
 from codehub.proxy.engine.block_cache import BlockCache
 from codehub.proxy.engine.requests import RequestHead
 from codehub.proxy.engine.targets import Answer, Target
@@ -143,7 +143,7 @@ class PolicyWorld:
         if self.away_since is not None and "commit" not in point:
             raise StoreUnavailable("away")
 
-    async def look(self, workspace_ids: Collection[UUID]) -> Loaded:
+    async def look(self, workspace_ids: Collection[UUID]) -> LoadedWorkspaces:
         await self._fault("look")
         return await self.store.load(list(workspace_ids))
 

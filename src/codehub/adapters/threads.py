@@ -31,13 +31,13 @@ class BlockingReads:
     A caller that is cancelled leaves its thread behind; until that has ended, all other reads are refused.
     """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._abandoned: asyncio.Future[Any] | None = None
 
     async def ask(self, work: Callable[[], T]) -> T:
         if self._abandoned is not None and not self._abandoned.done():
-            raise BackendUnreachable(f"{self._what} does not answer")
+            raise BackendUnreachable(f"{self._name} does not answer")
         future = begin(work)
         try:
             return await asyncio.shield(future)

@@ -111,9 +111,8 @@ def _detail(problem: Any) -> dict[str, str]:
     location = problem["loc"]
     if problem["type"] == "json_invalid":
         return {"field": "body", "problem": f"it is no JSON from character {location[1]} on"}
-    if location == ("body",) and isinstance(
-        problem["input"], bytes
-    ):  # it was not parsed: the Content-Type is not JSON
+    # Not parsed: the Content-Type is not JSON.
+    if location == ("body",) and isinstance(problem["input"], bytes):
         return {"field": "body", "problem": "it is not said to be JSON: send Content-Type: application/json"}
     field = ".".join(str(part) for part in location[1:]) or str(location[0])
     return {"field": _shorten(field), "problem": _shorten(problem_text(problem))}

@@ -21,7 +21,7 @@ from codehub.core.workspace import InstanceBackend, Workspace
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.instances import InstanceController, TcpUpstream, UnixUpstream, Upstream
-from codehub.ports.store import ApiStore, Loaded
+from codehub.ports.store import ApiStore, LoadedWorkspaces
 from codehub.proxy.engine.client import ClientConnection
 from codehub.proxy.engine.context import AddressOf
 from codehub.proxy.engine.server import Edge, targets_in_use
@@ -45,7 +45,7 @@ class StoredWorkspaces:
         self._store = store
         self._instances = instances
 
-    async def look(self, workspace_ids: Collection[UUID]) -> Loaded:
+    async def look(self, workspace_ids: Collection[UUID]) -> LoadedWorkspaces:
         return await self._store.load(workspace_ids)
 
     async def upstream(self, workspace: Workspace) -> Upstream | None:

@@ -52,7 +52,7 @@ class Amendment:
 
 
 @dataclass(frozen=True, slots=True)
-class Signing:
+class SigningKey:
     key: bytes
     now: datetime
 
@@ -163,7 +163,7 @@ class AccessStore(Protocol):
     async def let_in(self, keys: Collection[bytes]) -> Mapping[bytes, User]:
         """Return whom these sessions and tokens let in, those of them that still do."""
 
-    async def signing(self) -> Signing:
+    async def signing(self) -> SigningKey:
         """Return the key that signs device cookies, the same for all processes, and the time."""
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:

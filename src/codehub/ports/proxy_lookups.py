@@ -10,7 +10,7 @@ from codehub.core.progress import Progress
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
 from codehub.ports.instances import Upstream
-from codehub.ports.store import Loaded
+from codehub.ports.store import LoadedWorkspaces
 
 
 class Credential(NamedTuple):
@@ -32,7 +32,7 @@ class CredentialLookup(Protocol):
 
 
 class WorkspaceLocator(Protocol):
-    async def look(self, workspace_ids: Collection[UUID]) -> Loaded:
+    async def look(self, workspace_ids: Collection[UUID]) -> LoadedWorkspaces:
         """Return these workspaces, those of them that exist. Raises StoreUnavailable."""
 
     async def upstream(self, workspace: Workspace) -> Upstream | None:

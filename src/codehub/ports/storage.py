@@ -25,7 +25,7 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredVolume:
     """A volume that is complete, and the archive that it was made from."""
 
     volume_id: str
@@ -93,7 +93,7 @@ class StorageProvider(Protocol):
 
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
-    ) -> Restored:
+    ) -> RestoredVolume:
         """Make a new volume from an archive. It counts only when complete; what was half there is replaced.
 
         A complete volume is replaced only if it is `replaces`, the one that was seen there: a call that comes

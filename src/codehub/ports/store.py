@@ -44,7 +44,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedWorkspaces:
     """Workspaces, and the database's time at which they were read."""
 
     now: datetime
@@ -161,7 +161,7 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
+class WorkspaceProgress:
     """A workspace whose bytes move, and how far they are."""
 
     workspace_id: UUID
@@ -170,7 +170,7 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class MemberHeartbeat:
     """A controller, and when it was last heard of."""
 
     member: Member
@@ -226,10 +226,10 @@ class ControllerStore(Protocol):
         is called, and before an archive is committed.
         """
 
-    async def load_idle(self, *, limit: int = 10_000) -> Loaded:
+    async def load_idle(self, *, limit: int = 10_000) -> LoadedWorkspaces:
         """Return workspaces whose TTL has run out: converged, RUNNING or STANDBY, unused for long enough."""
 
-    async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
+    async def load(self, workspace_ids: Sequence[UUID]) -> LoadedWorkspaces:
         """Return these workspaces, those of them that exist."""
 
     async def persist(self, changes: Sequence[Change]) -> frozenset[UUID]:
@@ -263,7 +263,7 @@ class ControllerStore(Protocol):
 class RoomStore(Protocol):
     """What the disk guard may write. None of it is durable: after a crash it is measured again."""
 
-    async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
+    async def load(self, workspace_ids: Sequence[UUID]) -> LoadedWorkspaces:
         """Return these workspaces, those of them that exist."""
 
     async def write_usage(self, usages: Mapping[UUID, Usage]) -> None:
@@ -292,7 +292,7 @@ class ApiStore(Protocol):
     async def get(self, workspace_id: UUID) -> Workspace:
         """Return one workspace or raise UnknownWorkspace."""
 
-    async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
+    async def load(self, workspace_ids: Collection[UUID]) -> LoadedWorkspaces:
         """Return these workspaces, those of them that exist, and the database's time."""
 
     async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
@@ -343,7 +343,7 @@ class ApiStore(Protocol):
     async def now(self) -> datetime:
         """Return the database's time."""
 
-    async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
+    async def members(self, *, within_s: float = 3600.0) -> Sequence[MemberHeartbeat]:
         """Return the controllers that were heard of within that time and have not left, the latest first."""
 
     async def phases(self) -> Mapping[Phase, int]:
@@ -361,7 +361,7 @@ class ApiStore(Protocol):
     async def feed_position(self, seq: int) -> Position | None:
         """Return the position right after this event; None if it is not in the history (any more)."""
 
-    async def moving(self) -> Sequence[Moving]:
+    async def moving(self) -> Sequence[WorkspaceProgress]:
         """Return every workspace whose bytes move."""
 
     async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:

@@ -25,7 +25,7 @@ from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import Archive, Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Amount, Home, Restored
+from codehub.ports.storage import Amount, Home, RestoredVolume
 
 FILES = {f"d{number % 7}/f{number}": random.Random(number).randbytes(60_000) for number in range(400)}
 
@@ -334,8 +334,8 @@ async def test_of_two_restores_of_one_home_the_first_can_not_put_half_a_home_in_
     results = await asyncio.gather(
         *(machine.provider.restore(other, key, unheard) for _ in range(4)), return_exceptions=True
     )
-    made = [result.volume_id for result in results if isinstance(result, Restored)]
-    assert all(isinstance(result, Restored | ActionFailed) for result in results)
+    made = [result.volume_id for result in results if isinstance(result, RestoredVolume)]
+    assert all(isinstance(result, RestoredVolume | ActionFailed) for result in results)
     volume = (await machine.provider.list_volumes()).get(other.workspace_id)
     assert volume == (Volume(made[0]) if made else None)
     await machine.provider.restore(other, key, unheard, replaces=made[0] if made else None)

@@ -17,7 +17,7 @@ from codehub.core.observation import Volume
 from codehub.core.operations import Operation, Phase, Step
 from codehub.core.workspace import Status
 from codehub.engine import execute, gc
-from codehub.ports.storage import Home, Restored
+from codehub.ports.storage import Home, RestoredVolume
 from codehub.service import workspaces
 
 
@@ -276,7 +276,7 @@ def collect_what_was_forgotten_before_its_time() -> Any:
 def take_what_an_earlier_restore_left_as_it_is() -> Any:
     async def restore(self: Any, home: Home, key: str, report: Any, *, replaces: str | None = None) -> Any:
         if (there := self.volume_id(home.workspace_id)) is not None and there == replaces:
-            return Restored(there, key)
+            return RestoredVolume(there, key)
         return await original(self, home, key, report, replaces=replaces)
 
     original = memory_storage.MemoryStorage.restore

@@ -114,9 +114,8 @@ class DockerInstances:
                     await self._make_and_run(spec, mount, volume_id, ide, report)
                 except _ContainerChanged as error:
                     log.info("container_raced", workspace_id=str(spec.workspace_id), reason=str(error))
-                    await self._clock.sleep(
-                        _POLL_S
-                    )  # a name is in use some time before its container can be inspected
+                    # A name is in use some time before its container can be inspected.
+                    await self._clock.sleep(_POLL_S)
                 else:
                     return
         raise ActionFailed(f"somebody else keeps changing the container {container_name(spec.workspace_id)}")
@@ -160,7 +159,7 @@ class DockerInstances:
             async with gate:
                 return await self._observe(workspace_id, container)
 
-        observations = await asyncio.gather(*(observe(*each) for each in containers.items()))
+        observations = await asyncio.gather(*(observe(*entry) for entry in containers.items()))
         return dict(zip(containers, observations, strict=True))
 
     async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
@@ -232,10 +231,7 @@ class DockerInstances:
     async def _make_and_run(
         self, spec: InstanceSpec, mount: Mount, volume_id: str, ide: IdeProfile, report: Report
     ) -> None:
-        """Make the container and start it.
-
-        Raises _ContainerChanged if something had to be fetched or removed first.
-        """
+        """Make the container and start it. Raises _ContainerChanged if it has to be tried again."""
         try:
             container_id = await self._create(spec, mount, volume_id, ide)
         except DockerError as error:
@@ -362,11 +358,7 @@ class DockerInstances:
         )
 
     def _has_just_answered(self, container: Container) -> bool:
-        """Return whether it answered in the last second. Many lists in a row check hundreds of containers
-        only once.
-
-        Whether a container still runs is in every list.
-        """
+        """Return whether it answered in the last second: then a list does not check it again."""
         at = self._answered_at.get(container.id)
         return container.running and at is not None and self._clock.monotonic() - at < _FRESH_S
 

@@ -36,7 +36,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.observation import Volume
 from codehub.ports.archives import Archives
 from codehub.ports.backends import ActionFailed, BackendUnreachable
-from codehub.ports.storage import Amount, Home, Report, Restored, ignore_progress
+from codehub.ports.storage import Amount, Home, Report, RestoredVolume, ignore_progress
 from codehub.ports.system import Identity
 
 log = structlog.get_logger()
@@ -136,7 +136,7 @@ class DockerStorage(ArchivingStorage):
 
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
-    ) -> Restored:
+    ) -> RestoredVolume:
         async with self._locks.of(home.workspace_id):
             volumes = await self._replaceable(home, replaces)
             if volumes.volume_id is not None:
@@ -145,7 +145,7 @@ class DockerStorage(ArchivingStorage):
                 lambda acls: self._replace(home, archive_key, report, replaces, acls=acls)
             )
             await self.volumes.seal(home.workspace_id, volume_id)
-            return Restored(volume_id, archive_key)
+            return RestoredVolume(volume_id, archive_key)
 
     async def _replaceable(self, home: Home, replaces: str | None) -> WorkspaceVolumes:
         """Return what is there, if a restore may take its place."""
@@ -159,9 +159,8 @@ class DockerStorage(ArchivingStorage):
         """Unpack the archive into a new volume in place of what is there."""
         volumes = await self._replaceable(home, replaces)
         async with aclosing(self._read_archive(archive_key, report, acls=acls)) as parts:
-            first = await anext(
-                parts, memoryview(b"")
-            )  # an archive that is missing must not replace anything
+            # Read before anything is replaced: the archive may be missing.
+            first = await anext(parts, memoryview(b""))
             volume_id = await self._make_anew(home, volumes, archive_key)
             check = partial(self.volumes.require_unsealed, home.workspace_id, volume_id)
             await self._unpack(home, _UNPACK_ACLS if acls else _UNPACK, first, parts, check=check)

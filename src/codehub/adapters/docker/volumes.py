@@ -94,7 +94,7 @@ class Volumes:
         Raises BackendUnreachable rather than leave one out.
         """
         volumes = await self._list_entries()
-        if self._mark not in {each["Name"] for each in volumes}:
+        if self._mark not in {entry["Name"] for entry in volumes}:
             raise MarkMissing(f"The volume {self._mark} of the Docker engine")
         return _group_by_workspace(volumes)
 
@@ -257,4 +257,4 @@ def _group_by_workspace(entries: list[Mapping[str, Any]]) -> Mapping[UUID, Works
             fields["makings"][volume_id] = (name, datetime.fromisoformat(entry["CreatedAt"]))
         elif name == trial_name(workspace_id) and role == _TRIAL:
             fields["trial_made_at"] = datetime.fromisoformat(entry["CreatedAt"])
-    return {workspace_id: WorkspaceVolumes(**part) for workspace_id, part in by_workspace.items()}
+    return {workspace_id: WorkspaceVolumes(**fields) for workspace_id, fields in by_workspace.items()}

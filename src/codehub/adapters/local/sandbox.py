@@ -242,11 +242,8 @@ def why_unusable(bwrap: Path | None, uid: int | None) -> str | None:
 def _identity(uid: int | None) -> Sequence[str]:
     if uid is None:
         return ("--unshare-user",)
-    capabilities = (
-        "CAP_SETUID",
-        "CAP_SETGID",
-        "CAP_SETPCAP",
-    )  # what setpriv needs to drop all others, and then these
+    # What setpriv needs to drop all others, and then these.
+    capabilities = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
     return ("--cap-drop", "ALL", *(argument for name in capabilities for argument in ("--cap-add", name)))
 
 

@@ -21,7 +21,7 @@ from codehub.adapters.threads import BlockingReads, in_thread
 from codehub.core.observation import Volume
 from codehub.ports.archives import Archives, Attribute
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Home, Report, Restored
+from codehub.ports.storage import Home, Report, RestoredVolume
 from codehub.ports.system import Identity
 
 log = structlog.get_logger()
@@ -74,7 +74,7 @@ class LocalStorage(ArchivingStorage):
 
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
-    ) -> Restored:
+    ) -> RestoredVolume:
         await self._tidy(home)
         if not await self._tar.is_sandboxed():
             # Nothing is unpacked before the whole archive was read and found good.
@@ -82,7 +82,7 @@ class LocalStorage(ArchivingStorage):
         volume_id = await self._with_acls_if_kept(
             lambda acls: self._replace(home, archive_key, report, replaces, acls=acls)
         )
-        return Restored(volume_id, archive_key)
+        return RestoredVolume(volume_id, archive_key)
 
     async def _replace(
         self, home: Home, archive_key: str, report: Report, replaces: str | None, *, acls: bool

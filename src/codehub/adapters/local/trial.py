@@ -44,9 +44,8 @@ async def try_ides(
     """Try them all. `place` is a directory for this alone, beside the homes; `cache` is for copies."""
     runnable: dict[str, InstalledIde] = {}
     failures: dict[str, str] = {}
-    await asyncio.to_thread(
-        shutil.rmtree, directory, ignore_errors=True
-    )  # left by a process that was killed here
+    # Left by a process that was killed here.
+    await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
     try:
         for name, ide in ides.items():
             result = await _runnable(launcher, ide, directory, cache, clock)

@@ -14,7 +14,7 @@ from codehub.ports.access import (
     Key,
     KeyEnded,
     LastAdmin,
-    Signing,
+    SigningKey,
     Token,
     TooManyTokens,
     UnknownToken,
@@ -234,8 +234,8 @@ class MemoryAccess:
         users = {key: self._users[owner].user for key, owner in owners.items()}
         return {key: user for key, user in users.items() if not user.disabled}
 
-    async def signing(self) -> Signing:
-        return Signing(self._device_key, self._now())
+    async def signing(self) -> SigningKey:
+        return SigningKey(self._device_key, self._now())
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         now = self._now()

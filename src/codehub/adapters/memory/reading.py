@@ -15,7 +15,15 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import in_trash
 from codehub.core.workspace import Workspace, counts_as_running, is_deleted
-from codehub.ports.store import Feed, FeedEvent, Heard, Moving, PageQuery, Position, Recorded
+from codehub.ports.store import (
+    Feed,
+    FeedEvent,
+    MemberHeartbeat,
+    PageQuery,
+    Position,
+    Recorded,
+    WorkspaceProgress,
+)
 
 
 class MemoryReading:
@@ -30,7 +38,7 @@ class MemoryReading:
         self._progress: dict[UUID, tuple[UUID, Progress]] = {}
         self._usages: dict[UUID, Usage] = {}
         self._shortage: DiskSpace | None = None
-        self._members: dict[UUID, Heard] = {}
+        self._members: dict[UUID, MemberHeartbeat] = {}
 
     async def page(self, query: PageQuery) -> Sequence[Workspace]:
         await self._faults("load")
@@ -56,7 +64,7 @@ class MemoryReading:
     async def now(self) -> datetime:
         return self._now()
 
-    async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
+    async def members(self, *, within_s: float = 3600.0) -> Sequence[MemberHeartbeat]:
         since = self._now() - timedelta(seconds=within_s)
         members = [member for member in self._members.values() if member.at >= since]
         return sorted(members, key=lambda member: member.at, reverse=True)
@@ -81,10 +89,10 @@ class MemoryReading:
         await self._faults("load")
         return Position(0, seq) if any(recorded.seq == seq for recorded in self._history) else None
 
-    async def moving(self) -> Sequence[Moving]:
+    async def moving(self) -> Sequence[WorkspaceProgress]:
         await self._faults("load")
         return [
-            Moving(workspace_id, self._owner(workspace_id), progress)
+            WorkspaceProgress(workspace_id, self._owner(workspace_id), progress)
             for workspace_id, (op_id, progress) in self._progress.items()
             if self._has_operation(workspace_id, op_id)
         ]

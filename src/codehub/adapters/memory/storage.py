@@ -13,7 +13,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.observation import Archive, Volume
 from codehub.ports.archives import archive_key as key_of
 from codehub.ports.backends import ActionFailed
-from codehub.ports.storage import Amount, Home, MayCommit, Report, Restored, StoredArchive
+from codehub.ports.storage import Amount, Home, MayCommit, Report, RestoredVolume, StoredArchive
 from codehub.ports.system import Identity
 
 Files = Mapping[str, bytes]
@@ -98,7 +98,7 @@ class MemoryStorage:
 
     async def restore(
         self, home: Home, archive_key: str, report: Report, *, replaces: str | None = None
-    ) -> Restored:
+    ) -> RestoredVolume:
         await self._faults("storage.restore.before_effect")
         archive = self._committed_archive(archive_key)
         disk = self._disks.get(home.workspace_id)
@@ -115,7 +115,7 @@ class MemoryStorage:
         report(Amount("restore", _size(archive.files), _size(archive.files)))
         disk.volume_id = volume_id = self._new_volume(home)
         await self._faults("storage.restore.after_effect")
-        return Restored(volume_id, archive_key)
+        return RestoredVolume(volume_id, archive_key)
 
     async def archive(
         self, home: Home, volume_id: str, op_id: UUID, report: Report, may_commit: MayCommit

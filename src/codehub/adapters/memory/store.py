@@ -26,10 +26,10 @@ from codehub.ports.store import (
     Change,
     Changes,
     Contradiction,
-    Heard,
     Key,
     KeyReused,
-    Loaded,
+    LoadedWorkspaces,
+    MemberHeartbeat,
     NameTaken,
     Recorded,
     Ruled,
@@ -76,15 +76,15 @@ class MemoryStore(MemoryReading):
             {member_id: replace(member, at=member.at - by) for member_id, member in self._members.items()}
         )
 
-    async def load_idle(self, *, limit: int = 10_000) -> Loaded:
+    async def load_idle(self, *, limit: int = 10_000) -> LoadedWorkspaces:
         await self._faults("load")
         now = self._now()
-        return Loaded(now, [row for row in self._workspaces.values() if is_idle(row, now)][:limit])
+        return LoadedWorkspaces(now, [row for row in self._workspaces.values() if is_idle(row, now)][:limit])
 
-    async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
+    async def load(self, workspace_ids: Collection[UUID]) -> LoadedWorkspaces:
         await self._faults("load")
         ids = set(workspace_ids)
-        return Loaded(self._now(), [row for row in self._workspaces.values() if row.id in ids])
+        return LoadedWorkspaces(self._now(), [row for row in self._workspaces.values() if row.id in ids])
 
     async def changes(self, cursor: str | None) -> Changes:
         await self._faults("load")
@@ -152,12 +152,12 @@ class MemoryStore(MemoryReading):
     async def beat(self, member: Member, *, alive_s: float, looked_at: datetime | None = None) -> Members:
         await self._faults("beat.before_commit")
         now = self._now()
-        self._members[member.id] = Heard(member, now, looked_at)
+        self._members[member.id] = MemberHeartbeat(member, now, looked_at)
         alive = timedelta(seconds=alive_s)
         return {
-            member_id: heard.member
-            for member_id, heard in self._members.items()
-            if now - alive <= heard.at <= now
+            member_id: heartbeat.member
+            for member_id, heartbeat in self._members.items()
+            if now - alive <= heartbeat.at <= now
         }
 
     async def leave(self, member_id: UUID) -> None:

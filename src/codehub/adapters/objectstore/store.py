@@ -78,10 +78,7 @@ _FULL = (
 
 
 class WrongStore(BackendUnreachable):
-    """The store answers, and will not take us: its name or our credentials are wrong.
-
-    Waiting does not help.
-    """
+    """The store answers and refuses us: its name or our credentials are wrong. Waiting does not help."""
 
 
 class _Stopped(Exception):
@@ -89,9 +86,7 @@ class _Stopped(Exception):
 
 
 class Objects:
-    """The store is opened when it is first needed, so that an outage at start-up is an outage
-    like any other.
-    """
+    """The objects of one store, opened at its first use: an outage at start-up is an ordinary one."""
 
     def __init__(self, url: str, *, installation: str) -> None:
         self.url = url
@@ -114,18 +109,13 @@ class Objects:
         await self.check()
 
     async def restrict_access(self) -> None:
-        """Take from others what an earlier codehub let them read.
-
-        The store's own directory is the operator's: it keeps its mode.
-        """
+        """Remove the access of others that an earlier codehub allowed. The root directory keeps its mode."""
         if self.directory is not None:
             with self.report_failures():
                 await in_thread(_restrict_all, self.directory)
 
     async def check(self) -> None:
-        """Raise BackendUnreachable unless this is the store of this installation: an empty mount point must
-        not count.
-        """
+        """Raise BackendUnreachable unless the store has this installation's mark."""
         mark = await self.get(MARK)
         if mark is None:
             raise BackendUnreachable(f"{self.url} does not have the file {MARK}: is it mounted?")
@@ -154,7 +144,7 @@ class Objects:
                 return None
 
     def download(self, path: str) -> Iterator[bytes] | None:
-        """Return a large object, part by part. Blocks: for a thread."""
+        """Return a large object, part by part. Blocks: run it in a thread."""
         with self.report_failures():
             try:
                 size = obstore.head(self._store(), path)["size"]
@@ -170,10 +160,7 @@ class Objects:
         await self.make_durable(path)
 
     async def renew(self, path: str, content: bytes) -> None:
-        """Let a small object that was found outlive a power cut.
-
-        A flush that failed before may succeed and lie: the file is written anew.
-        """
+        """Make a small object durable by writing it again: a flush after a failed one may succeed wrongly."""
         if self.directory is not None:
             await self.put(path, content)
 
@@ -202,10 +189,7 @@ class Objects:
                 raise
 
     async def make_durable(self, path: str) -> None:
-        """A file that has its name after a power cut must have its content too.
-
-        Other stores see to that themselves.
-        """
+        """Flush a file and its directories. Other stores are durable by themselves."""
         if self.directory is not None:
             with self.report_failures():
                 await in_thread(flush, self.directory, self.directory / path)
@@ -291,8 +275,8 @@ class Objects:
 
 
 class _Source:
-    """The parts of an upload. It raises as soon as nobody wants them any more, even if the next is not there
-    yet, and when they are too many bytes: the size of an upload's parts can't be changed once it has begun.
+    """The parts of an upload. Raises when the upload is stopped, even while it waits for the next part, and
+    when there are too many bytes: the size of the parts can't be changed once it has begun.
     """
 
     def __init__(self, parts: AsyncIterator[bytes]) -> None:
@@ -332,16 +316,12 @@ async def _prepend(first: bytes, parts: AsyncIterator[bytes]) -> AsyncGenerator[
 
 
 def _part_bytes(size: int) -> int:
-    """Return how large parts must be, so that an object of about this size has no more of them
-    than S3 takes.
-    """
+    """Return the size of parts, so that an object of about this size has at most PARTS_MAX of them."""
     return max(_PART_BYTES, math.ceil(size * _MARGIN / PARTS_MAX))
 
 
 def _is_permanent(message: str) -> bool:
-    """Whether a server refused what was asked, and would do so again: asking for ever would hide it from
-    everybody.
-    """
+    """Return whether the server would refuse the same request again: retrying would only hide that."""
     match = _STATUS.search(message)
     if match is None or any(sign in message for sign in _TEMPORARY_SIGNS):
         return False

@@ -18,7 +18,7 @@ from codehub.ports.access import (
     Key,
     KeyEnded,
     LastAdmin,
-    Signing,
+    SigningKey,
     Token,
     TooManyTokens,
     UnknownToken,
@@ -188,11 +188,11 @@ class PostgresAccess:
             rows = await self._pool.fetch(*self._sql["let_in"](keys=list(keys)))
         return {bytes(row["sha256"]): _to_user(row) for row in rows}
 
-    async def signing(self) -> Signing:
+    async def signing(self) -> SigningKey:
         async with translate_errors():
             row = await self._pool.fetchrow(*self._sql["signing"]())
         assert row is not None
-        return Signing(bytes(row["key"]), row["now"])
+        return SigningKey(bytes(row["key"]), row["now"])
 
     async def count_try(self, throttles: Mapping[str, Throttle]) -> float:
         by_key = {_hash(key): throttle for key, throttle in throttles.items()}

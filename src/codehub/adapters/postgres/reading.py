@@ -16,12 +16,12 @@ from codehub.core.workspace import StorageBackend, Workspace
 from codehub.ports.store import (
     Feed,
     FeedEvent,
-    Heard,
-    Loaded,
-    Moving,
+    LoadedWorkspaces,
+    MemberHeartbeat,
     PageQuery,
     PlacesInUse,
     Position,
+    WorkspaceProgress,
 )
 
 if TYPE_CHECKING:
@@ -58,11 +58,13 @@ class PostgresReading:
             stamps = await self._pool.fetch(*self._sql["stamps"](ids=list(workspace_ids)))
         return await self._current(stamps)
 
-    async def load(self, workspace_ids: Collection[UUID]) -> Loaded:
+    async def load(self, workspace_ids: Collection[UUID]) -> LoadedWorkspaces:
         async with translate_errors():
             rows = await self._pool.fetch(*self._sql["load"](ids=list(workspace_ids)))
         # The clock's row is always there; where nothing was found, the workspace in it is NULL.
-        return Loaded(rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None])
+        return LoadedWorkspaces(
+            rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None]
+        )
 
     async def places_in_use(self) -> PlacesInUse:
         async with translate_errors():
@@ -85,11 +87,11 @@ class PostgresReading:
             now: datetime = await self._pool.fetchval(*self._sql["now"]())
         return now
 
-    async def members(self, *, within_s: float = 3600.0) -> Sequence[Heard]:
+    async def members(self, *, within_s: float = 3600.0) -> Sequence[MemberHeartbeat]:
         async with translate_errors():
             rows = await self._pool.fetch(*self._sql["members"](within=timedelta(seconds=within_s)))
         return [
-            Heard(
+            MemberHeartbeat(
                 Member(row["id"], row["host"], frozenset(row["backends"])),
                 row["heartbeat_at"],
                 row["looked_at"],
@@ -129,10 +131,10 @@ class PostgresReading:
             row = await self._pool.fetchrow(*self._sql["feed_position"](seq=seq))
         return None if row is None else _to_position(row)
 
-    async def moving(self) -> Sequence[Moving]:
+    async def moving(self) -> Sequence[WorkspaceProgress]:
         async with translate_errors():
             rows = await self._pool.fetch(*self._sql["moving"]())
-        return [Moving(row["id"], row["owner_user_id"], Progress(*tuple(row)[2:])) for row in rows]
+        return [WorkspaceProgress(row["id"], row["owner_user_id"], Progress(*tuple(row)[2:])) for row in rows]
 
     async def sleeping_soon(self, within: timedelta) -> Sequence[Workspace]:
         async with translate_errors():

@@ -15,7 +15,7 @@ from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
 from codehub.ports.hints import Hints
-from codehub.ports.store import Change, Changes, Loaded
+from codehub.ports.store import Change, Changes, LoadedWorkspaces
 
 if TYPE_CHECKING:
     from codehub.adapters.postgres.connect import Pool
@@ -31,10 +31,10 @@ class PostgresControllerStore:
         self._hints = hints
         self._sql = statements()
 
-    async def load_idle(self, *, limit: int = 10_000) -> Loaded:
+    async def load_idle(self, *, limit: int = 10_000) -> LoadedWorkspaces:
         return await self._load(*self._sql["load_idle"](limit=limit))
 
-    async def load(self, workspace_ids: Sequence[UUID]) -> Loaded:
+    async def load(self, workspace_ids: Sequence[UUID]) -> LoadedWorkspaces:
         return await self._load(*self._sql["load"](ids=list(workspace_ids)))
 
     async def changes(self, cursor: str | None) -> Changes:
@@ -149,8 +149,10 @@ class PostgresControllerStore:
         async with translate_errors():
             await self._pool.execute(*self._sql["leave"](id=member_id))
 
-    async def _load(self, statement: str, *arguments: object) -> Loaded:
+    async def _load(self, statement: str, *arguments: object) -> LoadedWorkspaces:
         async with translate_errors():
             rows = await self._pool.fetch(statement, *arguments)
         # The clock's row is always there; where nothing fits, the workspace in it is NULL.
-        return Loaded(rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None])
+        return LoadedWorkspaces(
+            rows[0]["loaded_at"], [to_workspace(row) for row in rows if row["id"] is not None]
+        )
