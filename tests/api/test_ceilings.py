@@ -71,7 +71,7 @@ async def test_resources_above_a_ceiling_are_refused_with_the_bound(
         error = answer.json()["error"]
         assert (answer.status_code, error["code"]) == (422, "INVALID_REQUEST")
         assert (error["details"][0]["field"], error["details"][0]["max"]) == (f"resources.{field}", most)
-    assert [one["name"] for one in (await ann.get(LIST)).json()["items"]] == ["modest"]
+    assert [item["name"] for item in (await ann.get(LIST)).json()["items"]] == ["modest"]
 
 
 async def test_a_size_for_the_home_is_kept_and_shown(low_site: Site) -> None:
@@ -115,8 +115,8 @@ async def test_as_many_tokens_as_one_may_have_are_made_however_many_are_asked_fo
     assert Counter(answer.status_code for answer in answers) == {201: 3, 422: 6}
     refused = next(answer for answer in answers if answer.status_code == 422)
     assert refused.json()["error"]["details"][0]["max"] == 3
-    one = next(answer for answer in answers if answer.status_code == 201).json()["id"]
-    assert (await ann.delete(f"{API}/tokens/{one}")).status_code == 204
+    token_id = next(answer for answer in answers if answer.status_code == 201).json()["id"]
+    assert (await ann.delete(f"{API}/tokens/{token_id}")).status_code == 204
     assert (await ann.post(f"{API}/tokens", json={"name": "t", "scope": "read"})).status_code == 201
 
 
@@ -138,7 +138,7 @@ async def test_whoever_asks_too_fast_waits_and_nobody_else_does(low_site: Site) 
     answer = await ann.get(f"{API}/session")
     while answer.status_code == 200:
         answers = await asyncio.gather(*(ann.get(f"{API}/session") for _ in range(20)))
-        answer = max(answers, key=lambda one: one.status_code)
+        answer = max(answers, key=lambda response: response.status_code)
     error = answer.json()["error"]
     assert (answer.status_code, error["code"], error["details"]["max"]) == (429, "TOO_MANY_REQUESTS", 60)
     assert int(answer.headers["retry-after"]) >= 1

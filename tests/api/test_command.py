@@ -33,20 +33,20 @@ def test_an_unknown_command_is_a_usage_error() -> None:
 def test_help_imports_neither_the_web_framework_nor_the_database_driver() -> None:
     heavy = "{'fastapi', 'starlette', 'uvicorn', 'asyncpg', 'pydantic', 'rich'}"
     script = f"import sys, codehub.__main__; print(sorted({heavy} & set(sys.modules)))"
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def test_the_doctor_says_that_a_fresh_machine_can_start(tmp_path: Path) -> None:
-    found = codehub("doctor", data_dir=str(tmp_path / "data"), port="0")
-    assert found.returncode == 0, found.stdout
-    assert "codehub can start as configured." in found.stdout
+    process = codehub("doctor", data_dir=str(tmp_path / "data"), port="0")
+    assert process.returncode == 0, process.stdout
+    assert "codehub can start as configured." in process.stdout
     assert not (tmp_path / "data").exists()
 
 
 def test_the_doctor_speaks_json(tmp_path: Path) -> None:
-    found = codehub("doctor", "--json", data_dir=str(tmp_path), port="0")
-    parts = [finding["part"] for finding in json.loads(found.stdout)]
+    process = codehub("doctor", "--json", data_dir=str(tmp_path), port="0")
+    parts = [finding["part"] for finding in json.loads(process.stdout)]
     assert parts == [
         "python",
         "data directory",
@@ -64,13 +64,13 @@ def test_the_doctor_speaks_json(tmp_path: Path) -> None:
 
 
 def test_the_doctor_names_a_dead_database_and_exits_with_1(tmp_path: Path) -> None:
-    found = codehub(
+    process = codehub(
         "doctor", data_dir=str(tmp_path), port="0", database_url="postgresql://u:geheim@127.0.0.1:1/d"
     )
-    assert found.returncode == 1
-    assert "✗ database" in found.stdout
-    assert "CODEHUB_DATABASE_URL" in found.stdout
-    assert "geheim" not in found.stdout + found.stderr
+    assert process.returncode == 1
+    assert "✗ database" in process.stdout
+    assert "CODEHUB_DATABASE_URL" in process.stdout
+    assert "geheim" not in process.stdout + process.stderr
 
 
 def test_the_doctor_finds_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +112,8 @@ def test_the_doctor_finds_the_ide_that_codehub_would_run(
 
 
 def test_the_report_tells_what_to_do() -> None:
-    told = report([Finding("ide", Verdict.OPTIONAL, "not found", "install one")], as_json=False)
-    assert told.splitlines() == [
+    text = report([Finding("ide", Verdict.OPTIONAL, "not found", "install one")], as_json=False)
+    assert text.splitlines() == [
         "- ide  not found",
         "       → install one",
         "",
@@ -121,36 +121,40 @@ def test_the_report_tells_what_to_do() -> None:
     ]
 
 
-@pytest.mark.parametrize("words", [("user", "list"), ("gc", "--dry-run"), ("migrate",)])
-def test_who_only_looks_makes_no_installation(tmp_path: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", [("user", "list"), ("gc", "--dry-run"), ("migrate",)])
+def test_who_only_looks_makes_no_installation(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     data = tmp_path / "data"
-    told = codehub(*words, data_dir=str(data))
-    assert told.returncode == 1
-    assert f"there is no codehub in {data}" in told.stderr
+    process = codehub(*arguments, data_dir=str(data))
+    assert process.returncode == 1
+    assert f"there is no codehub in {data}" in process.stderr
     assert not data.exists()
 
 
 @pytest.mark.parametrize(
-    "words", [("user", "list"), ("user", "disable", "bob"), ("gc",), ("migrate",), ("doctor",)], ids=" ".join
+    "arguments",
+    [("user", "list"), ("user", "disable", "bob"), ("gc",), ("migrate",), ("doctor",)],
+    ids=" ".join,
 )
-def test_wrong_settings_are_told_to_programs_in_their_form(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_wrong_settings_are_told_to_programs_in_their_form(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     wrong = {"data_dir": str(tmp_path / "data"), "port": "many", "trash_seconds": "-1"}
-    for_people, for_programs = codehub(*words, **wrong), codehub(*words, "--json", **wrong)
+    for_people, for_programs = codehub(*arguments, **wrong), codehub(*arguments, "--json", **wrong)
     assert (for_people.returncode, for_people.stdout) == (2, "")
     assert [line.split(":")[:2] for line in for_people.stderr.splitlines()] == [
         ["codehub", " CODEHUB_PORT"],
         ["codehub", " CODEHUB_TRASH_SECONDS"],
     ]
     assert (for_programs.returncode, for_programs.stderr) == (2, "")
-    told = json.loads(for_programs.stdout)["error"]
-    assert (told["code"], len(told["details"])) == ("USAGE", 2)
+    error = json.loads(for_programs.stdout)["error"]
+    assert (error["code"], len(error["details"])) == ("USAGE", 2)
 
 
-@pytest.mark.parametrize("words", [("user", "list"), ("gc", "--dry-run"), ("migrate",)], ids=" ".join)
+@pytest.mark.parametrize("arguments", [("user", "list"), ("gc", "--dry-run"), ("migrate",)], ids=" ".join)
 def test_what_can_not_be_done_is_told_to_programs_in_their_form(
-    tmp_path: Path, words: tuple[str, ...]
+    tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
-    failed = codehub(*words, "--json", data_dir=str(tmp_path / "data"))
+    failed = codehub(*arguments, "--json", data_dir=str(tmp_path / "data"))
     assert (failed.returncode, failed.stderr) == (1, "")
-    told = json.loads(failed.stdout)["error"]
-    assert (told["code"], "there is no codehub in" in told["message"]) == ("FAILED", True)
+    error = json.loads(failed.stdout)["error"]
+    assert (error["code"], "there is no codehub in" in error["message"]) == ("FAILED", True)

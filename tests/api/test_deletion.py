@@ -28,80 +28,80 @@ async def listed(client: httpx.AsyncClient, **params: Any) -> list[str]:
 
 async def test_a_deleted_workspace_can_be_had_back_with_its_files(living_site: Site) -> None:
     ann = await living_site.browser("ann")
-    one = await running(living_site, ann)
-    path = f"{API}/workspaces/{one}"
+    workspace_id = await running(living_site, ann)
+    path = f"{API}/workspaces/{workspace_id}"
     answer = await ann.delete(path)
     assert (answer.status_code, answer.json()["display"]) == (202, "DELETING")
     assert answer.json()["purge_at"] > answer.json()["deleted_at"]
-    await living_site.arrives(ann, one, "DELETED")
+    await living_site.arrives(ann, workspace_id, "DELETED")
     for method, rest in (("GET", ""), ("PATCH", ""), ("POST", ":start"), ("DELETE", ""), ("GET", "/events")):
         body: dict[str, Any] = {"json": {}} if method == "PATCH" else {}
         gone = await ann.request(method, path + rest, **body)
         assert (gone.status_code, gone.json()["error"]["code"]) == (404, "WORKSPACE_NOT_FOUND")
     assert await listed(ann) == []
-    assert await listed(ann, deleted=True) == [one]
+    assert await listed(ann, deleted=True) == [workspace_id]
     back = await ann.post(f"{path}:undelete")
     assert (back.status_code, back.json()["desired_state"]) == (200, "PENDING")
-    assert await listed(ann) == [one]
-    await living_site.arrives(ann, one, "ARCHIVED")
+    assert await listed(ann) == [workspace_id]
+    await living_site.arrives(ann, workspace_id, "ARCHIVED")
     await ann.post(f"{path}:start")
-    await living_site.arrives(ann, one, "RUNNING")
-    assert living_site.storage.files(UUID(one)) == {"notes.txt": b"mine"}
+    await living_site.arrives(ann, workspace_id, "RUNNING")
+    assert living_site.storage.files(UUID(workspace_id)) == {"notes.txt": b"mine"}
 
 
 async def test_a_purge_keeps_nothing_and_can_not_be_undone(living_site: Site) -> None:
     ann = await living_site.browser("ann")
-    one = await running(living_site, ann)
-    path = f"{API}/workspaces/{one}"
+    workspace_id = await running(living_site, ann)
+    path = f"{API}/workspaces/{workspace_id}"
     await ann.post(f"{path}:archive")
-    await living_site.arrives(ann, one, "ARCHIVED")
+    await living_site.arrives(ann, workspace_id, "ARCHIVED")
     assert (await ann.delete(path, params={"purge": True})).status_code == 202
-    await living_site.arrives(ann, one, "DELETED")
+    await living_site.arrives(ann, workspace_id, "DELETED")
     assert (await ann.post(f"{path}:undelete")).status_code == 404
     assert await listed(ann, deleted=True) == []
-    assert [key for key in await living_site.storage.list_archives() if one in str(key)] == []
+    assert [key for key in await living_site.storage.list_archives() if workspace_id in str(key)] == []
 
 
 async def test_what_is_in_the_trash_can_be_purged(living_site: Site) -> None:
     ann = await living_site.browser("ann")
-    one = await running(living_site, ann)
-    await ann.delete(f"{API}/workspaces/{one}")
-    await living_site.arrives(ann, one, "DELETED")
-    assert (await ann.delete(f"{API}/workspaces/{one}", params={"purge": True})).status_code == 202
+    workspace_id = await running(living_site, ann)
+    await ann.delete(f"{API}/workspaces/{workspace_id}")
+    await living_site.arrives(ann, workspace_id, "DELETED")
+    assert (await ann.delete(f"{API}/workspaces/{workspace_id}", params={"purge": True})).status_code == 202
     assert await listed(ann, deleted=True) == []
-    assert (await ann.post(f"{API}/workspaces/{one}:undelete")).status_code == 404
+    assert (await ann.post(f"{API}/workspaces/{workspace_id}:undelete")).status_code == 404
 
 
 async def test_a_lost_home_is_an_error_until_somebody_accepts_the_loss(living_site: Site) -> None:
     ann = await living_site.browser("ann")
-    one = await running(living_site, ann)
-    path = f"{API}/workspaces/{one}"
-    living_site.instances.vanish(UUID(one))
-    living_site.storage.lose_volume(UUID(one))
-    broken = await living_site.arrives(ann, one, "ERROR")
+    workspace_id = await running(living_site, ann)
+    path = f"{API}/workspaces/{workspace_id}"
+    living_site.instances.vanish(UUID(workspace_id))
+    living_site.storage.lose_volume(UUID(workspace_id))
+    broken = await living_site.arrives(ann, workspace_id, "ERROR")
     assert broken["error"]["reason"] == "DataLost"
     assert (await ann.post(f"{path}:start")).json()["error"]["code"] == "RECOVERY_REQUIRED"
     recovered_at = (await ann.post(f"{path}:recover")).json()["updated_at"]
     async with asyncio.timeout(PATIENCE_S):
-        again = await living_site.arrives(ann, one, "ERROR")
+        again = await living_site.arrives(ann, workspace_id, "ERROR")
         while again["error"]["occurred_at"] <= broken["error"]["occurred_at"]:
-            again = await living_site.arrives(ann, one, "ERROR")
+            again = await living_site.arrives(ann, workspace_id, "ERROR")
     assert again["updated_at"] > recovered_at
     accepted = await ann.post(f"{path}:recover", json={"accept_loss": True})
     assert accepted.status_code == 200
-    await living_site.arrives(ann, one, "RUNNING")
-    assert living_site.storage.files(UUID(one)) == {}
+    await living_site.arrives(ann, workspace_id, "RUNNING")
+    assert living_site.storage.files(UUID(workspace_id)) == {}
 
 
 @pytest.mark.parametrize("word", ["start", "stop", "archive", "recover", "undelete", "keep_awake"])
 async def test_what_is_already_so_is_answered_alike(living_site: Site, word: str) -> None:
     ann = await living_site.browser("ann")
-    one = await running(living_site, ann)
+    workspace_id = await running(living_site, ann)
     if word in ("stop", "archive"):
-        await ann.post(f"{API}/workspaces/{one}:{word}")
-        await living_site.arrives(ann, one, Phase.STANDBY if word == "stop" else Phase.ARCHIVED)
-    before = (await ann.get(f"{API}/workspaces/{one}")).json()
-    answer = await ann.post(f"{API}/workspaces/{one}:{word}")
+        await ann.post(f"{API}/workspaces/{workspace_id}:{word}")
+        await living_site.arrives(ann, workspace_id, Phase.STANDBY if word == "stop" else Phase.ARCHIVED)
+    before = (await ann.get(f"{API}/workspaces/{workspace_id}")).json()
+    answer = await ann.post(f"{API}/workspaces/{workspace_id}:{word}")
     assert answer.status_code == 200
     if word != "keep_awake":
         assert answer.json()["revision"] == before["revision"]
@@ -111,8 +111,8 @@ async def test_an_admin_forgets_a_workspace_whose_deletion_a_dead_backend_holds_
     living_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann, root = await living_site.browser("ann"), await living_site.browser("root", Role.ADMIN)
-    one = await running(living_site, ann)
-    path = f"{API}/workspaces/{one}"
+    workspace_id = await running(living_site, ann)
+    path = f"{API}/workspaces/{workspace_id}"
 
     async def away(*_: object) -> None:
         raise BackendUnreachable("the engine is away")
@@ -132,18 +132,18 @@ async def test_an_admin_forgets_a_workspace_whose_deletion_a_dead_backend_holds_
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
         forgotten = await root.post(f"{path}:forget")
         assert forgotten.status_code == 200
-        await living_site.arrives(ann, one, "DELETED")
+        await living_site.arrives(ann, workspace_id, "DELETED")
     assert await listed(ann) == []
-    assert await listed(ann, deleted=True) == [one]
-    assert living_site.storage.files(UUID(one)) == {"notes.txt": b"mine"}
+    assert await listed(ann, deleted=True) == [workspace_id]
+    assert living_site.storage.files(UUID(workspace_id)) == {"notes.txt": b"mine"}
     assert (await ann.post(f"{path}:undelete")).status_code == 200
     history = (await ann.get(f"{path}/events")).json()["items"]
     (given_up,) = [each for each in history if each["to"] == "forgotten"]
     assert (given_up["kind"], given_up["actor"]) == ("deletion", living_site.people["root"].username)
-    await living_site.arrives(ann, one, "ARCHIVED")
+    await living_site.arrives(ann, workspace_id, "ARCHIVED")
     await ann.post(f"{path}:start")
-    await living_site.arrives(ann, one, "RUNNING")
-    assert living_site.storage.files(UUID(one)) == {"notes.txt": b"mine"}
+    await living_site.arrives(ann, workspace_id, "RUNNING")
+    assert living_site.storage.files(UUID(workspace_id)) == {"notes.txt": b"mine"}
 
 
 async def explained(client: httpx.AsyncClient, path: str) -> dict[str, Any]:

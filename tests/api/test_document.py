@@ -75,8 +75,8 @@ def test_every_operation_says_what_it_answers_with_a_shape_and_examples(name: st
 
 
 def test_every_error_code_of_the_wire_is_documented_but_the_proxy_s() -> None:
-    told = set(re.findall(r"'code': '([A-Z_]+)'", str(DOCUMENT)))
-    assert told == {code.value for code in ErrorCode} - {"UPSTREAM_UNAVAILABLE"}
+    documented = set(re.findall(r"'code': '([A-Z_]+)'", str(DOCUMENT)))
+    assert documented == {code.value for code in ErrorCode} - {"UPSTREAM_UNAVAILABLE"}
 
 
 @pytest.fixture(scope="module")

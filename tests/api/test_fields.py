@@ -20,9 +20,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "a\0b"}, "name"),
     ({"name": "a\nb"}, "name"),
     ({"name": "\ud800"}, "name"),
-    *(({"name": f"a{one}b"}, "name") for one in ("\x80", "\x9b", "\x9f", "\u2028", "\u2029")),
-    *(({"name": f"a{one}b"}, "name") for one in "\u061c\u200e\u200f\u202a\u202e\u2066\u2069"),
-    *(({"name": "x", "description": f"a{one}b"}, "description") for one in "\x80\x9f\u202e\u2066"),
+    *(({"name": f"a{character}b"}, "name") for character in ("\x80", "\x9b", "\x9f", "\u2028", "\u2029")),
+    *(({"name": f"a{character}b"}, "name") for character in "\u061c\u200e\u200f\u202a\u202e\u2066\u2069"),
+    *(
+        ({"name": "x", "description": f"a{character}b"}, "description")
+        for character in "\x80\x9f\u202e\u2066"
+    ),
     ({"name": "x", "memo": "a\0b"}, "memo"),
     ({"name": "x", "memo": "\udfff"}, "memo"),
     ({"name": "x", "description": "x" * 10_001}, "description"),
@@ -59,11 +62,13 @@ async def test_a_wrong_field_is_named_with_what_is_wrong(
     content, kind = json.dumps(body), {"Content-Type": "application/json"}
     answer = await ann.post(f"{API}/workspaces", content=content, headers=kind)
     assert answer.status_code == 422
-    told = answer.json()["error"]
-    assert told["code"] == "INVALID_REQUEST"
-    assert told["details"][0]["field"] == field
+    error = answer.json()["error"]
+    assert error["code"] == "INVALID_REQUEST"
+    assert error["details"][0]["field"] == field
     # Sentences of ours: the checker's own begin in capitals, and name its types.
-    assert all(detail["problem"].startswith(("it ", "there ", "with ", "k8s ")) for detail in told["details"])
+    assert all(
+        detail["problem"].startswith(("it ", "there ", "with ", "k8s ")) for detail in error["details"]
+    )
     assert (await ann.get(f"{API}/workspaces")).json()["items"] == []
 
 
@@ -134,12 +139,12 @@ async def test_a_patch_can_not_null_what_must_be(site: Site) -> None:
 @pytest.mark.parametrize(
     "content",
     [b'{"name": "\xff"}', b"[" * 100_000, b'{"name": ' + b"9" * 5000 + b"}"],
-    ids=lambda one: str(one[:12]),
+    ids=lambda body: str(body[:12]),
 )
 async def test_a_body_that_can_not_be_read_is_told_in_codehub_s_words(site: Site, content: bytes) -> None:
     ann = await site.browser("ann")
     kind = {"Content-Type": "application/json"}
     answer = await ann.post(f"{API}/workspaces", content=content, headers=kind)
-    told = answer.json()["error"]
-    assert (answer.status_code, told["code"]) == (400, "INVALID_REQUEST")
-    assert told["message"].startswith("The body can't be read: ")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, "INVALID_REQUEST")
+    assert error["message"].startswith("The body can't be read: ")

@@ -44,8 +44,8 @@ def test_where_no_workspace_could_run_the_start_says_so(machine: FreshMachine) -
     (fresh.home / "data").mkdir()
     ended = fresh.run("up", data_dir=str(fresh.home / "data"), port="0")
     assert ended.returncode == 1
-    told = ended.stderr.splitlines()[-1]
-    assert told.startswith(
+    message = ended.stderr.splitlines()[-1]
+    assert message.startswith(
         "codehub: no workspace could run on this machine: jupyterlab can't be run here: "
-    ), told
-    assert f"can't enter {fresh.home}: install bubblewrap" in told
+    ), message
+    assert f"can't enter {fresh.home}: install bubblewrap" in message

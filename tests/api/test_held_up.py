@@ -64,8 +64,8 @@ async def test_what_holds_it_up_is_shown(living_site: Site) -> None:
     held_up = shown["held_up"]
     assert (held_up["reason"], held_up["message"]) == ("Unreachable", AWAY)
     assert made["created_at"] < held_up["since"] < held_up["next_try_at"]
-    told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
-    assert {action["label"] for action in told["actions"]} >= {"Try now", "Stop", "Archive", "Delete"}
+    explanation = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
+    assert {action["label"] for action in explanation["actions"]} >= {"Try now", "Stop", "Archive", "Delete"}
     page = (await ann.get(f"/workspaces/{made['id']}")).text
     assert all(word in page for word in ("Held up", "Try now", "Put to sleep"))
 
@@ -80,9 +80,9 @@ async def test_a_start_below_the_floor_is_held_up_and_goes_on_when_there_is_room
     assert (shown["operation"], shown["phase"], shown["health_status"]) == ("PROVISIONING", "PENDING", "OK")
     assert shown["held_up"]["reason"] == "Unreachable"
     assert shown["held_up"]["message"].startswith(why)
-    told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
-    assert why in told["waiting_for"]
-    assert {action["label"] for action in told["actions"]} >= {"Try now", "Archive", "Delete"}
+    explanation = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
+    assert why in explanation["waiting_for"]
+    assert {action["label"] for action in explanation["actions"]} >= {"Try now", "Archive", "Delete"}
     page = (await ann.get(f"/workspaces/{made['id']}")).text
     assert all(word in page for word in ("Held up", "Try now", why))
     full_disk()

@@ -89,8 +89,8 @@ async def test_a_body_that_a_form_could_send_is_refused(small_site: Site, kind: 
     headers = {} if kind is None else {"Content-Type": kind}
     answer = await ann.post(f"{API}/workspaces", content=b'{"name": "form"}', headers=headers)
     assert answer.status_code == 422
-    words = "it is not said to be JSON: send Content-Type: application/json"
-    assert answer.json()["error"]["details"] == [{"field": "body", "problem": words}]
+    problem = "it is not said to be JSON: send Content-Type: application/json"
+    assert answer.json()["error"]["details"] == [{"field": "body", "problem": problem}]
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])

@@ -12,14 +12,14 @@ async def test_at_the_limit_nothing_is_made_and_the_answer_says_what_runs(site: 
     ann = await site.browser("ann")
     running = [await create(ann, f"w{number}") for number in range(2)]
     refused = await ann.post(f"{API}/workspaces", json={"name": "third"})
-    told = refused.json()["error"]
-    assert (refused.status_code, told["code"]) == (429, "LIMIT_EXCEEDED")
-    assert told["details"]["limit"] == "per_user"
-    assert told["details"]["max"] == 2
-    assert sorted(told["details"]["running"], key=lambda one: one["id"]) == sorted(
-        ({"id": one["id"], "name": one["name"]} for one in running), key=lambda one: one["id"]
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (429, "LIMIT_EXCEEDED")
+    assert error["details"]["limit"] == "per_user"
+    assert error["details"]["max"] == 2
+    assert sorted(error["details"]["running"], key=lambda item: item["id"]) == sorted(
+        ({"id": item["id"], "name": item["name"]} for item in running), key=lambda item: item["id"]
     )
-    assert "Stop one of them" in told["message"]
+    assert "Stop one of them" in error["message"]
     assert len((await ann.get(f"{API}/workspaces")).json()["items"]) == 2
     assert (await ann.get(f"{API}/session")).json()["limits"] == {"running": {"used": 2, "max": 2}}
     asleep = await create(ann, "asleep", **RESTS)
@@ -31,7 +31,9 @@ async def test_at_the_limit_nothing_is_made_and_the_answer_says_what_runs(site: 
 async def test_a_hundred_parallel_starts_against_a_limit_of_two_give_exactly_two(site: Site) -> None:
     ann = await site.program("ann")
     ids = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(100)]
-    answers = await asyncio.gather(*(ann.post(f"{API}/workspaces/{one}:start") for one in ids))
+    answers = await asyncio.gather(
+        *(ann.post(f"{API}/workspaces/{workspace_id}:start") for workspace_id in ids)
+    )
     assert sorted(answer.status_code for answer in answers) == [200] * 2 + [429] * 98
 
 

@@ -47,7 +47,7 @@ async def test_without_its_database_it_says_503_and_recovers_by_itself(
     name = world.connect_args["database"]
     async with reading(ann) as reader:
         await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": "before"})
-        before = (await reader.until(lambda one: one.data["memo"] == "before"))[-1]
+        before = (await reader.until(lambda message: message.data["memo"] == "before"))[-1]
         await server.sql(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         await server.sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> $2",
@@ -120,8 +120,8 @@ async def test_a_request_waits_no_longer_for_a_database_that_hangs_than_is_promi
     stored, _ = frozen
     async with within(20.0):
         asked = [stored.api.now() for _ in range(SERVING_CONNECTIONS)]
-        told = await asyncio.gather(*asked, return_exceptions=True)
-    assert all(isinstance(one, StoreUnavailable) for one in told), told
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes), outcomes
     async with within(20.0):  # now on connections that have to be made anew
         with pytest.raises(StoreUnavailable):
             await stored.api.now()
@@ -154,7 +154,7 @@ async def test_metrics_are_for_admins_and_who_has_the_token_wherever_they_are(li
             assert (await nobody.get("/metrics", headers=wrong)).status_code == 401, "loopback is no trust"
         assert (await nobody.get(f"{API}/session", headers=WATCHES)).status_code == 401
     assert (await ann.get("/metrics")).status_code == 403
-    told = (await admin.get("/metrics")).text
+    metrics = (await admin.get("/metrics")).text
     for line in (
         'codehub_workspaces{phase="RUNNING"}',
         'codehub_operation_seconds_count{operation="STARTING",outcome="completed"}',
@@ -167,7 +167,7 @@ async def test_metrics_are_for_admins_and_who_has_the_token_wherever_they_are(li
         "codehub_event_streams",
         "process_cpu_seconds_total",
     ):
-        assert line in told, line
+        assert line in metrics, line
 
 
 async def test_a_path_of_anybody_s_choosing_makes_no_new_meter(site: Site) -> None:
@@ -175,10 +175,10 @@ async def test_a_path_of_anybody_s_choosing_makes_no_new_meter(site: Site) -> No
         for number in range(20):
             await nobody.get(f"/nothing/{number}")
             await nobody.get(f"{API}/workspaces/{number}")
-        told = await nobody.get("/metrics", headers=WATCHES)
-    assert "/nothing" not in told.text
-    assert 'route="none"' in told.text
-    assert 'route="/api/v1/workspaces/{workspace_id}"' in told.text
+        metrics = await nobody.get("/metrics", headers=WATCHES)
+    assert "/nothing" not in metrics.text
+    assert 'route="none"' in metrics.text
+    assert 'route="/api/v1/workspaces/{workspace_id}"' in metrics.text
 
 
 async def test_one_request_id_goes_through_logs_of_api_and_controller(
@@ -190,15 +190,15 @@ async def test_one_request_id_goes_through_logs_of_api_and_controller(
         f"{API}/workspaces", json={"name": "traced"}, headers={"X-Request-Id": "trace-me-7"}
     )
     await living_site.arrives(ann, made.json()["id"], "RUNNING")
-    told = ""
+    log = ""
 
     def is_told(event: str, operation: str = "") -> bool:
-        lines = [line for line in told.splitlines() if "trace-me-7" in line]
+        lines = [line for line in log.splitlines() if "trace-me-7" in line]
         return any(event in line and operation in line for line in lines)
 
     async with asyncio.timeout(PATIENCE_S):
         while not is_told("operation_ended", "STARTING"):
             await asyncio.sleep(0.01)
-            told += capsys.readouterr().out
+            log += capsys.readouterr().out
     assert is_told(" request ")
     assert is_told("operation_began", "PROVISIONING")

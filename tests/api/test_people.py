@@ -57,12 +57,12 @@ async def test_under_https_the_cookie_is_this_very_host_s_and_no_other_counts() 
 async def test_a_second_session_that_somebody_tossed_in_opens_nothing(site: Site, tossed_first: bool) -> None:
     """A sibling host can set one with `Domain=`, and whose comes first is nothing to go by (security 21)."""
     anns, mallorys = [(await site.browser(name)).cookies["codehub_session"] for name in ("ann", "mallory")]
-    words = (mallorys, anns) if tossed_first else (anns, mallorys)
-    cookie = "; ".join(f"codehub_session={word}" for word in words)
+    values = (mallorys, anns) if tossed_first else (anns, mallorys)
+    cookie = "; ".join(f"codehub_session={value}" for value in values)
     async with site.anybody(headers={"Cookie": cookie, "Accept-Language": "en"}) as client:
-        told = await client.get(f"{API}/session")
-        assert (told.status_code, told.json()["error"]["code"]) == (400, "INVALID_REQUEST")
-        assert "Delete the cookies" in told.json()["error"]["message"]
+        answer = await client.get(f"{API}/session")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+        assert "Delete the cookies" in answer.json()["error"]["message"]
         made = await client.post(f"{API}/tokens", json={"name": "x", "scope": "write"})
         assert made.status_code == 400
         for path in ("/", "/login", "/account"):
@@ -119,14 +119,14 @@ async def test_nobody_and_who_has_no_password_cost_the_same_work_as_a_known_user
 
 
 async def test_each_sign_in_opens_a_new_session_and_signing_out_ends_one_everywhere(site: Site) -> None:
-    one, other = await site.browser("ann"), await site.browser("ann")
-    word = one.cookies["codehub_session"]
-    assert word != other.cookies["codehub_session"]
-    out = await one.post(f"{API}/logout")
+    first, second = await site.browser("ann"), await site.browser("ann")
+    word = first.cookies["codehub_session"]
+    assert word != second.cookies["codehub_session"]
+    out = await first.post(f"{API}/logout")
     assert (out.status_code, out.headers["set-cookie"].split(";")[0]) == (204, "codehub_session=")
     async with site.anybody(cookies={"codehub_session": word}) as thief:
         assert (await thief.get(f"{API}/session")).status_code == 401
-    assert (await other.get(f"{API}/session")).status_code == 200
+    assert (await second.get(f"{API}/session")).status_code == 200
 
 
 async def test_a_session_chosen_by_somebody_else_is_not_taken_over(site: Site) -> None:
@@ -352,7 +352,11 @@ async def test_an_admin_ends_anybody_s_keys_and_nobody_else_does(site: Site) -> 
     foreign = {"Origin": "https://evil.example"}
     assert (await admin.delete(path, headers=foreign)).status_code == 403
     assert (await admin.delete(path)).status_code == 204
-    assert [(await one.get(f"{API}/session")).status_code for one in (ann, program, bob)] == [401, 401, 200]
+    assert [(await client.get(f"{API}/session")).status_code for client in (ann, program, bob)] == [
+        401,
+        401,
+        200,
+    ]
     async with site.anybody() as client:
         assert (await login(client, "ann")).status_code == 200, "the password is still good"
 

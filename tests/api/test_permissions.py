@@ -152,8 +152,7 @@ async def test_who_finds_a_workspace(
         (person(uuid4(), Role.ADMIN), admin),
         (person(uuid4()), stranger),
     ):
-        found = service.find(asking, workspace_id, even_deleted=even_deleted)
-        assert await outcome(found) == wanted
+        assert await outcome(service.find(asking, workspace_id, even_deleted=even_deleted)) == wanted
 
 
 async def statuses(site: Site, client: httpx.AsyncClient, workspace_id: str) -> Mapping[str, tuple[int, int]]:

@@ -47,10 +47,10 @@ async def test_a_docker_that_does_not_answer_is_told_with_what_to_do(
     with pytest.raises(CannotStart) as refused:
         async with docker(load_settings(data_dir=tmp_path, instance_backend="local-docker")):
             pass
-    told = str(refused.value)
-    assert told.startswith(f"the Docker engine {host} can't be asked: ")
-    assert why in told
-    assert told.endswith(
+    message = str(refused.value)
+    assert message.startswith(f"the Docker engine {host} can't be asked: ")
+    assert why in message
+    assert message.endswith(
         "Start Docker, or correct DOCKER_HOST; CODEHUB_INSTANCE_BACKEND=local-process does without it"
     )
 
@@ -72,8 +72,8 @@ async def test_an_endpoint_that_is_none_is_told_by_its_name(
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     with pytest.raises(CannotStart) as refused:
         await archive_store(load_settings(archive_url="s3://homes"), STORES, is_new=True)
-    told = f"AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address: correct it"
-    assert str(refused.value) == told
+    message = f"AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address: correct it"
+    assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("option", ["dance=1", "socket_timeout=soon"])
@@ -81,7 +81,7 @@ def test_an_option_that_redis_does_not_know_is_told_with_its_setting(tmp_path: P
     url = f"redis://:geheim@127.0.0.1:1/0?{option}"
     ended = codehub("up", data_dir=str(tmp_path / "data"), port="0", redis_url=url)
     assert ended.returncode == 1
-    (told,) = [line for line in ended.stderr.splitlines() if line.startswith("codehub: ")]
-    assert told.startswith("codehub: CODEHUB_REDIS_URL: ")
-    assert option.partition("=")[0] in told
+    (message,) = [line for line in ended.stderr.splitlines() if line.startswith("codehub: ")]
+    assert message.startswith("codehub: CODEHUB_REDIS_URL: ")
+    assert option.partition("=")[0] in message
     assert "geheim" not in ended.stderr

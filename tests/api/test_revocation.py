@@ -77,15 +77,15 @@ class Ann:
 
     def statuses(self) -> list[int]:
         """What its keys open afterwards: at the API, and at the proxy, which remembers whom it let in."""
-        found = []
+        codes = []
         for path in (f"{API}/session", f"/w/{self.workspace_id}/"):
             for key in self.keys.values():
                 name, _, value = key.partition(": ")
                 answer = httpx.get(
                     f"http://{self.host}:{self.port}{path}", headers={name: value}, timeout=PATIENCE_S
                 )
-                found.append(answer.status_code)
-        return found
+                codes.append(answer.status_code)
+        return codes
 
 
 def ends(connection: socket.socket, deadline: float) -> bool:

@@ -50,10 +50,10 @@ async def test_a_role_that_dies_is_started_again_later_each_time_and_the_log_say
     await supervise("mortal", mortal, system(clock))
     assert lives == 10
     assert clock.slept == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
-    told = capsys.readouterr().out
-    assert told.count("role_died") == 9
-    assert "mortal" in told
-    assert "death 3" in told
+    log = capsys.readouterr().out
+    assert log.count("role_died") == 9
+    assert "mortal" in log
+    assert "death 3" in log
 
 
 async def test_a_role_that_lived_for_long_begins_with_a_short_pause_again() -> None:

@@ -163,13 +163,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("values", "words"), WRONG)
+@pytest.mark.parametrize(("values", "message"), WRONG)
 def test_a_wrong_setting_is_named_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], words: str
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], message: str
 ) -> None:
     with pytest.raises(WrongSetting) as refused:
         load(monkeypatch, **values)
-    assert words in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -215,9 +215,9 @@ def test_a_password_that_hides_the_host_is_refused_with_how_to_write_it_and_not_
 
 def test_a_database_may_have_several_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "postgresql://ann:geheim@one:5432,two:5433/codehub"
-    found = load(monkeypatch, DATABASE_URL=url).database_url
-    assert found is not None
-    assert found.get_secret_value() == url
+    database_url = load(monkeypatch, DATABASE_URL=url).database_url
+    assert database_url is not None
+    assert database_url.get_secret_value() == url
 
 
 @pytest.mark.parametrize("values", [{"DATA_DIR": "~nobody-at-all/data"}, {}], ids=["another's", "one's own"])

@@ -19,8 +19,8 @@ from codehub.service import password_queue
 def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, no wait is over before the test is."""
     for name in ("PAIR", "ACCOUNT", "DEVICE"):
-        one: access.Throttle = getattr(access, name)
-        monkeypatch.setattr(access, name, Timeless(one.free, one.wait_s_max))
+        throttle: access.Throttle = getattr(access, name)
+        monkeypatch.setattr(access, name, Timeless(throttle.free, throttle.wait_s_max))
 
 
 async def test_guessing_is_throttled_with_a_time_to_wait_even_for_the_right_password(

@@ -51,9 +51,9 @@ def test_readyz_says_that_everything_answers_and_is_marked(server: Running) -> N
 
 
 def test_the_doctor_knows_whose_port_it_is(server: Running, data_dir: Path) -> None:
-    found = codehub("doctor", data_dir=str(data_dir), port=server.address.rpartition(":")[2])
-    assert found.returncode == 0, found.stdout
-    assert f"{server.address} is this codehub's (pid {server.process.pid})" in found.stdout
+    process = codehub("doctor", data_dir=str(data_dir), port=server.address.rpartition(":")[2])
+    assert process.returncode == 0, process.stdout
+    assert f"{server.address} is this codehub's (pid {server.process.pid})" in process.stdout
 
 
 def test_a_second_start_in_the_same_directory_says_so(server: Running, data_dir: Path) -> None:
@@ -78,17 +78,17 @@ def test_who_listens_everywhere_without_a_name_is_warned_and_told_an_address_tha
     with running(tmp_path / "data", host="0.0.0.0") as server:
         assert server.address.startswith("http://127.0.0.1:")
         assert server.get("/healthz").status_code == 200
-        said = (tmp_path / "stderr").read_text()
-    assert "CODEHUB_HOST=0.0.0.0" in said
-    assert "set CODEHUB_PUBLIC_BASE_URL" in said
+        warnings = (tmp_path / "stderr").read_text()
+    assert "CODEHUB_HOST=0.0.0.0" in warnings
+    assert "set CODEHUB_PUBLIC_BASE_URL" in warnings
 
 
 def test_an_ide_that_is_not_there_is_refused_by_its_setting(tmp_path: Path) -> None:
     ended = codehub("up", data_dir=str(tmp_path / "data"), port="0", ide="http")
     assert ended.returncode == 1
-    (told,) = [line for line in ended.stderr.splitlines() if line.startswith("codehub: ")]
-    assert told.startswith("codehub: CODEHUB_IDE=http is not on this machine: there is ")
-    assert "jupyterlab. Install it" in told
+    (message,) = [line for line in ended.stderr.splitlines() if line.startswith("codehub: ")]
+    assert message.startswith("codehub: CODEHUB_IDE=http is not on this machine: there is ")
+    assert "jupyterlab. Install it" in message
 
 
 @pytest.mark.parametrize("command", ["up", "migrate"])
@@ -118,17 +118,17 @@ def test_nobody_else_reads_the_archives(server: Running, data_dir: Path) -> None
 
 
 def test_garbage_is_collected_beside_a_running_codehub(server: Running, data_dir: Path) -> None:
-    told = codehub("gc", "--dry-run", data_dir=str(data_dir))
-    assert (told.returncode, told.stdout) == (0, "There is no garbage.\n")
+    process = codehub("gc", "--dry-run", data_dir=str(data_dir))
+    assert (process.returncode, process.stdout) == (0, "There is no garbage.\n")
     as_json = codehub("gc", "--json", data_dir=str(data_dir))
     assert '"removed": []' in as_json.stdout
     assert server.process.poll() is None
 
 
 def test_the_doctor_finds_the_running_database(server: Running, data_dir: Path) -> None:
-    found = codehub("doctor", data_dir=str(data_dir), port="0")
-    assert found.returncode == 0, found.stdout
-    assert "embedded PostgreSQL, running" in found.stdout
+    process = codehub("doctor", data_dir=str(data_dir), port="0")
+    assert process.returncode == 0, process.stdout
+    assert "embedded PostgreSQL, running" in process.stdout
     assert server.process.poll() is None
 
 

@@ -66,11 +66,11 @@ def test_users_are_added_listed_disabled_and_given_passwords(server: Running, da
     assert user(data_dir, "disable", "bob").returncode == 0
     assert login(server, "bob", "another password") == 401
     listed = [
-        one
-        for one in json.loads(user(data_dir, "list", "--json").stdout)
-        if one["username"] in ("admin", "bob")
+        person
+        for person in json.loads(user(data_dir, "list", "--json").stdout)
+        if person["username"] in ("admin", "bob")
     ]
-    assert [(one["username"], one["role"], one["disabled"]) for one in listed] == [
+    assert [(person["username"], person["role"], person["disabled"]) for person in listed] == [
         ("admin", "admin", False),
         ("bob", "member", True),
     ]
@@ -89,9 +89,9 @@ def test_keys_are_listed_and_ended(server: Running, data_dir: Path) -> None:
             "ci",
             "read",
         )
-        told = user(data_dir, "keys", "carol", "--end").stdout
-        assert told.splitlines()[0].split() == ["KEY", "NAME", "SCOPE", "LAST", "USED", "EXPIRES"]
-        assert told.endswith("\nAll of them have ended.\n")
+        text = user(data_dir, "keys", "carol", "--end").stdout
+        assert text.splitlines()[0].split() == ["KEY", "NAME", "SCOPE", "LAST", "USED", "EXPIRES"]
+        assert text.endswith("\nAll of them have ended.\n")
         assert browser.get(f"{API}/session").status_code == 401
     assert json.loads(user(data_dir, "keys", "carol", "--json").stdout) == []
     user(data_dir, "disable", "carol")
@@ -106,7 +106,7 @@ def test_people_are_listed_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "password", "code", "words"),
+    ("arguments", "password", "code", "message"),
     [
         (("add", "ADMIN", "--password-stdin"), "a long password\n", 5, "there is a user ADMIN already"),
         (("add", "me", "--password-stdin"), "a long password\n", 2, "can't be a name"),
@@ -121,16 +121,16 @@ def test_people_are_listed_in_words() -> None:
     ids=lambda value: str(value)[:30],
 )
 def test_what_can_not_be_is_said_in_a_line(
-    server: Running, data_dir: Path, arguments: tuple[str, ...], password: str, code: int, words: str
+    server: Running, data_dir: Path, arguments: tuple[str, ...], password: str, code: int, message: str
 ) -> None:
     refused = user(data_dir, *arguments, password=password)
     assert (refused.returncode, refused.stdout) == (code, "")
-    assert words in refused.stderr
+    assert message in refused.stderr
     assert refused.stderr.count("\n") == 1
     for_programs = user(data_dir, *arguments, "--json", password=password)
     assert (for_programs.returncode, for_programs.stderr) == (code, "")
-    told = json.loads(for_programs.stdout)["error"]
-    assert (exit_of(told["code"]), words in told["message"]) == (code, True)
+    error = json.loads(for_programs.stdout)["error"]
+    assert (exit_of(error["code"]), message in error["message"]) == (code, True)
     assert server.process.poll() is None
 
 
@@ -151,7 +151,7 @@ def test_a_password_that_is_made_is_shown_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("password", "words"),
+    ("password", "message"),
     [
         ("geheim", "at least 8 characters"),
         ("geheim" * 200, "at most 1024 characters"),
@@ -160,10 +160,10 @@ def test_a_password_that_is_made_is_shown_once(tmp_path: Path) -> None:
     ids=ascii,
 )
 def test_an_initial_password_that_opens_no_door_is_refused_and_not_repeated(
-    tmp_path: Path, password: str, words: str
+    tmp_path: Path, password: str, message: str
 ) -> None:
     refused = codehub("up", data_dir=str(tmp_path / "data"), port="0", initial_admin_password=password)
     assert refused.returncode == 2
     assert "CODEHUB_INITIAL_ADMIN_PASSWORD" in refused.stderr
-    assert words in refused.stderr
+    assert message in refused.stderr
     assert "geheim" not in refused.stderr

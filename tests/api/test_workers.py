@@ -23,12 +23,12 @@ from codehub.engine.system import System
 
 
 def workers_of(pid: int) -> set[int]:
-    found = set()
+    process_ids = set()
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
             if b"codehub.app.edge_process" in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.add(int(child))
-    return found
+                process_ids.add(int(child))
+    return process_ids
 
 
 def answers(server: Running) -> bool:

@@ -83,7 +83,7 @@ async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: S
 
 async def test_what_is_said_counts_and_null_is_never(site: Site) -> None:
     ann = await site.browser("ann")
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "description": "한글 🚀",
         "memo": "line\nline",
         "image_ref": "ghcr.io/a/b:1@sha256:00",
@@ -93,9 +93,9 @@ async def test_what_is_said_counts_and_null_is_never(site: Site) -> None:
         "archive_ttl_seconds": 0,
         "desired_state": "ARCHIVED",
     }
-    made = await create(ann, **said)
-    assert {name: made[name] for name in said} == {
-        **said,
+    made = await create(ann, **fields)
+    assert {name: made[name] for name in fields} == {
+        **fields,
         "resources": {"memory_mb": 512, "cpus": 2.0, "pids": 1024, "disk_mb": 20_480},
     }
 
@@ -274,7 +274,7 @@ async def test_two_names_at_once_are_one_each(site: Site) -> None:
     ann = await site.browser("ann")
     ids = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(4)]
     answers = await asyncio.gather(
-        *(ann.patch(f"{API}/workspaces/{one}", json={"name": "same"}) for one in ids)
+        *(ann.patch(f"{API}/workspaces/{workspace_id}", json={"name": "same"}) for workspace_id in ids)
     )
     assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
 

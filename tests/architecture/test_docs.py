@@ -99,15 +99,22 @@ def test_no_requirement_names_an_address() -> None:
 def test_what_is_asked_for_with_an_extra_is_locked_with_it(name: str) -> None:
     # pip takes "jsonschema[x]" for something else than the locked "jsonschema", and refuses as soon as there is a newer one.
     lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
-    locked = {one.name: one for one in (Requirement(line.rstrip(" \\")) for line in lines if "==" in line)}
-    installed = [one for one in distributions() if canonicalize_name(one.name) in locked]
-    asked = [Requirement(text) for one in installed for text in one.requires or ()]
+    locked = {
+        requirement.name: requirement
+        for requirement in (Requirement(line.rstrip(" \\")) for line in lines if "==" in line)
+    }
+    installed = [
+        distribution for distribution in distributions() if canonicalize_name(distribution.name) in locked
+    ]
+    asked = [Requirement(text) for distribution in installed for text in distribution.requires or ()]
     with_extras = [
-        one for one in asked if one.extras and (one.marker is None or one.marker.evaluate({"extra": ""}))
+        requirement
+        for requirement in asked
+        if requirement.extras and (requirement.marker is None or requirement.marker.evaluate({"extra": ""}))
     ]
     assert with_extras
-    for one in with_extras:
-        assert one.extras <= locked[canonicalize_name(one.name)].extras, str(one)
+    for requirement in with_extras:
+        assert requirement.extras <= locked[canonicalize_name(requirement.name)].extras, str(requirement)
 
 
 def commands() -> dict[str, Any]:
@@ -117,8 +124,8 @@ def commands() -> dict[str, Any]:
         if not hasattr(command, "commands"):
             yield path, command
             return
-        for name, one in command.commands.items():
-            yield from leaves(f"{path} {name}", one)
+        for name, subcommand in command.commands.items():
+            yield from leaves(f"{path} {name}", subcommand)
 
     assert codehub.__main__.__doc__, "it adds what runs a server"
     return dict(leaves("codehub", get_command(cli)))
@@ -134,7 +141,7 @@ def test_every_command_and_option_is_documented(path: str) -> None:
     assert section, f"{path} is in none of codehub.cli.main.SECTIONS"
     for parameter in command.params:
         assert "--help" in parameter.opts or parameter.help, f"{parameter.name} says nothing"
-        for option in (one for one in parameter.opts if one.startswith("--") and one != "--help"):
+        for option in (name for name in parameter.opts if name.startswith("--") and name != "--help"):
             assert option in section
 
 

@@ -21,7 +21,7 @@ FORBIDDEN = [
 
 
 def refused_lines(code: str, path: str) -> int:
-    told = subprocess.run(
+    ruff = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -42,7 +42,7 @@ def refused_lines(code: str, path: str) -> int:
         check=False,
         cwd=ROOT,
     )
-    return len({line.split(":")[1] for line in told.stdout.splitlines() if "TID251" in line})
+    return len({line.split(":")[1] for line in ruff.stdout.splitlines() if "TID251" in line})
 
 
 @pytest.mark.parametrize("path", ["src/codehub/engine/loop.py", "src/codehub/core/judge.py"])

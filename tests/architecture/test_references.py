@@ -40,13 +40,13 @@ def text_of(path: Path) -> str:
 
 def headings(path: Path) -> list[str]:
     """Return the headings of a page. What stands in a block of code is none."""
-    found, in_code = [], False
+    titles, in_code = [], False
     for line in text_of(path).splitlines():
         if line.startswith("```"):
             in_code = not in_code
         elif not in_code and (match := HEADING.match(line)):
-            found.append(match[1])
-    return found
+            titles.append(match[1])
+    return titles
 
 
 def anchor(heading: str) -> str:
@@ -101,7 +101,7 @@ def test_every_reference_to_the_specification_resolves(path: Path) -> None:
     text = text_of(path)
     missing = [f"§{number}" for number in SECTION.findall(text) if number not in SECTIONS]
     for kind, pattern, known in (("contract", CONTRACT, CONTRACTS), ("security", RULE, RULES)):
-        listed = [number for found in pattern.findall(text) for number in numbers(found)]
+        listed = [number for reference in pattern.findall(text) for number in numbers(reference)]
         missing += [f"{kind} {number}" for number in listed if number not in known]
     missing += [f"ADR {number}" for number in DECISION.findall(text) if number not in DECISIONS]
     parts = [(page_of(section), part) for section, part in PART.findall(text)]

@@ -137,14 +137,14 @@ async def test_purge_asks_first(site: Site, pages: Pages) -> None:
 
 
 @pytest.mark.parametrize(
-    ("button", "said", "fact"),
+    ("button", "question", "fact"),
     [
         ("Disable", "signed out everywhere and their tokens end", "Enable"),
         ("Make member", "no longer see other people's workspaces", "Make admin"),
     ],
 )
 async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undone(
-    site: Site, pages: Pages, button: str, said: str, fact: str
+    site: Site, pages: Pages, button: str, question: str, fact: str
 ) -> None:
     await site.user("ann", Role.ADMIN)
     await site.user("bob", Role.ADMIN)
@@ -155,7 +155,7 @@ async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undo
     asked = answer_dialog(page, yes=False)
     await bob.get_by_role("button", name=button).click()
     assert "bob" in asked[0]
-    assert said in asked[0]
+    assert question in asked[0]
     assert re.search(f"An admin can undo this with “{fact}”(; tokens have to be made anew)?\\.$", asked[0])
     await expect(bob.get_by_role("button", name=button)).to_be_enabled()
     for undo in (
@@ -253,7 +253,7 @@ async def test_what_was_searched_for_while_nobody_answered_counts_once_connected
 
 
 @pytest.mark.parametrize(
-    ("status", "words"),
+    ("status", "message"),
     [
         (None, "codehub can't be reached, so this was probably not done. Try again once you are connected."),
         (503, "codehub's database does not answer right now. Nothing is lost; try again in a moment."),
@@ -262,7 +262,7 @@ async def test_what_was_searched_for_while_nobody_answered_counts_once_connected
     ids=["unreached", "database-away", "refused"],
 )
 async def test_a_button_that_fails_names_its_true_cause(
-    site: Site, chromium: Browser, status: int | None, words: str
+    site: Site, chromium: Browser, status: int | None, message: str
 ) -> None:
     async def fail(route: Route) -> None:
         await (route.abort() if status is None else route.fulfill(status=status))
@@ -272,7 +272,7 @@ async def test_a_button_that_fails_names_its_true_cause(
         await sign_in(page, site, "ann")
         await page.route("**/start", fail)
         await page.click(f"#p-{made['id']}")
-        await expect(page.locator(".toast.bad")).to_have_text(words)
+        await expect(page.locator(".toast.bad")).to_have_text(message)
 
 
 async def test_a_button_that_could_not_be_sent_says_so_and_changes_nothing(site: Site, pages: Pages) -> None:
@@ -347,7 +347,7 @@ async def test_search_finds_and_a_row_that_fits_no_more_leaves(site: Site, pages
 async def test_signing_out_elsewhere_ends_the_page_too(site: Site, pages: Pages) -> None:
     page = await pages()
     await sign_in(page, site, "ann")
-    cookie = next(one for one in await page.context.cookies() if one["name"] == "codehub_session")
+    cookie = next(cookie for cookie in await page.context.cookies() if cookie["name"] == "codehub_session")
     async with site.anybody(cookies={"codehub_session": cookie["value"]}) as same:
         assert (await same.post(f"{API}/logout")).status_code == 204
 

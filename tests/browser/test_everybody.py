@@ -75,8 +75,13 @@ async def test_axe_finds_nothing_serious_anywhere(
     await site.arrives(api, gone["id"], "PENDING")
     await api.delete(f"{API}/workspaces/{gone['id']}")
     await api.post(f"{API}/tokens", json={"name": "ci", "scope": "read"})
-    for one, phase in ((made, "RUNNING"), (resting, "STANDBY"), (stored, "ARCHIVED"), (gone, "DELETED")):
-        await site.arrives(api, one["id"], phase)
+    for workspace, phase in (
+        (made, "RUNNING"),
+        (resting, "STANDBY"),
+        (stored, "ARCHIVED"),
+        (gone, "DELETED"),
+    ):
+        await site.arrives(api, workspace["id"], phase)
     page = await pages(color_scheme=scheme, **options)
     await page.goto(f"{site.address}/login")
     assert await serious(page) == []
@@ -126,11 +131,11 @@ async def test_the_edge_of_a_field_stands_out_from_what_is_around_it(
 
 
 async def faint_edges(page: Page) -> list[str]:
-    found: list[str] = await page.evaluate(
+    edges: list[str] = await page.evaluate(
         """() => {
           const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
           const light = (color) => {
-            const [r, g, b] = numbers(color).map((one) => one / 255).map((one) => (one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+            const [r, g, b] = numbers(color).map((channel) => channel / 255).map((channel) => (channel <= 0.03928 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4));
             return 0.2126 * r + 0.7152 * g + 0.0722 * b;
           };
           const ratio = (one, other) => {
@@ -145,11 +150,11 @@ async def faint_edges(page: Page) -> list[str]:
           if (!fields.length) return ["no field on " + location.pathname];
           return fields.filter((field) => {
             const edge = getComputedStyle(field).borderTopColor;
-            return [field, field.parentElement].some((one) => ratio(edge, ground(one)) < 3);
+            return [field, field.parentElement].some((element) => ratio(edge, ground(element)) < 3);
           }).map((field) => location.pathname + " " + field.name);
         }"""
     )
-    return found
+    return edges
 
 
 @pytest.mark.parametrize("locale", ["en-US", "ko-KR"])
@@ -163,7 +168,7 @@ async def test_no_part_of_the_navigation_is_cut_off(site: Site, pages: Pages, lo
         await page.set_viewport_size({"width": width, "height": 844})
         for link in await links.all():
             await expect(link).to_be_in_viewport(ratio=1)
-        is_whole = "[document.querySelector('.bar nav'), document.documentElement].every((one) => one.scrollWidth <= one.clientWidth)"
+        is_whole = "[document.querySelector('.bar nav'), document.documentElement].every((element) => element.scrollWidth <= element.clientWidth)"
         assert await page.evaluate(is_whole), width
 
 
@@ -218,10 +223,10 @@ async def test_a_time_says_exactly_when_to_whoever_points_at_it(
     page = await pages(locale=locale, timezone_id="Asia/Seoul")
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}{place}")
-    told = at.astimezone(ZoneInfo("Asia/Seoul"))
+    local_time = at.astimezone(ZoneInfo("Asia/Seoul"))
     times = page.locator(".timeline time")
-    await expect(times.first).to_have_attribute("title", re.compile(f"{told:%M:%S}"))
-    await expect(times.first).to_have_attribute("title", re.compile(year.replace("2026", f"{told:%Y}")))
+    await expect(times.first).to_have_attribute("title", re.compile(f"{local_time:%M:%S}"))
+    await expect(times.first).to_have_attribute("title", re.compile(year.replace("2026", f"{local_time:%Y}")))
 
 
 async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:

@@ -117,8 +117,8 @@ def halted_in_the_middle(homes: Path) -> int:
         tar = tar or packing(homes)
         if tar is not None:
             os.kill(tar, signal.SIGSTOP)
-            told = Path(f"/proc/{tar}/io").read_text().split()
-            if int(told[told.index("wchar:") + 1]) >= PACKED_BYTES:
+            counters = Path(f"/proc/{tar}/io").read_text().split()
+            if int(counters[counters.index("wchar:") + 1]) >= PACKED_BYTES:
                 return tar
             os.kill(tar, signal.SIGCONT)
         time.sleep(LOOK_S)
@@ -129,9 +129,9 @@ def packing(homes: Path) -> int | None:
     """Return the tar that packs a home here: in its sandbox nothing but what is mounted there tells which."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            program, *words = (entry / "cmdline").read_bytes().split(b"\0")
-            sees = (entry / "mountinfo").read_bytes() + b"".join(words)
-            if program.endswith(b"tar") and b"--create" in words and os.fsencode(homes) in sees:
+            program, *arguments = (entry / "cmdline").read_bytes().split(b"\0")
+            sees = (entry / "mountinfo").read_bytes() + b"".join(arguments)
+            if program.endswith(b"tar") and b"--create" in arguments and os.fsencode(homes) in sees:
                 return int(entry.name)
     return None
 

@@ -21,9 +21,9 @@ NOTES_WHAT_IS_HEARD = """
 """
 
 
-async def hears(page: Page, words: str) -> None:
+async def hears(page: Page, text: str) -> None:
     """Wait until the page's stream told of this, and the page had its answer if it asked at once."""
-    await until(lambda: page.evaluate("words => heard.some((one) => one.includes(words))", words))
+    await until(lambda: page.evaluate("text => heard.some((entry) => entry.includes(text))", text))
     await answered(page)
 
 
@@ -199,7 +199,7 @@ async def test_a_button_that_is_pressed_twice_asks_once(site: Site, pages: Pages
         await page.locator(f"#p-{made['id']}").dblclick()
         await is_given()
     await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
-    assert sum(one.startswith("POST") for one in sent) == 1
+    assert sum(request.startswith("POST") for request in sent) == 1
 
 
 async def test_output_that_was_asked_for_earlier_does_not_come_over_the_latest(

@@ -117,12 +117,14 @@ async def test_a_sibling_host_can_not_put_its_own_session_in_the_place_of_an_adm
             await page.click("button[type=submit], form button")
             await page.wait_for_selector("body[data-live]")
             await page.goto(f"{scheme}://evil.example.test:{made.port}/")
-            tossed = {one["name"] for one in await page.context.cookies() if one["value"] == made.tossed}
+            tossed = {
+                cookie["name"] for cookie in await page.context.cookies() if cookie["value"] == made.tossed
+            }
             assert "codehub_session" in tossed, "the attack is real"
             assert "__Host-codehub_session" not in tossed
             shown = await page.goto(f"{base}/account")
             assert shown is not None
-            whose = await page.evaluate("fetch('/api/v1/session').then(one => one.json())")
+            whose = await page.evaluate("fetch('/api/v1/session').then(response => response.json())")
             if scheme == "https":
                 assert shown.status == 200
                 assert whose["user"]["username"] == "ann"

@@ -32,9 +32,9 @@ async def test_what_earlier_brought_stays_while_the_history_goes_on(site: Site, 
     await expect(lines).to_have_count(61)
     await page.get_by_role("button", name="Start").click()
     await expect(page.locator(".ws-head .badge")).to_have_text("Running")
-    told = await lines.evaluate_all("all => all.map((one) => Number(one.dataset.seq))")
-    assert len(told) > 61
-    assert told == sorted(set(told), reverse=True), "each line once, the newest first"
+    numbers = await lines.evaluate_all("all => all.map((line) => Number(line.dataset.seq))")
+    assert len(numbers) > 61
+    assert numbers == sorted(set(numbers), reverse=True), "each line once, the newest first"
     await page.get_by_role("link", name="Earlier").click()
     await expect(page.locator(".timeline")).to_contain_text("ann created it")
     await expect(page.get_by_role("link", name="Earlier")).to_have_count(0)
@@ -66,11 +66,11 @@ async def test_a_menu_at_the_windows_edge_is_seen_whole(site: Site, pages: Pages
     made = [await create(api, f"ws-{number}", desired_state="PENDING") for number in range(12)]
     page = await pages(viewport={"width": 1280, "height": 500})
     await sign_in(page, site, "ann")
-    for one in (made[0], made[6]):
-        summary = page.locator(f"#s-{one['id']}")
-        await summary.evaluate("one => one.scrollIntoView({ block: 'end' })")
+    for workspace in (made[0], made[6]):
+        summary = page.locator(f"#s-{workspace['id']}")
+        await summary.evaluate("element => element.scrollIntoView({ block: 'end' })")
         await summary.click()
-        await expect(page.locator(f"#m-{one['id']} .drop")).to_be_in_viewport(ratio=1)
+        await expect(page.locator(f"#m-{workspace['id']} .drop")).to_be_in_viewport(ratio=1)
         await page.keyboard.press("Escape")
 
 
@@ -164,14 +164,16 @@ async def test_long_names_take_two_lines_and_a_wrong_field_stays_in_its_line(
     await sign_in(page, site, "ann")
     shown = page.locator(f"#n-{made['id']}")
     assert await shown.get_attribute("title") == name.strip()
-    assert await shown.evaluate("one => one.scrollHeight > one.clientHeight && one.clientHeight < 60")
+    assert await shown.evaluate(
+        "element => element.scrollHeight > element.clientHeight && element.clientHeight < 60"
+    )
     await page.goto(f"{site.address}/admin/users")
     await page.get_by_label("Username").fill("b b")
     await page.get_by_label("Password", exact=True).fill("correct horse")
     await page.get_by_role("button", name="Add", exact=True).click()
     await expect(page.locator("#wrong-username")).to_be_visible()
     fields = await page.locator(".inline input, .inline select, .inline > .button").all()
-    tops = {round((await one.bounding_box() or {"y": -1})["y"]) for one in fields}
+    tops = {round((await field.bounding_box() or {"y": -1})["y"]) for field in fields}
     assert (len(fields), len(tops)) == (4, 1)
 
 

@@ -24,10 +24,10 @@ def test_the_doctor_says_that_codehub_runs_already(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data) as server:
         for port in (server.address.rpartition(":")[2], "0"):
-            found = codehub("doctor", data_dir=str(data), port=port)
-            assert found.returncode == 0, found.stdout
-            assert f"codehub runs there (pid {server.process.pid})" in found.stdout
-            assert found.stdout.endswith("\ncodehub runs already.\n")
+            process = codehub("doctor", data_dir=str(data), port=port)
+            assert process.returncode == 0, process.stdout
+            assert f"codehub runs there (pid {server.process.pid})" in process.stdout
+            assert process.stdout.endswith("\ncodehub runs already.\n")
 
 
 def test_the_doctor_says_of_a_file_that_it_is_one(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_the_doctor_says_of_an_address_of_docker_s_that_it_is_none(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
-    found = examine_docker(load_settings(instance_backend="local-docker"))
-    assert (found.verdict, found.do) == (Verdict.BROKEN, "correct DOCKER_HOST")
-    assert found.result == f"DOCKER_HOST {address!r} is no unix:// or tcp:// address"
+    finding = examine_docker(load_settings(instance_backend="local-docker"))
+    assert (finding.verdict, finding.do) == (Verdict.BROKEN, "correct DOCKER_HOST")
+    assert finding.result == f"DOCKER_HOST {address!r} is no unix:// or tcp:// address"
 
 
 @pytest.mark.parametrize("address", ["http://[::1", "http://localhost:many", "minio:9000", "http://"])
@@ -72,9 +72,9 @@ def test_the_doctor_says_of_an_address_of_a_store_s_that_it_is_none(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-    found = examine_s3(load_settings(archive_url="s3://homes"))
-    assert (found.verdict, found.do) == (Verdict.BROKEN, "correct AWS_ENDPOINT_URL")
-    assert found.result == f"AWS_ENDPOINT_URL {address!r} is no http:// or https:// address"
+    finding = examine_s3(load_settings(archive_url="s3://homes"))
+    assert (finding.verdict, finding.do) == (Verdict.BROKEN, "correct AWS_ENDPOINT_URL")
+    assert finding.result == f"AWS_ENDPOINT_URL {address!r} is no http:// or https:// address"
 
 
 def test_the_doctor_says_of_a_backend_that_it_is_not_there_yet() -> None:
@@ -90,9 +90,9 @@ def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
     monkeypatch.setattr(examining, "find_gateway", lambda: None)
     monkeypatch.setattr(examining, "_run", lambda _command: None)
     monkeypatch.setattr("shutil.which", lambda name, **_: f"/usr/bin/{name}")
-    found = examine_sandbox(load_settings())
-    assert "this machine's network is shared: neither pasta" in found.result
-    assert "apt-get install passt" in str(found.do)
+    finding = examine_sandbox(load_settings())
+    assert "this machine's network is shared: neither pasta" in finding.result
+    assert "apt-get install passt" in str(finding.do)
 
 
 def test_the_doctor_says_what_bounds_workspaces_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,8 +121,8 @@ async def test_at_the_limit_those_that_run_are_named(living_site: Site, command:
         await create(ann, name)
     refused = await command("ws", "create", "three")
     assert refused.code == 6
-    told, *remedies = refused.err.splitlines()
-    assert "two, one" in told or "one, two" in told
+    message, *remedies = refused.err.splitlines()
+    assert "two, one" in message or "one, two" in message
     assert sorted(remedies) == ["  → codehub ws stop one", "  → codehub ws stop two"]
     assert (await command("ws", "stop", "one")).code == 0
 
@@ -144,7 +144,7 @@ async def test_what_is_under_way_is_refused_with_how_to_wait_for_it(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("ws", "awake", "taken", "--for", "13h"), "--for: it must be at most 12 h"),
         (("ws", "change", "taken", "--sleep-after", "3"), "--sleep-after: it must be at least 10 s"),
@@ -154,11 +154,11 @@ async def test_what_is_under_way_is_refused_with_how_to_wait_for_it(
     ids=lambda value: str(value)[:40],
 )
 async def test_what_is_wrong_is_said_of_the_option_that_was_typed(
-    living_site: Site, command: Command, arguments: tuple[str, ...], words: str
+    living_site: Site, command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     await create(await living_site.program("ann"), "taken", desired_state="PENDING")
-    told = await command(*arguments)
-    assert (told.code, told.err.startswith(f"codehub: {words}")) == (2, True), told.err
+    output = await command(*arguments)
+    assert (output.code, output.err.startswith(f"codehub: {message}")) == (2, True), output.err
 
 
 @pytest.mark.parametrize("arguments", [("ws", "list", "--json"), ("ws", "list"), ("--help",)], ids=" ".join)
@@ -184,25 +184,25 @@ async def test_a_server_without_https_is_told_apart_from_one_out_of_reach(tmp_pa
 
     async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
         place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        told = await Command(tmp_path)("ws", "list", url=f"https://{place}", token="cht_x")
-    assert told.code == 7
-    assert told.err.splitlines() == [
+        output = await Command(tmp_path)("ws", "list", url=f"https://{place}", token="cht_x")
+    assert output.code == 7
+    assert output.err.splitlines() == [
         f"codehub: https://{place} can't be reached: it does not speak https there",
         f"  → Try http://{place}",
     ]
 
 
 async def test_usage_writes_what_must_be_there_without_braces(tmp_path: Path) -> None:
-    told = await Command(tmp_path)("ws", "show", "--help")
-    assert told.out.splitlines()[0] == "Usage: codehub ws show [OPTIONS] NAME"
+    output = await Command(tmp_path)("ws", "show", "--help")
+    assert output.out.splitlines()[0] == "Usage: codehub ws show [OPTIONS] NAME"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://nowhere.invalid"])
 async def test_a_server_out_of_reach_is_named(tmp_path: Path, url: str) -> None:
-    told = await Command(tmp_path)("ws", "list", url=url, token="cht_x")
-    assert told.code == 7
-    assert url in told.err
-    assert "Is codehub running there?" in told.err
+    output = await Command(tmp_path)("ws", "list", url=url, token="cht_x")
+    assert output.code == 7
+    assert url in output.err
+    assert "Is codehub running there?" in output.err
 
 
 @pytest.mark.parametrize(
@@ -223,30 +223,30 @@ async def test_a_server_that_is_no_codehub_is_named(tmp_path: Path, answer: byte
 
     async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        told = await Command(tmp_path)("ws", "list", url=url, token="cht_x")
-    assert (told.code, told.out) == (7, "")
-    assert url in told.err
-    assert "Traceback" not in told.err
+        output = await Command(tmp_path)("ws", "list", url=url, token="cht_x")
+    assert (output.code, output.out) == (7, "")
+    assert url in output.err
+    assert "Traceback" not in output.err
 
 
 async def test_when_time_is_up_the_code_says_so_and_it_goes_on(living_site: Site, command: Command) -> None:
     ann = await living_site.program("ann")
     made = await create(ann, "slow", desired_state="PENDING")
     with starts_held(living_site.instances):
-        told = await command("ws", "start", "slow", "--wait", "--timeout", "1s")
-    assert told.code == 9
-    assert "It goes on by itself." in told.err
+        output = await command("ws", "start", "slow", "--wait", "--timeout", "1s")
+    assert output.code == 9
+    assert "It goes on by itself." in output.err
     await living_site.arrives(ann, made["id"], "RUNNING")
 
 
 @pytest.mark.parametrize("arguments", [("ws", "fly"), ("ws", "show"), ("ws", "list", "--wings")])
 async def test_wrong_usage_is_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    told = await Command(tmp_path)(*arguments)
-    assert (told.code, told.out) == (2, "")
+    output = await Command(tmp_path)(*arguments)
+    assert (output.code, output.out) == (2, "")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("ws", "fly", "--json"), "fly"),
         (("ws", "show", "--json"), "NAME"),
@@ -255,11 +255,11 @@ async def test_wrong_usage_is_2(tmp_path: Path, arguments: tuple[str, ...]) -> N
     ],
 )
 async def test_wrong_usage_is_told_to_programs_in_their_form(
-    tmp_path: Path, arguments: tuple[str, ...], words: str
+    tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    told = await Command(tmp_path)(*arguments)
-    assert (told.code, told.json["error"]["code"]) == (2, "USAGE")
-    assert words in told.json["error"]["message"]
+    output = await Command(tmp_path)(*arguments)
+    assert (output.code, output.json["error"]["code"]) == (2, "USAGE")
+    assert message in output.json["error"]["message"]
 
 
 async def test_a_good_command_ends_the_same_with_json_as_without(command: Command) -> None:

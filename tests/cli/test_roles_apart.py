@@ -80,8 +80,8 @@ def port_of(url: str) -> str:
 async def signed_in(apart: Apart, home: Path) -> Command:
     command = Command(home)
     arguments = ("login", apart.address, "--username", "admin", "--password-stdin")
-    told = await command(*arguments, stdin=f"{PASSWORD}\n")
-    assert told.code == 0, told.err
+    output = await command(*arguments, stdin=f"{PASSWORD}\n")
+    assert output.code == 0, output.err
     return command
 
 
@@ -131,10 +131,10 @@ async def test_a_role_that_is_gone_is_missed_by_nobody_for_longer_than_it_is_gon
 
 @pytest.mark.parametrize("role", ["api", "proxy", "controller"])
 def test_a_role_says_what_it_needs(tmp_path: Path, role: str) -> None:
-    told = codehub(role, data_dir=str(tmp_path / "data"))
-    assert (told.returncode, told.stdout) == (1, "")
-    assert "CODEHUB_DATABASE_URL" in told.stderr
-    assert told.stderr.count("\n") == 1
+    process = codehub(role, data_dir=str(tmp_path / "data"))
+    assert (process.returncode, process.stdout) == (1, "")
+    assert "CODEHUB_DATABASE_URL" in process.stderr
+    assert process.stderr.count("\n") == 1
     assert not (tmp_path / "data").exists()
 
 

@@ -19,9 +19,11 @@ async def signed_in(site: Site, home: Path) -> Command:
     await site.user("ann")
     command = Command(home)
     name = site.prefix + "ann"
-    told = await command("login", site.address, "--username", name, "--password-stdin", stdin=f"{PASSWORD}\n")
-    assert told.code == 0, told.err
-    assert PASSWORD not in told.out + told.err
+    output = await command(
+        "login", site.address, "--username", name, "--password-stdin", stdin=f"{PASSWORD}\n"
+    )
+    assert output.code == 0, output.err
+    assert PASSWORD not in output.out + output.err
     return command
 
 
@@ -56,24 +58,24 @@ async def test_signing_in_again_ends_the_token_that_it_replaces(living_site: Sit
 async def test_a_wrong_password_keeps_nothing(living_site: Site, tmp_path: Path) -> None:
     await living_site.user("ann")
     arguments = ("login", living_site.address, "-u", living_site.prefix + "ann", "--password-stdin")
-    told = await Command(tmp_path)(*arguments, stdin="wrong\n")
-    assert (told.code, told.out) == (3, "")
-    assert "wrong" in told.err
+    output = await Command(tmp_path)(*arguments, stdin="wrong\n")
+    assert (output.code, output.out) == (3, "")
+    assert "wrong" in output.err
     assert not (tmp_path / ".config").exists()
 
 
 async def test_a_token_is_kept_as_well(living_site: Site, command: Command, tmp_path: Path) -> None:
     word = command.settings["token"]
     fresh = Command(tmp_path / "fresh")
-    told = await fresh("login", living_site.address, "--token-stdin", "--json", stdin=f"{word}\n")
-    assert told.json == {"url": living_site.address, "username": living_site.prefix + "ann"}
+    output = await fresh("login", living_site.address, "--token-stdin", "--json", stdin=f"{word}\n")
+    assert output.json == {"url": living_site.address, "username": living_site.prefix + "ann"}
     assert (await fresh("ws", "list")).code == 0
     assert (await fresh("login", living_site.address, "--token-stdin", stdin="cht_no\n")).code == 3
 
 
 async def test_nobody_is_asked_where_nobody_is(tmp_path: Path) -> None:
-    told = await Command(tmp_path)("login", "http://127.0.0.1:1", "--username", "ann")
-    assert (told.code, "--password-stdin" in told.err) == (2, True)
+    output = await Command(tmp_path)("login", "http://127.0.0.1:1", "--username", "ann")
+    assert (output.code, "--password-stdin" in output.err) == (2, True)
 
 
 async def test_the_kept_token_is_sent_to_no_other_server(living_site: Site, tmp_path: Path) -> None:
@@ -186,10 +188,10 @@ async def test_a_damaged_login_file_is_named(tmp_path: Path, damaged: str) -> No
     kept = tmp_path / ".config/codehub/login.json"
     kept.parent.mkdir(parents=True)
     kept.write_text(damaged)
-    told = await Command(tmp_path)("ws", "list")
-    assert told.code == 2
-    assert str(kept) in told.err
-    assert "geheim" not in told.err
+    output = await Command(tmp_path)("ws", "list")
+    assert output.code == 2
+    assert str(kept) in output.err
+    assert "geheim" not in output.err
 
 
 async def test_a_password_that_is_no_text_is_refused_in_a_line(
@@ -209,9 +211,9 @@ async def test_a_token_that_can_not_be_kept_is_ended(
     kept.parent.mkdir(parents=True)
     kept.symlink_to("nowhere")  # no directory can be made there, not even by root
     login = ("login", living_site.address, "-u", living_site.prefix + "ann", "--password-stdin")
-    told = await Command(tmp_path / "full")(*login, stdin=f"{PASSWORD}\n")
-    assert (told.code, told.out) == (1, "")
-    assert told.err == f"codehub: {kept}/login.json can't be written (File exists)\n"
+    output = await Command(tmp_path / "full")(*login, stdin=f"{PASSWORD}\n")
+    assert (output.code, output.out) == (1, "")
+    assert output.err == f"codehub: {kept}/login.json can't be written (File exists)\n"
     assert len((await command("token", "list", "--json")).json) == 1, "the test's own"
 
 
@@ -229,7 +231,7 @@ async def test_a_token_of_the_environment_is_named_when_it_opens_nothing(
 async def test_tokens_of_one_name_are_told_apart(command: Command) -> None:
     for expires in ("never", "30d"):
         assert (await command("token", "create", "ci", "--expires", expires)).code == 0
-    told = await command("token", "delete", "ci")
-    assert told.code == 2
-    assert "  used never, expires never\n" in told.err
-    assert "  used never, expires 20" in told.err
+    output = await command("token", "delete", "ci")
+    assert output.code == 2
+    assert "  used never, expires never\n" in output.err
+    assert "  used never, expires 20" in output.err

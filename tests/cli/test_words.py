@@ -146,9 +146,9 @@ def test_so_it_is_with_names_and_errors_that_are_told(capsys: pytest.CaptureFixt
     Output(as_json=False).show("\x9b2Jdemo\x08 is RUNNING.")
     with pytest.raises(typer.Exit), report_failures(as_json=False):
         raise Failed("WAITED_INTO_ERROR", "\x1b]0;mine\x07\x9b2Jdemo failed", do="\x1bc")
-    told = capsys.readouterr()
-    assert told.out == "2Jdemo is RUNNING.\n"
-    assert told.err == "codehub: ]0;mine2Jdemo failed\n  → c\n"
+    output = capsys.readouterr()
+    assert output.out == "2Jdemo is RUNNING.\n"
+    assert output.err == "codehub: ]0;mine2Jdemo failed\n  → c\n"
 
 
 def test_columns_and_pairs_line_up() -> None:
@@ -187,7 +187,7 @@ def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
     asked = at(1)
     server = Told([at(2, operation="STARTING")], [asked, at(3, phase="RUNNING")])
     seen = list(request_and_wait(cast("Client", server), asked, lambda: asked, None))
-    assert [(one["phase"], one["operation"]) for one in seen] == [
+    assert [(state["phase"], state["operation"]) for state in seen] == [
         ("STANDBY", "NONE"),
         ("STANDBY", "STARTING"),
         ("RUNNING", "NONE"),
@@ -200,10 +200,10 @@ def test_when_time_is_up_it_is_told_how_far_it_came(monkeypatch: pytest.MonkeyPa
     seen: list[str] = []
     monkeypatch.setattr("time.monotonic", lambda: 61.0 if "STARTING" in seen else 0.0)
     states = request_and_wait(cast("Client", server), asked, lambda: asked, 60)
-    with pytest.raises(Failed) as told:
+    with pytest.raises(Failed) as failure:
         seen.extend(shown["operation"] for shown in states)
-    assert told.value.code == "TIMED_OUT"
-    assert told.value.details == {"id": "1", "phase": "STANDBY", "operation": "STARTING"}
+    assert failure.value.code == "TIMED_OUT"
+    assert failure.value.details == {"id": "1", "phase": "STANDBY", "operation": "STARTING"}
 
 
 WIDTHS = {"NAME": 120, "OWNER": 5, "STATE": 17, "IDE": 11, "LAST USED": 9, "SLEEPS": 8, "ID": 36}

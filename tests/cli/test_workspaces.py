@@ -27,8 +27,8 @@ async def test_a_workspace_goes_round_by_the_command_line_alone(living_site: Sit
             out, err = await made.communicate()
     assert (made.returncode, out.splitlines()[0]) == (0, b"demo is RUNNING."), err
     for word, phase in (("stop", "STANDBY"), ("archive", "ARCHIVED"), ("start", "RUNNING")):
-        told = await command("ws", word, "demo", "--wait")
-        assert (told.code, told.out.splitlines()[0]) == (0, f"demo is {phase}."), told.err
+        output = await command("ws", word, "demo", "--wait")
+        assert (output.code, output.out.splitlines()[0]) == (0, f"demo is {phase}."), output.err
     deleted = await command("ws", "delete", "demo", "--wait")
     assert (deleted.code, deleted.out) == (0, "demo is DELETED.\n")
     undo = deleted.err.strip().rpartition("codehub ")[2].split()
@@ -54,12 +54,12 @@ async def test_programs_get_the_api_s_own_objects(command: Command) -> None:
     assert states[-1]["resources"]["cpus"] == 1.5
     assert states[-1]["standby_ttl_seconds"] is None
     listed = (await command("ws", "list", "--json")).json
-    assert [one["name"] for one in listed] == ["demo"]
+    assert [item["name"] for item in listed] == ["demo"]
     assert (await command("ws", "show", "demo", "--json")).json["id"] == listed[0]["id"]
     assert (await command("ws", "open", "demo", "--json")).json["url"].endswith(f"/w/{listed[0]['id']}/")
     history = (await command("ws", "events", "demo", "--json", "--limit", "3")).lines
     assert len(history) == 3
-    assert [one["seq"] for one in history] == sorted(one["seq"] for one in history)
+    assert [event["seq"] for event in history] == sorted(event["seq"] for event in history)
     explained = (await command("explain", "demo", "--json")).json
     assert (explained["phase"], len(explained["decisions"])) == ("RUNNING", 5)
     stopped = (await command("ws", "stop", "demo", "--json")).json
@@ -85,9 +85,9 @@ async def test_a_name_that_several_have_is_refused_with_their_ids(command: Comma
         assert (await command("ws", "delete", "twin", "--wait")).code == 0
     refused = await command("ws", "undelete", "twin")
     assert refused.code == 2
-    assert all(one in refused.err for one in ids)
-    told = (await command("ws", "undelete", "twin", "--json")).json["error"]
-    assert (told["code"], {one["id"] for one in told["details"]}) == ("AMBIGUOUS", set(ids))
+    assert all(workspace_id in refused.err for workspace_id in ids)
+    error = (await command("ws", "undelete", "twin", "--json")).json["error"]
+    assert (error["code"], {item["id"] for item in error["details"]}) == ("AMBIGUOUS", set(ids))
     assert (await command("ws", "undelete", ids[0])).code == 0
 
 
@@ -107,8 +107,8 @@ async def test_an_admin_names_whose_workspace_is_meant(living_site: Site, comman
 async def test_who_waits_waits_for_what_is_under_way_first(living_site: Site, command: Command) -> None:
     ann = await living_site.program("ann")
     made = await create(ann, "busy")
-    told = await command("ws", "archive", "busy", "--wait")
-    assert (told.code, told.out) == (0, "busy is ARCHIVED.\n"), told.err
+    output = await command("ws", "archive", "busy", "--wait")
+    assert (output.code, output.out) == (0, "busy is ARCHIVED.\n"), output.err
     assert (await living_site.arrives(ann, made["id"], "ARCHIVED"))["desired_state"] == "ARCHIVED"
 
 
@@ -120,8 +120,8 @@ async def test_who_waits_gives_up_what_is_held_up(
 
     monkeypatch.setattr(living_site.instances, "start", start)
     await command("ws", "create", "stuck")
-    told = await command("ws", "archive", "stuck", "--wait")
-    assert (told.code, told.out) == (0, "stuck is ARCHIVED.\n"), told.err
+    output = await command("ws", "archive", "stuck", "--wait")
+    assert (output.code, output.out) == (0, "stuck is ARCHIVED.\n"), output.err
 
 
 async def test_an_error_is_waited_into_explained_and_recovered_from(
@@ -162,8 +162,8 @@ async def test_settings_are_changed_and_a_workspace_is_kept_awake(command: Comma
 
 async def test_of_a_workspace_that_does_not_run_nobody_says_that_it_is_awake(command: Command) -> None:
     assert (await command("ws", "create", "demo", "--no-start")).code == 0
-    told = await command("ws", "awake", "demo")
-    assert told.out.startswith("demo is PENDING. Once started, it stays awake until 20")
+    output = await command("ws", "awake", "demo")
+    assert output.out.startswith("demo is PENDING. Once started, it stays awake until 20")
 
 
 async def test_logs_are_printed_and_followed(command: Command) -> None:
@@ -236,8 +236,8 @@ async def test_an_admin_forgets_what_a_dead_backend_holds_up(
     await command("ws", "delete", "demo")
     explain = ("explain", "demo", "--owner", living_site.people["ann"].username)
     async with asyncio.timeout(ENDS_S_MAX):
-        while "codehub ws forget demo" not in (told := await command(*explain, token=token)).out:
-            assert told.code == 0, told.err
+        while "codehub ws forget demo" not in (output := await command(*explain, token=token)).out:
+            assert output.code == 0, output.err
     forgotten = await command(*asked, "--yes", token=token)
     assert (forgotten.code, forgotten.out.splitlines()[0]) == (
         0,
@@ -251,8 +251,8 @@ async def test_what_is_suggested_can_be_run_as_it_is_written(living_site: Site, 
     boss = await living_site.program("boss", role=Role.ADMIN)
     token = boss.headers["Authorization"].removeprefix("Bearer ")
     ann = living_site.people["ann"].username
-    told = (await command("explain", "my project", "--owner", ann, token=token)).out
-    assert f"codehub ws delete 'my project' --owner {ann}" in told
+    explanation = (await command("explain", "my project", "--owner", ann, token=token)).out
+    assert f"codehub ws delete 'my project' --owner {ann}" in explanation
     opened = await command("ws", "open", "my project")
     assert "codehub ws start 'my project' --wait" in opened.err
     deleted = await command("ws", "delete", "my project", "--owner", ann, "--wait", token=token)

@@ -41,7 +41,7 @@ async def test_nobody_is_locked_out_by_one_slip(site: Site) -> None:
     root, bobs = await site.browser("root", Role.ADMIN), await site.browser("bob", Role.ADMIN)
     people = {user.username: user for user in await site.parts.access.users()}
     bob, me = (f"/admin/users/{people[name].id}" for name in ("bob", "root"))
-    for slip, said, undo in (
+    for slip, notice, undo in (
         ({"disabled": "yes"}, "bob is disabled", {"disabled": "no"}),
         ({"role": "member"}, "bob is a member now", {"role": "admin"}),
     ):
@@ -50,11 +50,11 @@ async def test_nobody_is_locked_out_by_one_slip(site: Site) -> None:
         assert (await bobs.get("/admin/users")).status_code == 200, "a question alone does nothing"
         done = await post(root, site, bob, **answered_yes(asked))
         page = (await root.get(done.headers["location"])).text
-        assert said in page
+        assert notice in page
         ((field, value),) = undo.items()
         assert f'action="{bob}"><input type="hidden" name="{field}" value="{value}">' in page
         await post(root, site, bob, **undo)
-        assert said not in (await root.get(done.headers["location"])).text, "it is said only while it is so"
+        assert notice not in (await root.get(done.headers["location"])).text, "it is said only while it is so"
         bobs = await site.browser("bob")
         assert (await bobs.get("/admin/users")).status_code == 200
     oneself = await post(root, site, me, disabled="yes", sure="yes")

@@ -389,8 +389,8 @@ async def test_a_browser_that_goes_astray_gets_a_page_and_a_program_json(site: S
         assert "Content-Security-Policy" in lost.headers
         assert (await nobody.get("/logout", headers=browser)).status_code == 404
         for path, headers in (("/nowhere", {}), (f"{API}/nowhere", browser)):
-            told = await nobody.get(path, headers=headers)
-            assert (told.status_code, told.json()["error"]["code"]) == (404, "NOT_FOUND")
+            answer = await nobody.get(path, headers=headers)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 async def test_what_fails_though_it_should_not_is_a_page_in_a_browser(
@@ -407,8 +407,8 @@ async def test_what_fails_though_it_should_not_is_a_page_in_a_browser(
     assert shown.headers["x-request-id"] == "look-me-up"
     assert "look-me-up" in shown.text
     assert "mistake" not in shown.text
-    told = await ann.get(f"{API}/workspaces")
-    assert (told.status_code, told.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
-    assert told.headers["x-request-id"]
+    answer = await ann.get(f"{API}/workspaces")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
+    assert answer.headers["x-request-id"]
     counted = (await ann.get("/metrics", headers=WATCHES)).text
     assert 'route="/api/v1/workspaces",status="500"' in counted
