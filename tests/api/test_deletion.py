@@ -1,12 +1,11 @@
 """Deletion, the trash, undo, purge and recovery, end to end: real server, PostgreSQL, controller, memory platform."""
 
-import asyncio
 from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import ask_until
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
@@ -82,10 +81,10 @@ async def test_a_lost_home_is_an_error_until_somebody_accepts_the_loss(living_si
     assert broken["error"]["reason"] == "DataLost"
     assert (await ann.post(f"{path}:start")).json()["error"]["code"] == "RECOVERY_REQUIRED"
     recovered_at = (await ann.post(f"{path}:recover")).json()["updated_at"]
-    async with asyncio.timeout(PATIENCE_S):
-        again = await living_site.arrives(ann, workspace_id, "ERROR")
-        while again["error"]["occurred_at"] <= broken["error"]["occurred_at"]:
-            again = await living_site.arrives(ann, workspace_id, "ERROR")
+    again = await ask_until(
+        lambda: living_site.arrives(ann, workspace_id, "ERROR"),
+        lambda workspace: workspace["error"]["occurred_at"] > broken["error"]["occurred_at"],
+    )
     assert again["updated_at"] > recovered_at
     accepted = await ann.post(f"{path}:recover", json={"accept_loss": True})
     assert accepted.status_code == 200
@@ -123,10 +122,10 @@ async def test_an_admin_forgets_a_workspace_whose_deletion_a_dead_backend_holds_
         dead.setattr(living_site.instances, "list_all", away)
         dead.setattr(living_site.instances, "status", away)
         await ann.delete(path)
-        async with asyncio.timeout(PATIENCE_S):
-            while "does not answer" not in ((told := await explained(root, path))["waiting_for"] or ""):  # noqa: ASYNC110  # nobody tells
-                await asyncio.sleep(0.01)
-        assert {"label": "Forget", "method": "POST", "path": f"{path}:forget"} in told["actions"]
+        explanation = await ask_until(
+            lambda: explained(root, path), lambda answer: "does not answer" in (answer["waiting_for"] or "")
+        )
+        assert {"label": "Forget", "method": "POST", "path": f"{path}:forget"} in explanation["actions"]
         assert "Forget" not in [each["label"] for each in (await explained(ann, path))["actions"]]
         refused = await ann.post(f"{path}:forget")
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
@@ -147,5 +146,5 @@ async def test_an_admin_forgets_a_workspace_whose_deletion_a_dead_backend_holds_
 
 
 async def explained(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
-    told: dict[str, Any] = (await client.get(f"{path}/explain")).json()
-    return told
+    explanation: dict[str, Any] = (await client.get(f"{path}/explain")).json()
+    return explanation

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, ask_until
 from tests.support.site import API, Site, create
 
 from codehub.ports.backends import BackendUnreachable
@@ -38,21 +38,22 @@ def full_disk(living_site: Site) -> Iterator[Callable[[], None]]:
 
 
 async def until_held_up(client: httpx.AsyncClient, workspace_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            shown: dict[str, Any] = (await client.get(f"{API}/workspaces/{workspace_id}")).json()
-            if shown["held_up"] is not None:
-                return shown
-            await asyncio.sleep(0.01)
+    async def show() -> dict[str, Any]:
+        workspace: dict[str, Any] = (await client.get(f"{API}/workspaces/{workspace_id}")).json()
+        return workspace
+
+    return await ask_until(show, lambda workspace: workspace["held_up"] is not None)
 
 
 async def asked(ask: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
     """Ask, and again while a try is just being made: that one moves."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (answer := await ask()).status_code == 409:
-            assert answer.json()["error"]["code"] == "OPERATION_IN_PROGRESS"
-            await asyncio.sleep(0.01)
-    return answer
+    return await ask_until(ask, is_answered)
+
+
+def is_answered(answer: httpx.Response) -> bool:
+    is_refused = answer.status_code == 409
+    assert not is_refused or answer.json()["error"]["code"] == "OPERATION_IN_PROGRESS"
+    return not is_refused
 
 
 @pytest.mark.usefixtures("no_registry")

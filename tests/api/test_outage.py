@@ -192,13 +192,12 @@ async def test_one_request_id_goes_through_logs_of_api_and_controller(
     await living_site.arrives(ann, made.json()["id"], "RUNNING")
     log = ""
 
-    def is_told(event: str, operation: str = "") -> bool:
+    def is_logged(event: str, operation: str = "") -> bool:
+        nonlocal log
+        log += capsys.readouterr().out
         lines = [line for line in log.splitlines() if "trace-me-7" in line]
         return any(event in line and operation in line for line in lines)
 
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_told("operation_ended", "STARTING"):
-            await asyncio.sleep(0.01)
-            log += capsys.readouterr().out
-    assert is_told(" request ")
-    assert is_told("operation_began", "PROVISIONING")
+    await until(lambda: is_logged("operation_ended", "STARTING"))
+    assert is_logged(" request ")
+    assert is_logged("operation_began", "PROVISIONING")

@@ -4,13 +4,12 @@ No time is measured: the clock here stands still, notes for how long somebody wa
 """
 
 import asyncio
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 from tests.support.engine import EPOCH, ManualClock
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.system.machine import SystemTasks
@@ -41,12 +40,6 @@ class StillClock(ManualClock):
         self.seconds += waited
         going.set()
         return waited
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0)
 
 
 async def test_streams_and_logs_are_asked_about_at_least_every_two_seconds() -> None:

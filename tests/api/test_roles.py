@@ -72,11 +72,17 @@ async def test_a_role_that_lived_for_long_begins_with_a_short_pause_again() -> N
 
 
 async def test_a_cancelled_role_stays_dead() -> None:
-    running = asyncio.ensure_future(supervise("r", asyncio.Event().wait, system(FastClock())))  # type: ignore[arg-type]
-    await asyncio.sleep(0)
-    running.cancel()
+    has_begun = asyncio.Event()
+
+    async def endless() -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    role = asyncio.ensure_future(supervise("endless", endless, system(FastClock())))
+    await has_begun.wait()
+    role.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await running
+        await role
 
 
 async def test_a_web_server_that_ends_by_itself_serves_again_on_the_same_port(

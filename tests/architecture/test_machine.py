@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.support.patience import until
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 
@@ -54,5 +55,4 @@ async def test_a_task_that_fails_is_logged_and_not_lost(capsys: pytest.CaptureFi
     tasks = SystemTasks()
     task = tasks.spawn(fail(), name="failing")
     await asyncio.wait({task})
-    await asyncio.sleep(0)
-    assert "task_failed" in capsys.readouterr().out
+    await until(lambda: "task_failed" in capsys.readouterr().out)

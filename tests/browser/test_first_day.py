@@ -3,13 +3,12 @@
 import asyncio
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from playwright.async_api import Page, expect
 from tests.browser.conftest import Pages
-from tests.support.patience import PATIENCE_S, until
+from tests.support.patience import block_until, until
 from tests.support.program import running
 
 PASSWORD = "correct horse battery"
@@ -112,17 +111,18 @@ async def has_the_answer(visitor: Page) -> None:
 
 def halted_in_the_middle(homes: Path) -> int:
     """Let the tar that packs a home stand still when some of it is packed: a quick one would be done before anybody looks."""
-    tar = None
-    for _ in range(round(PATIENCE_S / LOOK_S)):
-        tar = tar or packing(homes)
-        if tar is not None:
-            os.kill(tar, signal.SIGSTOP)
-            counters = Path(f"/proc/{tar}/io").read_text().split()
-            if int(counters[counters.index("wchar:") + 1]) >= PACKED_BYTES:
-                return tar
-            os.kill(tar, signal.SIGCONT)
-        time.sleep(LOOK_S)
-    raise AssertionError("nothing was packed")
+    tar = block_until(lambda: packing(homes), tick_s=LOOK_S)
+
+    def is_halted() -> bool:
+        os.kill(tar, signal.SIGSTOP)
+        counters = Path(f"/proc/{tar}/io").read_text().split()
+        if int(counters[counters.index("wchar:") + 1]) >= PACKED_BYTES:
+            return True
+        os.kill(tar, signal.SIGCONT)
+        return False
+
+    block_until(is_halted, tick_s=LOOK_S)
+    return tar
 
 
 def packing(homes: Path) -> int | None:

@@ -1,10 +1,8 @@
 """What an admin's buttons do: people, health, and what a dead backend holds up."""
 
-import asyncio
-
 import pytest
 from tests.support.forms import answered_yes, post
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import ask_until, until
 from tests.support.site import API, PASSWORD, Site, create
 
 from codehub.core.access import Role
@@ -98,9 +96,7 @@ async def test_health_says_what_does_not_answer(site: Site) -> None:
         return None
 
     root = await site.browser("root", Role.ADMIN)
-    async with asyncio.timeout(PATIENCE_S):
-        while not await site.parts.store.members():  # noqa: ASYNC110  # it does not tell
-            await asyncio.sleep(0.01)
+    await until(site.parts.store.members)
     assert "Everything answers" in (await root.get("/admin/health")).text
     object.__setattr__(site.parts, "backends", {"local-docker": away, "local-dir": fine})
     shown = (await root.get("/admin/health")).text
@@ -124,9 +120,7 @@ async def test_an_admin_alone_is_offered_to_forget_what_a_dead_backend_holds_up(
     monkeypatch.setattr(site.instances, "list_all", away)
     monkeypatch.setattr(site.instances, "status", away)
     await post(ann, site, f"{page}/delete", back=page)
-    async with asyncio.timeout(PATIENCE_S):
-        while f"{page}/forget" not in (await root.get(page)).text:  # noqa: ASYNC110  # nobody tells
-            await asyncio.sleep(0.01)
+    await ask_until(lambda: root.get(page), lambda answer: f"{page}/forget" in answer.text)
     assert f"{page}/forget" not in (await ann.get(page)).text
     assert (await post(ann, site, f"{page}/forget")).status_code == 403
     assert "a look at its IDE: the backend does not answer" in (await root.get(page)).text

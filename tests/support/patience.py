@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -45,13 +45,23 @@ async def until(holds: Callable[[], object], *, seconds: float = PATIENCE_S) -> 
             await asyncio.sleep(_LOOK_S)
 
 
-def block_until(holds: Callable[[], T], *, seconds: float = PATIENCE_S) -> T:
+async def ask_until(
+    ask: Callable[[], Awaitable[T]], holds: Callable[[T], object], *, seconds: float = PATIENCE_S
+) -> T:
+    """Ask again and again until a condition holds of the answer. Returns that answer."""
+    async with within(seconds):
+        while not holds(answer := await ask()):  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(_LOOK_S)
+    return answer
+
+
+def block_until(holds: Callable[[], T | None], *, seconds: float = PATIENCE_S, tick_s: float = _TICK_S) -> T:
     """The same for a test without an event loop. Returns the answer."""
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
         if time.monotonic() > deadline:
             raise TimeoutError
-        time.sleep(_TICK_S)
+        time.sleep(tick_s)
     return answer
 
 

@@ -1,6 +1,5 @@
 """A site for tests: the real web server on a port of its own, over any world, with the memory platform behind it."""
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from tests.support.patience import PATIENCE_S, until
+from tests.support.patience import PATIENCE_S, ask_until, until
 from tests.support.stores import PostgresWorld, World
 
 from codehub.adapters.memory.disk import MemoryDisk
@@ -110,16 +109,14 @@ class Site:
         self, client: httpx.AsyncClient, workspace_id: str, phase: str, **fields: object
     ) -> dict[str, Any]:
         """Wait until a workspace rests in this phase."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                answer = await client.get(f"{API}/workspaces/{workspace_id}")
-                shown: dict[str, Any] = answer.json()
-                if answer.status_code == 404 and phase == "DELETED":
-                    return {}
-                is_there = shown.get("phase") == phase and shown["operation"] == Operation.NONE
-                if is_there and all(shown[name] == value for name, value in fields.items()):
-                    return shown
-                await asyncio.sleep(0.01)
+
+        async def show() -> dict[str, Any]:
+            answer = await client.get(f"{API}/workspaces/{workspace_id}")
+            workspace: dict[str, Any] = answer.json()
+            return {} if answer.status_code == 404 and phase == "DELETED" else workspace
+
+        wanted = {"phase": phase, "operation": Operation.NONE, **fields}
+        return await ask_until(show, lambda workspace: not workspace or wanted.items() <= workspace.items())
 
 
 async def create(client: httpx.AsyncClient, name: str = "demo", **fields: object) -> dict[str, Any]:
