@@ -199,7 +199,7 @@ async def test_a_client_that_falls_silent_in_its_head_is_let_go(
 async def test_a_client_that_falls_silent_in_its_body_is_told_and_let_go(
     small_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "_BODY_S_MAX", 0.2)
+    monkeypatch.setattr(bodies, "BODY_S_MAX", 0.2)
     answer = await talk(small_site, HEAD + b'Content-Length: 50\r\n\r\n{"name"')
     assert answer.startswith(b"HTTP/1.1 408 ")
 

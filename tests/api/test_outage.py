@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -76,12 +75,11 @@ async def test_without_its_database_it_says_503_and_recovers_by_itself(
 
 
 @pytest.fixture
-async def frozen(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Stores, Callable[[], None]]]:
+async def frozen() -> AsyncIterator[tuple[Stores, Callable[[], None]]]:
     """Stores on a server that has stopped in the middle of everything, and how to let it go on."""
-    monkeypatch.setattr(sys.modules[stores.__module__], "_ANSWER_S_MAX", 4.0)
     system = System(SystemClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
     async with running_server("postgres-18") as server, server.migrated() as connect_args:
-        async with stores(dict(connect_args), system, is_serving=True) as stored:
+        async with stores(dict(connect_args), system, is_serving=True, answer_s_max=4.0) as stored:
             postmaster = server.process.pid
             pids = [postmaster, *(child.pid for child in children(postmaster))]
 
@@ -128,13 +126,13 @@ async def test_a_request_waits_no_longer_for_a_database_that_hangs_than_is_promi
 
 
 async def test_whoever_is_to_stop_does_not_wait_for_a_database_that_hangs(
-    frozen: tuple[Stores, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+    frozen: tuple[Stores, Callable[[], None]],
 ) -> None:
-    monkeypatch.setattr(sys.modules[stores.__module__], "_LAST_ANSWER_S_MAX", 0.1)
     stored, _ = frozen
-    role = asyncio.ensure_future(until_stopped(stored))
+    role = asyncio.ensure_future(until_stopped(stored, last_answer_s_max=0.1))
     passing = asyncio.ensure_future(stored.controller.changes(None))
-    await until(lambda: not stored.controller._pool.get_idle_size())
+    with pytest.raises(StoreUnavailable):  # meanwhile the pass has asked, too
+        await stored.check()
     role.cancel()
     passing.cancel()
     async with within(60.0):  # a pass would wait for two minutes

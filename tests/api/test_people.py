@@ -1,10 +1,11 @@
 """Signing in from outside: sessions, passwords, tokens, users, and who is kept out (security 3, 5, 8, 15, 16)."""
 
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 from tests.support.site import API, PASSWORD, Site, create, login, open_site
 from tests.support.stores import PostgresWorld, memory_world
 
@@ -101,20 +102,19 @@ async def test_nobody_and_who_has_no_password_cost_the_same_work_as_a_known_user
     await site.user("ann")
     no_password = f"{site.prefix}dora"
     await site.world.access.add_user(uuid4(), username=no_password, password_hash=None, role=Role.MEMBER)
-    passwords = site.passwords
-    verified: list[str] = []
-    verify = passwords._verify
+    verify = PasswordHasher.verify
+    parameters: list[str] = []
 
-    def counted(password: str, password_hash: str) -> bool:
-        verified.append(password_hash.rsplit("$", 2)[0])
-        return verify(password, password_hash)
+    def counted(hasher: PasswordHasher, password_hash: str, password: str) -> Literal[True]:
+        parameters.append(password_hash.rsplit("$", 2)[0])
+        return verify(hasher, password_hash, password)
 
-    monkeypatch.setattr(passwords, "_verify", counted)
+    monkeypatch.setattr(PasswordHasher, "verify", counted)
     work = []
     for name in ("ann", "nobody", no_password):
         assert (await login(nobody, name, "wrong password")).status_code == 401
-        work.append(tuple(verified))
-        verified.clear()
+        work.append(tuple(parameters))
+        parameters.clear()
     assert work == [("$argon2id$v=19$m=64,t=1,p=1",)] * 3
 
 

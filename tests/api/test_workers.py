@@ -16,7 +16,6 @@ from tests.support.patience import PATIENCE_S, block_until
 from tests.support.program import Running, processes_in, running
 
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness, SystemTasks
-from codehub.app import edge_processes
 from codehub.app.edge_processes import EdgeWorkers
 from codehub.app.errors import CannotStart
 from codehub.engine.system import System
@@ -147,8 +146,7 @@ async def test_a_worker_that_the_machine_could_not_start_is_started_later(
 
 
 async def test_workers_that_never_serve_are_told_of_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge_processes, "_READY_S_MAX", 0.01)
     system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
     with spawning(monkeypatch, Silent(b"")) as listener, pytest.raises(CannotStart, match="worker"):
-        async with EdgeWorkers([listener], system).serving({}, "unix:///api"):
+        async with EdgeWorkers([listener], system, ready_s_max=0.01).serving({}, "unix:///api"):
             pass

@@ -84,12 +84,12 @@ def test_the_doctor_says_of_a_backend_that_it_is_not_there_yet() -> None:
 
 
 def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     examining = sys.modules["codehub.doctor.examine"]  # by its name the package has the function
     monkeypatch.setattr(examining, "find_gateway", lambda: None)
-    monkeypatch.setattr(examining, "_run", lambda _command: None)
-    monkeypatch.setattr("shutil.which", lambda name, **_: f"/usr/bin/{name}")
+    (tmp_path / "bwrap").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tmp_path))
     finding = examine_sandbox(load_settings())
     assert "this machine's network is shared: neither pasta" in finding.result
     assert "apt-get install passt" in str(finding.do)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from codehub.web.bounds import BODY_BYTES_MAX
 
-_BODY_S_MAX = 30.0
+BODY_S_MAX = 30.0
 
 
 class BoundedBodies:
@@ -24,7 +24,7 @@ class BoundedBodies:
             return
         content_length = Headers(scope=scope).get("content-length", "0")
         is_announced_too_large = content_length.isdigit() and int(content_length[:20]) > BODY_BYTES_MAX
-        deadline = asyncio.get_running_loop().time() + _BODY_S_MAX
+        deadline = asyncio.get_running_loop().time() + BODY_S_MAX
         received_bytes, is_complete = 0, False
 
         async def receive_bounded() -> Message:

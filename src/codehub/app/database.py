@@ -30,11 +30,11 @@ _CHECK_S_MAX = 2.0
 _DEFAULT_PORT = 5432
 _INSTALLATION = "SELECT id FROM installation"
 SERVING_CONNECTIONS = 8
-_ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is answered with 503
+ANSWER_S_MAX = 15.0  # a request waits no longer for the database: it is answered with 503
 _PASS_ANSWER_S_MAX = (
     120.0  # nor does a pass, which may read every row: one that hangs would stop the controller
 )
-_LAST_ANSWER_S_MAX = 3.0  # nor does anything during a shutdown
+LAST_ANSWER_S_MAX = 3.0  # nor does anything during a shutdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +141,7 @@ async def api_stores(
     redis_url: SecretStr | None = None,
     *,
     is_serving: bool = False,
+    answer_s_max: float = ANSWER_S_MAX,
 ) -> AsyncIterator[ApiStores]:
     """Open the API's stores alone: what serves people needs no more. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
@@ -150,7 +151,7 @@ async def api_stores(
                 Role.API,
                 size_min=SERVING_CONNECTIONS if is_serving else 1,
                 size_max=SERVING_CONNECTIONS,
-                answer_s_max=_ANSWER_S_MAX,
+                answer_s_max=answer_s_max,
             ),
             system,
         )
@@ -185,11 +186,12 @@ async def stores(
     redis_url: SecretStr | None = None,
     *,
     is_serving: bool = False,
+    answer_s_max: float = ANSWER_S_MAX,
 ) -> AsyncIterator[Stores]:
     """Open both writers' stores. With a Redis, that carries the hints."""
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(
-            api_stores(connect_args, system, redis_url, is_serving=is_serving)
+            api_stores(connect_args, system, redis_url, is_serving=is_serving, answer_s_max=answer_s_max)
         )
         pool = await until_reachable(
             lambda: open_pool(connect_args, Role.CONTROLLER, answer_s_max=_PASS_ANSWER_S_MAX), system
@@ -235,7 +237,12 @@ async def _redis_hints(url: SecretStr, system: System) -> AsyncIterator[Hints]:
         await hints.close()
 
 
-async def until_stopped(all_stores: ApiStores, end: asyncio.Event | None = None) -> None:
+async def until_stopped(
+    all_stores: ApiStores,
+    end: asyncio.Event | None = None,
+    *,
+    last_answer_s_max: float = LAST_ANSWER_S_MAX,
+) -> None:
     """Wait until cancelled, or `end` is set.
 
     A moment later all database connections are closed: one may hang.
@@ -243,7 +250,7 @@ async def until_stopped(all_stores: ApiStores, end: asyncio.Event | None = None)
     try:
         await (end or asyncio.Event()).wait()
     finally:
-        asyncio.get_running_loop().call_later(_LAST_ANSWER_S_MAX, all_stores.terminate)
+        asyncio.get_running_loop().call_later(last_answer_s_max, all_stores.terminate)
 
 
 class _Probe:

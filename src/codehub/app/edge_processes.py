@@ -27,7 +27,7 @@ from codehub.settings import Settings
 
 log = structlog.get_logger()
 
-_READY_S_MAX = 60.0
+READY_S_MAX = 60.0
 _AGAIN_S = 1.0
 _END_S_MAX = 5.0
 
@@ -80,8 +80,11 @@ def shared_port(settings: Settings) -> Iterator[Sequence[socket.socket]]:
 class EdgeWorkers:
     """A worker on each listener. They load at once, and serve once they get their configuration."""
 
-    def __init__(self, listeners: Sequence[socket.socket], system: System) -> None:
+    def __init__(
+        self, listeners: Sequence[socket.socket], system: System, *, ready_s_max: float = READY_S_MAX
+    ) -> None:
         self._system = system
+        self._ready_s_max = ready_s_max
         self._tasks = SystemTasks()
         self._config: asyncio.Future[SharedConfig] = asyncio.get_running_loop().create_future()
         self._serving: list[asyncio.Event] = []
@@ -108,12 +111,12 @@ class EdgeWorkers:
 
     async def _wait_for_all(self) -> None:
         try:
-            async with asyncio.timeout(_READY_S_MAX):
+            async with asyncio.timeout(self._ready_s_max):
                 for ready in self._serving:
                     await ready.wait()
         except TimeoutError:
             raise CannotStart(
-                f"not all edge workers serve after {_READY_S_MAX:g} s: the lines above say why; CODEHUB_PROXY_WORKERS says how many there are"
+                f"not all edge workers serve after {self._ready_s_max:g} s: the lines above say why; CODEHUB_PROXY_WORKERS says how many there are"
             ) from None
 
     async def _run_worker(self, listener: socket.socket, ready: asyncio.Event) -> None:
