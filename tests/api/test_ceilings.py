@@ -57,17 +57,17 @@ async def test_what_a_row_above_a_lowered_ceiling_starts_with_is_shown(low_site:
 
 
 @pytest.mark.parametrize(
-    ("field", "asked", "most"),
+    ("field", "amount", "most"),
     [("memory_mb", 1_048_576, 4096), ("cpus", 4.5, 4.0), ("pids", 4096, 2048), ("disk_mb", 40_961, 40_960)],
 )
 async def test_resources_above_a_ceiling_are_refused_with_the_bound(
-    low_site: Site, field: str, asked: float, most: float
+    low_site: Site, field: str, amount: float, most: float
 ) -> None:
     ann = await low_site.browser()
-    made = await ann.post(LIST, json={"name": "greedy", "resources": {field: asked}, **RESTS})
+    creation = await ann.post(LIST, json={"name": "greedy", "resources": {field: amount}, **RESTS})
     row = await create(ann, "modest", **RESTS)
-    changed = await ann.patch(f"{LIST}/{row['id']}", json={"resources": {field: asked}})
-    for answer in (made, changed):
+    change = await ann.patch(f"{LIST}/{row['id']}", json={"resources": {field: amount}})
+    for answer in (creation, change):
         error = answer.json()["error"]
         assert (answer.status_code, error["code"]) == (422, "INVALID_REQUEST")
         assert (error["details"][0]["field"], error["details"][0]["max"]) == (f"resources.{field}", most)
@@ -78,19 +78,19 @@ async def test_a_size_for_the_home_is_kept_and_shown(low_site: Site) -> None:
     ann = await low_site.browser()
     row = await create(ann, resources={"disk_mb": 1000}, **RESTS)
     assert row["resources"]["disk_mb"] == 1000
-    changed = await ann.patch(f"{LIST}/{row['id']}", json={"resources": {"disk_mb": 2000}})
-    assert changed.json()["resources"] == {**row["resources"], "disk_mb": 2000}
+    change = await ann.patch(f"{LIST}/{row['id']}", json={"resources": {"disk_mb": 2000}})
+    assert change.json()["resources"] == {**row["resources"], "disk_mb": 2000}
 
 
 async def test_as_many_workspaces_as_one_may_have_are_made_however_many_are_asked_for_at_once(
     low_site: Site,
 ) -> None:
     ann = await low_site.browser()
-    asked = [ann.post(LIST, json={"name": f"demo {n}", **RESTS}) for n in range(9)]
-    answers = await asyncio.gather(*asked)
+    requests = [ann.post(LIST, json={"name": f"demo {n}", **RESTS}) for n in range(9)]
+    answers = await asyncio.gather(*requests)
     assert Counter(answer.status_code for answer in answers) == {201: 3, 422: 6}
-    refused = next(answer for answer in answers if answer.status_code == 422)
-    assert refused.json()["error"]["details"][0]["max"] == 3
+    refusal = next(answer for answer in answers if answer.status_code == 422)
+    assert refusal.json()["error"]["details"][0]["max"] == 3
     bob = await low_site.browser("bob")
     await create(bob, **RESTS)
 
@@ -110,11 +110,11 @@ async def test_as_many_tokens_as_one_may_have_are_made_however_many_are_asked_fo
     low_site: Site,
 ) -> None:
     ann = await low_site.browser()
-    asked = [ann.post(f"{API}/tokens", json={"name": f"t{n}", "scope": "read"}) for n in range(9)]
-    answers = await asyncio.gather(*asked)
+    requests = [ann.post(f"{API}/tokens", json={"name": f"t{n}", "scope": "read"}) for n in range(9)]
+    answers = await asyncio.gather(*requests)
     assert Counter(answer.status_code for answer in answers) == {201: 3, 422: 6}
-    refused = next(answer for answer in answers if answer.status_code == 422)
-    assert refused.json()["error"]["details"][0]["max"] == 3
+    refusal = next(answer for answer in answers if answer.status_code == 422)
+    assert refusal.json()["error"]["details"][0]["max"] == 3
     token_id = next(answer for answer in answers if answer.status_code == 201).json()["id"]
     assert (await ann.delete(f"{API}/tokens/{token_id}")).status_code == 204
     assert (await ann.post(f"{API}/tokens", json={"name": "t", "scope": "read"})).status_code == 201
@@ -129,8 +129,8 @@ async def test_one_stream_too_many_is_refused_and_one_that_ends_makes_room(low_s
         async with bob.stream("GET", f"{API}/events") as others:
             assert others.status_code == 200
     await nobody_listens(low_site)
-    async with ann.stream("GET", f"{API}/events") as again:
-        assert again.status_code == 200
+    async with ann.stream("GET", f"{API}/events") as fourth:
+        assert fourth.status_code == 200
 
 
 async def test_whoever_asks_too_fast_waits_and_nobody_else_does(low_site: Site) -> None:

@@ -14,10 +14,10 @@ from codehub.ports.backends import BackendUnreachable
 
 
 async def running(site: Site, client: httpx.AsyncClient) -> str:
-    made = await create(client)
-    await site.arrives(client, made["id"], "RUNNING")
-    site.instances.write(UUID(made["id"]), "notes.txt", b"mine")
-    return str(made["id"])
+    workspace = await create(client)
+    await site.arrives(client, workspace["id"], "RUNNING")
+    site.instances.write(UUID(workspace["id"]), "notes.txt", b"mine")
+    return str(workspace["id"])
 
 
 async def listed(client: httpx.AsyncClient, **params: Any) -> list[str]:
@@ -35,12 +35,12 @@ async def test_a_deleted_workspace_can_be_had_back_with_its_files(living_site: S
     await living_site.arrives(ann, workspace_id, "DELETED")
     for method, rest in (("GET", ""), ("PATCH", ""), ("POST", ":start"), ("DELETE", ""), ("GET", "/events")):
         body: dict[str, Any] = {"json": {}} if method == "PATCH" else {}
-        gone = await ann.request(method, path + rest, **body)
-        assert (gone.status_code, gone.json()["error"]["code"]) == (404, "WORKSPACE_NOT_FOUND")
+        missing = await ann.request(method, path + rest, **body)
+        assert (missing.status_code, missing.json()["error"]["code"]) == (404, "WORKSPACE_NOT_FOUND")
     assert await listed(ann) == []
     assert await listed(ann, deleted=True) == [workspace_id]
-    back = await ann.post(f"{path}:undelete")
-    assert (back.status_code, back.json()["desired_state"]) == (200, "PENDING")
+    undeletion = await ann.post(f"{path}:undelete")
+    assert (undeletion.status_code, undeletion.json()["desired_state"]) == (200, "PENDING")
     assert await listed(ann) == [workspace_id]
     await living_site.arrives(ann, workspace_id, "ARCHIVED")
     await ann.post(f"{path}:start")
@@ -81,11 +81,11 @@ async def test_a_lost_home_is_an_error_until_somebody_accepts_the_loss(living_si
     assert broken["error"]["reason"] == "DataLost"
     assert (await ann.post(f"{path}:start")).json()["error"]["code"] == "RECOVERY_REQUIRED"
     recovered_at = (await ann.post(f"{path}:recover")).json()["updated_at"]
-    again = await ask_until(
+    later = await ask_until(
         lambda: living_site.arrives(ann, workspace_id, "ERROR"),
         lambda workspace: workspace["error"]["occurred_at"] > broken["error"]["occurred_at"],
     )
-    assert again["updated_at"] > recovered_at
+    assert later["updated_at"] > recovered_at
     accepted = await ann.post(f"{path}:recover", json={"accept_loss": True})
     assert accepted.status_code == 200
     await living_site.arrives(ann, workspace_id, "RUNNING")
@@ -127,8 +127,8 @@ async def test_an_admin_forgets_a_workspace_whose_deletion_a_dead_backend_holds_
         )
         assert {"label": "Forget", "method": "POST", "path": f"{path}:forget"} in explanation["actions"]
         assert "Forget" not in [each["label"] for each in (await explained(ann, path))["actions"]]
-        refused = await ann.post(f"{path}:forget")
-        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
+        refusal = await ann.post(f"{path}:forget")
+        assert (refusal.status_code, refusal.json()["error"]["code"]) == (403, "FORBIDDEN")
         forgotten = await root.post(f"{path}:forget")
         assert forgotten.status_code == 200
         await living_site.arrives(ann, workspace_id, "DELETED")

@@ -90,8 +90,10 @@ def workspace_id(background: Background) -> str:
     """A workspace that is there, so that not every call is 404."""
     headers = {"Authorization": background.token}
     body = {"name": os.urandom(8).hex(), "desired_state": "PENDING"}
-    made = httpx.post(f"{background.address}{API}/workspaces", json=body, headers=headers, timeout=PATIENCE_S)
-    return str(made.json()["id"])
+    answer = httpx.post(
+        f"{background.address}{API}/workspaces", json=body, headers=headers, timeout=PATIENCE_S
+    )
+    return str(answer.json()["id"])
 
 
 # schemathesis itself reaches for `random`, which hypothesis does not like.

@@ -51,8 +51,8 @@ def test_events_arrive_at_once_through_the_edge_and_end_with_the_session(tmp_pat
         with admin.stream("GET", f"{API}/events", timeout=PATIENCE_S) as stream:
             lines = stream.iter_lines()
             assert "event: heartbeat" in [next(lines), next(lines)]
-            made = admin.post(f"{API}/workspaces", json={"name": "demo", "desired_state": "PENDING"})
-            assert made.status_code == 201
+            workspace = admin.post(f"{API}/workspaces", json={"name": "demo", "desired_state": "PENDING"})
+            assert workspace.status_code == 201
             assert any(line.startswith("event: workspace_") for line in lines)
             assert admin.post(f"{API}/logout").status_code == 204
             with suppress(httpx.RemoteProtocolError):
@@ -70,8 +70,8 @@ def test_a_workspace_opens_to_its_owner_alone_until_they_sign_out(tmp_path: Path
         body = {"username": "ann", "password": PASSWORD, "role": "member"}
         assert admin.post(f"{API}/users", json=body).status_code == 201
         assert login(ann, "ann") == 200
-        made = ann.post(f"{API}/workspaces", json={"name": "demo"}).json()
-        inside = f"/w/{made['id']}/api/status"
+        workspace = ann.post(f"{API}/workspaces", json={"name": "demo"}).json()
+        inside = f"/w/{workspace['id']}/api/status"
         assert "kernels" in ann.get(inside).json()
         token = ann.post(f"{API}/tokens", json={"name": "ci", "scope": "write"}).json()
         bearer = {"Authorization": f"Bearer {token['token']}"}

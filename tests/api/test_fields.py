@@ -77,8 +77,8 @@ async def test_what_was_named_before_such_characters_were_refused_stays_usable(s
     row = await placed(site, workspace(Phase.STANDBY, DesiredState.STANDBY), name="a\u202eb\x9b")
     path = f"{API}/workspaces/{row.id}"
     assert (await ann.patch(path, json={"memo": "still here"})).json()["name"] == "a\u202eb\x9b"
-    (listed,) = (await ann.get(f"{API}/workspaces")).json()["items"]
-    assert listed["id"] == str(row.id)
+    (item,) = (await ann.get(f"{API}/workspaces")).json()["items"]
+    assert item["id"] == str(row.id)
     assert (await ann.patch(path, json={"name": "plain"})).json()["name"] == "plain"
 
 
@@ -107,22 +107,22 @@ async def test_what_is_wrong_is_said_in_codehub_s_words(site: Site) -> None:
 async def test_an_ide_that_nothing_serves_here_is_refused_and_what_is_there_is_said() -> None:
     async with open_site(memory_world(), ides=("jupyterlab",)) as site:
         ann = await site.browser("ann")
-        refused = await ann.post(f"{API}/workspaces", json={"name": "x", "ide": "http", **RESTS})
-        assert (refused.status_code, refused.json()["error"]["details"]) == (
+        refusal = await ann.post(f"{API}/workspaces", json={"name": "x", "ide": "http", **RESTS})
+        assert (refusal.status_code, refusal.json()["error"]["details"]) == (
             422,
             [{"field": "ide", "problem": "http is not there; there is jupyterlab"}],
         )
-        made = await create(ann, ide="jupyterlab", **RESTS)
-        path = f"{API}/workspaces/{made['id']}"
+        demo = await create(ann, ide="jupyterlab", **RESTS)
+        path = f"{API}/workspaces/{demo['id']}"
         assert (await ann.patch(path, json={"ide": "code-server"})).status_code == 422
         assert (await ann.patch(path, json={"ide": "jupyterlab"})).status_code == 200
         form = {"name": "y", "ide": "http"}
         own = {"Origin": site.parts.base_url}
         assert (await ann.post("/new", data=form, headers=own)).status_code == 422
-        shown = await ann.post(
-            f"/workspaces/{made['id']}/settings", data={**form, "revision": "1"}, headers=own
+        answer = await ann.post(
+            f"/workspaces/{demo['id']}/settings", data={**form, "revision": "1"}, headers=own
         )
-        assert shown.status_code == 422
+        assert answer.status_code == 422
         await site.clients.aclose()
 
 

@@ -28,8 +28,8 @@ async def following(
 
     monkeypatch.setattr(site.instances, "logs", logs)
     owner = await site.browser("ann")
-    made = await create(owner, f"w{uuid4()}", **RESTS, **fields)
-    path = f"{API}/workspaces/{made['id']}/logs"
+    workspace = await create(owner, f"w{uuid4()}", **RESTS, **fields)
+    path = f"{API}/workspaces/{workspace['id']}/logs"
     async with client.stream("GET", path, params={"follow": True}) as response:
         assert (response.status_code, response.headers["content-type"]) == (200, "text/plain; charset=utf-8")
         parts = response.aiter_raw()
@@ -108,8 +108,8 @@ async def test_neither_a_stream_nor_a_log_outlives_its_token(
     """That they end when their time is up is shown beside this."""
     await nobody_listens(site)
     ann = await site.browser("ann")
-    asked = {"name": "short", "scope": "read", "expires_in_seconds": 100}
-    token = (await ann.post(f"{API}/tokens", json=asked)).json()["token"]
+    body = {"name": "short", "scope": "read", "expires_in_seconds": 100}
+    token = (await ann.post(f"{API}/tokens", json=body)).json()["token"]
     async with (
         site.anybody(headers={"Authorization": f"Bearer {token}"}) as program,
         reading(program),

@@ -34,17 +34,17 @@ def test_without_anything_that_isolates_the_first_workspace_runs_and_the_start_w
         assert "WORKSPACES ARE NOT ISOLATED" in (data.parent / "stderr").read_text()
         curl = Curl(server, fresh.base / f"jar-{uid}")
         assert curl("POST", "/login", {"username": "admin", "password": "correct horse"})[0] == 200
-        status, made = curl("POST", "/workspaces", {"name": "first"})
+        status, workspace = curl("POST", "/workspaces", {"name": "first"})
         assert status == 201
-        curl.arrives(f"/workspaces/{made['id']}", "RUNNING")
+        curl.arrives(f"/workspaces/{workspace['id']}", "RUNNING")
 
 
 def test_where_no_workspace_could_run_the_start_says_so(machine: FreshMachine) -> None:
     fresh = machine.belongs_to(0)
     (fresh.home / "data").mkdir()
-    ended = fresh.run("up", data_dir=str(fresh.home / "data"), port="0")
-    assert ended.returncode == 1
-    message = ended.stderr.splitlines()[-1]
+    process = fresh.run("up", data_dir=str(fresh.home / "data"), port="0")
+    assert process.returncode == 1
+    message = process.stderr.splitlines()[-1]
     assert message.startswith(
         "codehub: no workspace could run on this machine: jupyterlab can't be run here: "
     ), message

@@ -59,15 +59,15 @@ def is_answered(answer: httpx.Response) -> bool:
 @pytest.mark.usefixtures("no_registry")
 async def test_what_holds_it_up_is_shown(living_site: Site) -> None:
     ann = await living_site.browser("ann")
-    made = await create(ann)
-    shown = await until_held_up(ann, made["id"])
-    assert (shown["operation"], shown["phase"]) == ("STARTING", "STANDBY")
-    held_up = shown["held_up"]
+    workspace = await create(ann)
+    state = await until_held_up(ann, workspace["id"])
+    assert (state["operation"], state["phase"]) == ("STARTING", "STANDBY")
+    held_up = state["held_up"]
     assert (held_up["reason"], held_up["message"]) == ("Unreachable", AWAY)
-    assert made["created_at"] < held_up["since"] < held_up["next_try_at"]
-    explanation = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
+    assert workspace["created_at"] < held_up["since"] < held_up["next_try_at"]
+    explanation = (await ann.get(f"{API}/workspaces/{workspace['id']}/explain")).json()
     assert {action["label"] for action in explanation["actions"]} >= {"Try now", "Stop", "Archive", "Delete"}
-    page = (await ann.get(f"/workspaces/{made['id']}")).text
+    page = (await ann.get(f"/workspaces/{workspace['id']}")).text
     assert all(word in page for word in ("Held up", "Try now", "Put to sleep"))
 
 
@@ -75,29 +75,29 @@ async def test_a_start_below_the_floor_is_held_up_and_goes_on_when_there_is_room
     living_site: Site, full_disk: Callable[[], None]
 ) -> None:
     ann = await living_site.browser("ann")
-    made = await create(ann)
-    shown = await until_held_up(ann, made["id"])
+    workspace = await create(ann)
+    state = await until_held_up(ann, workspace["id"])
     why = "Only 100 MB are free where homes lie, and nothing starts below 1000 MB."
-    assert (shown["operation"], shown["phase"], shown["health_status"]) == ("PROVISIONING", "PENDING", "OK")
-    assert shown["held_up"]["reason"] == "Unreachable"
-    assert shown["held_up"]["message"].startswith(why)
-    explanation = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
+    assert (state["operation"], state["phase"], state["health_status"]) == ("PROVISIONING", "PENDING", "OK")
+    assert state["held_up"]["reason"] == "Unreachable"
+    assert state["held_up"]["message"].startswith(why)
+    explanation = (await ann.get(f"{API}/workspaces/{workspace['id']}/explain")).json()
     assert why in explanation["waiting_for"]
     assert {action["label"] for action in explanation["actions"]} >= {"Try now", "Archive", "Delete"}
-    page = (await ann.get(f"/workspaces/{made['id']}")).text
+    page = (await ann.get(f"/workspaces/{workspace['id']}")).text
     assert all(word in page for word in ("Held up", "Try now", why))
     full_disk()
-    await living_site.arrives(ann, made["id"], "RUNNING", held_up=None)
+    await living_site.arrives(ann, workspace["id"], "RUNNING", held_up=None)
 
 
 @pytest.mark.usefixtures("full_disk")
 async def test_what_waits_for_room_can_be_deleted(living_site: Site) -> None:
     ann = await living_site.browser("ann")
-    made = await create(ann)
-    await until_held_up(ann, made["id"])
-    answer = await asked(lambda: ann.delete(f"{API}/workspaces/{made['id']}"))
+    workspace = await create(ann)
+    await until_held_up(ann, workspace["id"])
+    answer = await asked(lambda: ann.delete(f"{API}/workspaces/{workspace['id']}"))
     assert answer.status_code == 202, answer.text
-    await living_site.arrives(ann, made["id"], "DELETED")
+    await living_site.arrives(ann, workspace["id"], "DELETED")
 
 
 @pytest.mark.usefixtures("no_registry")
@@ -106,36 +106,36 @@ async def test_a_start_that_is_held_up_can_be_given_up_and_frees_its_place(
     living_site: Site, word: str, phase: str
 ) -> None:
     ann = await living_site.browser("ann")
-    made = await create(ann)
-    await until_held_up(ann, made["id"])
-    answer = await asked(lambda: ann.post(f"{API}/workspaces/{made['id']}:{word}"))
+    workspace = await create(ann)
+    await until_held_up(ann, workspace["id"])
+    answer = await asked(lambda: ann.post(f"{API}/workspaces/{workspace['id']}:{word}"))
     assert answer.status_code == 200, answer.text
-    shown = await living_site.arrives(ann, made["id"], phase)
-    assert (shown["held_up"], shown["error"]) == (None, None)
+    state = await living_site.arrives(ann, workspace["id"], phase)
+    assert (state["held_up"], state["error"]) == (None, None)
     assert (await ann.get(f"{API}/session")).json()["limits"]["running"]["used"] == 0
 
 
 @pytest.mark.usefixtures("no_registry")
 async def test_a_start_that_is_held_up_can_be_deleted(living_site: Site) -> None:
     ann = await living_site.browser("ann")
-    made = await create(ann)
-    await until_held_up(ann, made["id"])
-    answer = await asked(lambda: ann.delete(f"{API}/workspaces/{made['id']}"))
+    workspace = await create(ann)
+    await until_held_up(ann, workspace["id"])
+    answer = await asked(lambda: ann.delete(f"{API}/workspaces/{workspace['id']}"))
     assert answer.status_code == 202, answer.text
-    await living_site.arrives(ann, made["id"], "DELETED")
+    await living_site.arrives(ann, workspace["id"], "DELETED")
 
 
 async def test_the_same_wish_again_is_a_try_at_once(
     living_site: Site, no_registry: Callable[[], None]
 ) -> None:
     ann = await living_site.browser("ann")
-    made = await create(ann)
-    await until_held_up(ann, made["id"])
+    workspace = await create(ann)
+    await until_held_up(ann, workspace["id"])
     no_registry()
-    answer = await asked(lambda: ann.post(f"{API}/workspaces/{made['id']}:start"))
+    answer = await asked(lambda: ann.post(f"{API}/workspaces/{workspace['id']}:start"))
     assert answer.status_code == 200, answer.text
-    shown = await living_site.arrives(ann, made["id"], "RUNNING")
-    assert shown["held_up"] is None
+    state = await living_site.arrives(ann, workspace["id"], "RUNNING")
+    assert state["held_up"] is None
 
 
 async def test_a_step_in_flight_is_not_preempted(living_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,19 +143,19 @@ async def test_a_step_in_flight_is_not_preempted(living_site: Site, monkeypatch:
     begun, may_go_on = asyncio.Event(), asyncio.Event()
     start = living_site.instances.start
 
-    async def slow(*given: Any) -> None:
+    async def slow(*arguments: Any) -> None:
         begun.set()
         await may_go_on.wait()
-        await start(*given)
+        await start(*arguments)
 
     monkeypatch.setattr(living_site.instances, "start", slow)
-    made = await create(ann)
+    workspace = await create(ann)
     async with asyncio.timeout(PATIENCE_S):
         await begun.wait()
     answers = [
-        await ann.post(f"{API}/workspaces/{made['id']}:stop"),
-        await ann.delete(f"{API}/workspaces/{made['id']}"),
+        await ann.post(f"{API}/workspaces/{workspace['id']}:stop"),
+        await ann.delete(f"{API}/workspaces/{workspace['id']}"),
     ]
     may_go_on.set()
     assert [answer.status_code for answer in answers] == [409, 409]
-    await living_site.arrives(ann, made["id"], "RUNNING")
+    await living_site.arrives(ann, workspace["id"], "RUNNING")

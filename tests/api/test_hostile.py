@@ -42,11 +42,11 @@ async def talk(site: Site, *parts: bytes) -> bytes:
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
-    got = b""
+    content = b""
     with suppress(ConnectionError):
         while part := await reader.read(1 << 16):
-            got += part
-    return got
+            content += part
+    return content
 
 
 # Bodies
@@ -187,13 +187,13 @@ async def test_a_head_that_never_ends_is_refused(small_site: Site) -> None:
     assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"])
+@pytest.mark.parametrize("content", [b"", b"GET / HT", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"])
 async def test_a_client_that_falls_silent_in_its_head_is_let_go(
-    small_site: Site, monkeypatch: pytest.MonkeyPatch, sent: bytes
+    small_site: Site, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_S_MAX", 2.0)
-    answer = await talk(small_site, sent)
-    assert answer.count(b"HTTP/1.1 ") == sent.count(b"healthz")
+    answer = await talk(small_site, content)
+    assert answer.count(b"HTTP/1.1 ") == content.count(b"healthz")
 
 
 async def test_a_client_that_falls_silent_in_its_body_is_told_and_let_go(
@@ -218,6 +218,6 @@ async def test_what_comes_from_outside_can_not_forge_a_log_line(
     ann = await small_site.program("ann")
     capsys.readouterr()
     await ann.get("/api/v1/x%0aforged=line%1b[31m")
-    written: Any = capsys.readouterr()
-    assert "\nforged" not in written.out + written.err
-    assert "\x1b[31m" not in written.out + written.err
+    output: Any = capsys.readouterr()
+    assert "\nforged" not in output.out + output.err
+    assert "\x1b[31m" not in output.out + output.err

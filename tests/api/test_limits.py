@@ -11,9 +11,9 @@ from codehub.core.operations import DesiredState, Phase
 async def test_at_the_limit_nothing_is_made_and_the_answer_says_what_runs(site: Site) -> None:
     ann = await site.browser("ann")
     running = [await create(ann, f"w{number}") for number in range(2)]
-    refused = await ann.post(f"{API}/workspaces", json={"name": "third"})
-    error = refused.json()["error"]
-    assert (refused.status_code, error["code"]) == (429, "LIMIT_EXCEEDED")
+    refusal = await ann.post(f"{API}/workspaces", json={"name": "third"})
+    error = refusal.json()["error"]
+    assert (refusal.status_code, error["code"]) == (429, "LIMIT_EXCEEDED")
     assert error["details"]["limit"] == "per_user"
     assert error["details"]["max"] == 2
     assert sorted(error["details"]["running"], key=lambda item: item["id"]) == sorted(

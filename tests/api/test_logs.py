@@ -35,13 +35,13 @@ def test_what_comes_from_outside_is_bounded() -> None:
 @pytest.fixture
 def stderr(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """What a program that logs JSON writes."""
-    written = io.StringIO()
+    stream = io.StringIO()
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
-    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setattr(sys, "stderr", stream)
     try:
         configure_logs(as_json=True)
-        yield written
+        yield stream
     finally:
         root.handlers, root.level = handlers, level
         structlog.reset_defaults()

@@ -42,10 +42,10 @@ async def test_without_its_database_it_says_503_and_recovers_by_itself(
 ) -> None:
     site, world, server = frail
     ann = await site.browser("ann")
-    made = await create(ann, **RESTS)
+    workspace = await create(ann, **RESTS)
     name = world.connect_args["database"]
     async with reading(ann) as reader:
-        await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": "before"})
+        await ann.patch(f"{API}/workspaces/{workspace['id']}", json={"memo": "before"})
         before = (await reader.until(lambda message: message.data["memo"] == "before"))[-1]
         await server.sql(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         await server.sql(
@@ -68,7 +68,7 @@ async def test_without_its_database_it_says_503_and_recovers_by_itself(
         # A revocation may have been missed meanwhile: streams end, and whose key is good comes back and misses nothing.
         with pytest.raises(httpx.HTTPError):
             await reader.next()
-    await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": "after"})
+    await ann.patch(f"{API}/workspaces/{workspace['id']}", json={"memo": "after"})
     async with reading(ann, before.id) as reader:
         after = await reader.next()
     assert (before.data["memo"], after.data["memo"]) == ("before", "after")
@@ -117,8 +117,8 @@ async def test_a_request_waits_no_longer_for_a_database_that_hangs_than_is_promi
 ) -> None:
     stored, _ = frozen
     async with within(20.0):
-        asked = [stored.api.now() for _ in range(SERVING_CONNECTIONS)]
-        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        requests = [stored.api.now() for _ in range(SERVING_CONNECTIONS)]
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
     assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes), outcomes
     async with within(20.0):  # now on connections that have to be made anew
         with pytest.raises(StoreUnavailable):
@@ -144,8 +144,8 @@ async def test_whoever_is_to_stop_does_not_wait_for_a_database_that_hangs(
 
 async def test_metrics_are_for_admins_and_who_has_the_token_wherever_they_are(living_site: Site) -> None:
     ann, admin = await living_site.browser("ann"), await living_site.browser("root", Role.ADMIN)
-    made = await create(ann)
-    await living_site.arrives(ann, made["id"], "RUNNING")
+    workspace = await create(ann)
+    await living_site.arrives(ann, workspace["id"], "RUNNING")
     async with living_site.anybody() as nobody:
         assert (await nobody.get("/metrics", headers=WATCHES)).status_code == 200
         for wrong in ({}, {"Authorization": "Bearer who-watches-this-codehuB"}, {"Authorization": "Bearer"}):
@@ -184,10 +184,10 @@ async def test_one_request_id_goes_through_logs_of_api_and_controller(
 ) -> None:
     ann = await living_site.browser("ann")
     capsys.readouterr()
-    made = await ann.post(
+    answer = await ann.post(
         f"{API}/workspaces", json={"name": "traced"}, headers={"X-Request-Id": "trace-me-7"}
     )
-    await living_site.arrives(ann, made.json()["id"], "RUNNING")
+    await living_site.arrives(ann, answer.json()["id"], "RUNNING")
     log = ""
 
     def is_logged(event: str, operation: str = "") -> bool:

@@ -13,20 +13,20 @@ from codehub.core.access import Role, Scope
 
 async def test_a_token_is_shown_once_and_opens_the_api(site: Site) -> None:
     browser = await site.browser("ann")
-    made = await browser.post(
+    creation = await browser.post(
         f"{API}/tokens", json={"name": "ci", "scope": "write", "expires_in_seconds": 3600}
     )
-    assert made.status_code == 201
-    assert set(made.json()) == {"id", "name", "scope", "expires_at", "token"}
-    assert made.json()["token"].startswith("cht_")
-    assert made.json()["expires_at"].endswith("Z")
-    (listed,) = (await browser.get(f"{API}/tokens")).json()["items"]
-    assert "token" not in listed
-    async with site.anybody(headers={"Authorization": f"Bearer {made.json()['token']}"}) as program:
+    assert creation.status_code == 201
+    assert set(creation.json()) == {"id", "name", "scope", "expires_at", "token"}
+    assert creation.json()["token"].startswith("cht_")
+    assert creation.json()["expires_at"].endswith("Z")
+    (token,) = (await browser.get(f"{API}/tokens")).json()["items"]
+    assert "token" not in token
+    async with site.anybody(headers={"Authorization": f"Bearer {creation.json()['token']}"}) as program:
         assert (await program.get(f"{API}/session")).json()["user"]["username"] == "ann"
-        assert (await browser.delete(f"{API}/tokens/{listed['id']}")).status_code == 204
+        assert (await browser.delete(f"{API}/tokens/{token['id']}")).status_code == 204
         assert (await program.get(f"{API}/session")).status_code == 401
-    assert (await browser.delete(f"{API}/tokens/{listed['id']}")).status_code == 404
+    assert (await browser.delete(f"{API}/tokens/{token['id']}")).status_code == 404
 
 
 async def test_a_read_token_changes_nothing(site: Site) -> None:
@@ -65,8 +65,8 @@ async def test_a_token_in_a_url_opens_nothing(site: Site) -> None:
 async def test_only_admins_manage_users(site: Site) -> None:
     admin, ann = await site.browser("root", Role.ADMIN), await site.browser("ann")
     assert (await ann.get(f"{API}/users")).status_code == 403
-    made = await admin.post(f"{API}/users", json={"username": "bob", "password": PASSWORD})
-    assert (made.status_code, made.json()["role"]) == (201, "member")
+    creation = await admin.post(f"{API}/users", json={"username": "bob", "password": PASSWORD})
+    assert (creation.status_code, creation.json()["role"]) == (201, "member")
     taken = await admin.post(f"{API}/users", json={"username": "BOB", "password": PASSWORD})
     assert (taken.status_code, taken.json()["error"]["code"]) == (409, "NAME_TAKEN")
     names = [user["username"] for user in (await admin.get(f"{API}/users")).json()["items"]]
@@ -99,8 +99,8 @@ async def test_what_somebody_came_in_by_ends_with_a_reset_and_a_disable(
         await site.program("ann"),
     )
     path = f"{API}/users/{(await site.user('ann')).id}"
-    listed = (await admin.get(f"{path}/keys")).json()["items"]
-    assert [(key["kind"], key["name"], key["scope"]) for key in listed] == [
+    keys = (await admin.get(f"{path}/keys")).json()["items"]
+    assert [(key["kind"], key["name"], key["scope"]) for key in keys] == [
         ("session", None, "write"),
         ("session", None, "write"),
         ("token", "test", "write"),
@@ -142,10 +142,10 @@ async def test_one_s_own_new_password_ends_one_s_tokens_but_the_one_it_was_chang
     path, new = f"{API}/session/password", "a new password"
     assert (await here.put(path, json={"old": PASSWORD, "new": new})).status_code == 204
     assert (await program.get(f"{API}/session")).status_code == 401
-    made = (await here.post(f"{API}/tokens", json={"name": "ci", "scope": "write"})).json()
-    async with site.anybody(headers={"Authorization": f"Bearer {made['token']}"}) as kept:
-        assert (await kept.put(path, json={"old": new, "new": PASSWORD})).status_code == 204
-        assert (await kept.get(f"{API}/session")).status_code == 200
+    token = (await here.post(f"{API}/tokens", json={"name": "ci", "scope": "write"})).json()
+    async with site.anybody(headers={"Authorization": f"Bearer {token['token']}"}) as client:
+        assert (await client.put(path, json={"old": new, "new": PASSWORD})).status_code == 204
+        assert (await client.get(f"{API}/session")).status_code == 200
     assert (await here.get(f"{API}/session")).status_code == 401
 
 
@@ -188,8 +188,8 @@ async def test_a_foreign_workspace_is_403_an_unknown_one_404_and_an_admin_may_ma
         await site.browser("bob"),
         await site.browser("root", Role.ADMIN),
     )
-    made = await create(ann, desired_state="PENDING")
-    path = f"{API}/workspaces/{made['id']}"
+    workspace = await create(ann, desired_state="PENDING")
+    path = f"{API}/workspaces/{workspace['id']}"
     calls = [
         ("GET", ""),
         ("PATCH", ""),
@@ -203,7 +203,7 @@ async def test_a_foreign_workspace_is_403_an_unknown_one_404_and_an_admin_may_ma
     ]
     for method, rest in calls:
         body: dict[str, Any] = {"json": {}} if method == "PATCH" else {}
-        spoofed = {"X-Forwarded-User": "ann", "X-User-Id": made["owner"]["id"]}
+        spoofed = {"X-Forwarded-User": "ann", "X-User-Id": workspace["owner"]["id"]}
         answer = await bob.request(method, path + rest, headers=spoofed, **body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN"), (method, rest)
         for unknown in ("00000000-0000-0000-0000-000000000000", "not-an-id", "%00", "é"):

@@ -103,11 +103,11 @@ async def place(world: World, state: str) -> UUID:
     return row.id
 
 
-async def outcome(asked: Awaitable[object]) -> object:
+async def outcome(request: Awaitable[object]) -> object:
     try:
-        await asked
-    except (UnknownWorkspace, NotAllowed) as refused:
-        return type(refused)
+        await request
+    except (UnknownWorkspace, NotAllowed) as refusal:
+        return type(refusal)
     return OK
 
 
@@ -174,10 +174,12 @@ async def statuses(site: Site, client: httpx.AsyncClient, workspace_id: str) -> 
 
 async def test_the_api_and_the_dashboard_give_a_stranger_the_same_answers(site: Site) -> None:
     ann, bob = await site.browser("ann"), await site.browser("bob")
-    made = await create(ann, desired_state="PENDING")
-    assert await statuses(site, bob, made["id"]) == dict.fromkeys(("read", "start", "undelete"), (403, 403))
-    await ann.delete(f"{API}/workspaces/{made['id']}", headers={"Origin": site.parts.base_url})
-    row = await site.world.api.get(known(made["id"]))
+    workspace = await create(ann, desired_state="PENDING")
+    assert await statuses(site, bob, workspace["id"]) == dict.fromkeys(
+        ("read", "start", "undelete"), (403, 403)
+    )
+    await ann.delete(f"{API}/workspaces/{workspace['id']}", headers={"Origin": site.parts.base_url})
+    row = await site.world.api.get(known(workspace["id"]))
     await site.world.place(
         replace(row.spec, name="other"), replace(row.status, phase=Phase.DELETED), workspace_id := uuid4()
     )

@@ -44,10 +44,10 @@ async def test_a_docker_that_does_not_answer_is_told_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, why: str
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", host)
-    with pytest.raises(CannotStart) as refused:
+    with pytest.raises(CannotStart) as refusal:
         async with docker(load_settings(data_dir=tmp_path, instance_backend="local-docker")):
             pass
-    message = str(refused.value)
+    message = str(refusal.value)
     assert message.startswith(f"the Docker engine {host} can't be asked: ")
     assert why in message
     assert message.endswith(
@@ -58,11 +58,11 @@ async def test_a_docker_that_does_not_answer_is_told_with_what_to_do(
 @pytest.mark.parametrize("setting", ["CODEHUB_ARCHIVE_URL", "CODEHUB_DATA_DIR"])
 async def test_a_place_that_takes_no_archives_is_told_with_its_setting(tmp_path: Path, setting: str) -> None:
     (tmp_path / "archives").touch()
-    given = {"archive_url": f"file://{tmp_path}/archives"} if setting == "CODEHUB_ARCHIVE_URL" else {}
-    with pytest.raises(CannotStart) as refused:
-        await archive_store(load_settings(data_dir=tmp_path, **given), STORES, is_new=True)
-    assert str(refused.value).startswith(f"the archive store file://{tmp_path}/archives can't be used: ")
-    assert str(refused.value).endswith(f"Give codehub access to it, or correct {setting}")
+    location = {"archive_url": f"file://{tmp_path}/archives"} if setting == "CODEHUB_ARCHIVE_URL" else {}
+    with pytest.raises(CannotStart) as refusal:
+        await archive_store(load_settings(data_dir=tmp_path, **location), STORES, is_new=True)
+    assert str(refusal.value).startswith(f"the archive store file://{tmp_path}/archives can't be used: ")
+    assert str(refusal.value).endswith(f"Give codehub access to it, or correct {setting}")
 
 
 @pytest.mark.parametrize("endpoint", ["http://localhost:many", "minio:9000", "http://[::1", "http://"])
@@ -70,18 +70,18 @@ async def test_an_endpoint_that_is_none_is_told_by_its_name(
     monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(CannotStart) as refused:
+    with pytest.raises(CannotStart) as refusal:
         await archive_store(load_settings(archive_url="s3://homes"), STORES, is_new=True)
     message = f"AWS_ENDPOINT_URL {endpoint!r} is no http:// or https:// address: correct it"
-    assert str(refused.value) == message
+    assert str(refusal.value) == message
 
 
 @pytest.mark.parametrize("option", ["dance=1", "socket_timeout=soon"])
 def test_an_option_that_redis_does_not_know_is_told_with_its_setting(tmp_path: Path, option: str) -> None:
     url = f"redis://:geheim@127.0.0.1:1/0?{option}"
-    ended = codehub("up", data_dir=str(tmp_path / "data"), port="0", redis_url=url)
-    assert ended.returncode == 1
-    (message,) = [line for line in ended.stderr.splitlines() if line.startswith("codehub: ")]
+    process = codehub("up", data_dir=str(tmp_path / "data"), port="0", redis_url=url)
+    assert process.returncode == 1
+    (message,) = [line for line in process.stderr.splitlines() if line.startswith("codehub: ")]
     assert message.startswith("codehub: CODEHUB_REDIS_URL: ")
     assert option.partition("=")[0] in message
-    assert "geheim" not in ended.stderr
+    assert "geheim" not in process.stderr

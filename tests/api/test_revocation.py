@@ -41,8 +41,8 @@ class Ann:
         self.user_id = self.admin.post(f"{API}/users", json=body).json()["id"]
         self.browser.post(f"{API}/login", json=body).raise_for_status()
         token = self.browser.post(f"{API}/tokens", json={"name": "ci", "scope": "write"}).json()["token"]
-        made = self.browser.post(f"{API}/workspaces", json={"name": "demo"}).json()
-        self.workspace_id = made["id"]
+        workspace = self.browser.post(f"{API}/workspaces", json={"name": "demo"}).json()
+        self.workspace_id = workspace["id"]
         session = self.browser.cookies["codehub_session"]
         self.keys = {
             "session": f"Cookie: codehub_session={session}",
@@ -50,7 +50,8 @@ class Ann:
         }
         visit = {"Authorization": f"Bearer {token}"}
         assert (
-            httpx.get(f"{server.address}/w/{made['id']}/", headers=visit, timeout=PATIENCE_S).text == "hello"
+            httpx.get(f"{server.address}/w/{workspace['id']}/", headers=visit, timeout=PATIENCE_S).text
+            == "hello"
         )
 
     def _client(self, server: Running) -> httpx.Client:
@@ -119,16 +120,16 @@ def test_streams_logs_and_sockets_end_with_the_key_that_opened_them(
     server: Running, deed: Callable[[Ann], httpx.Response]
 ) -> None:
     ann = Ann(server, f"ann-{deed.__name__}")
-    opened = {name: ann.open_everything(key) for name, key in ann.keys.items()}
+    connections_by_key = {name: ann.open_everything(key) for name, key in ann.keys.items()}
     deed(ann).raise_for_status()
     deadline = time.monotonic() + PATIENCE_S
     left = [
         (key, what)
-        for key, connections in opened.items()
+        for key, connections in connections_by_key.items()
         for what, connection in connections.items()
         if not ends(connection, deadline)
     ]
-    for connections in opened.values():
+    for connections in connections_by_key.values():
         for connection in connections.values():
             connection.close()
     assert left == []

@@ -60,12 +60,12 @@ async def test_streams_and_logs_are_asked_about_at_least_every_two_seconds() -> 
     )
     feed = LiveFeed(cast("Any", parts), cast("Any", None))
     tasks.spawn(feed.run(), name="feed")
-    held = await feed.hold(Person(ANN, Scope.WRITE, is_token=True, key_sha256=b"key", expires_at=None))
+    stream = await feed.hold(Person(ANN, Scope.WRITE, is_token=True, key_sha256=b"key", expires_at=None))
     for _ in range(3):
         assert await clock.go_on() <= LOOK_S_MAX
         await until(lambda: bool(clock.waits))
-        assert not held.is_ended.is_set()
+        assert not stream.is_ended.is_set()
     let_in.clear()
     assert await clock.go_on() <= LOOK_S_MAX
-    await until(held.is_ended.is_set)
+    await until(stream.is_ended.is_set)
     await tasks.cancel_all()

@@ -64,8 +64,8 @@ async def test_a_second_session_that_somebody_tossed_in_opens_nothing(site: Site
         answer = await client.get(f"{API}/session")
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
         assert "Delete the cookies" in answer.json()["error"]["message"]
-        made = await client.post(f"{API}/tokens", json={"name": "x", "scope": "write"})
-        assert made.status_code == 400
+        creation = await client.post(f"{API}/tokens", json={"name": "x", "scope": "write"})
+        assert creation.status_code == 400
         for path in ("/", "/login", "/account"):
             page = await client.get(path)
             assert page.status_code == 400
@@ -164,8 +164,8 @@ async def test_a_new_password_ends_one_s_other_sessions(site: Site) -> None:
     here, there = await site.browser("ann"), await site.browser("ann")
     wrong = await here.put(f"{API}/session/password", json={"old": "not it at all", "new": "a new password"})
     assert (wrong.status_code, wrong.json()["error"]["message"]) == (403, "The old password is wrong.")
-    done = await here.put(f"{API}/session/password", json={"old": PASSWORD, "new": "a new password"})
-    assert done.status_code == 204
+    answer = await here.put(f"{API}/session/password", json={"old": PASSWORD, "new": "a new password"})
+    assert answer.status_code == 204
     assert (await here.get(f"{API}/session")).status_code == 200
     assert (await there.get(f"{API}/session")).status_code == 401
     async with site.anybody() as client:
@@ -224,8 +224,8 @@ async def test_our_own_pages_are_ours_under_each_of_their_addresses() -> None:
         ann = await site.browser("ann")
         for number, origin in enumerate((*own, "http://127.0.0.1:8000")):
             body = {"name": f"ws-{number}", "desired_state": "PENDING"}
-            made = await ann.post(f"{API}/workspaces", json=body, headers={"Origin": origin})
-            assert made.status_code == 201, origin
+            creation = await ann.post(f"{API}/workspaces", json=body, headers={"Origin": origin})
+            assert creation.status_code == 201, origin
             form = {"username": "ann", "password": "wrong"}
             assert (await ann.post("/login", data=form, headers={"Origin": origin})).status_code != 403
         foreign = {"Origin": "http://localhost:8001"}

@@ -102,7 +102,7 @@ def test_who_listens_everywhere_is_found_on_this_machine(
 
 
 @pytest.mark.parametrize(
-    ("given", "origin"),
+    ("address", "origin"),
     [
         ("https://code.example.org", "https://code.example.org"),
         ("https://code.example.org/", "https://code.example.org"),
@@ -114,9 +114,9 @@ def test_who_listens_everywhere_is_found_on_this_machine(
     ],
 )
 def test_api_and_proxy_know_the_public_address_as_browsers_write_it(
-    monkeypatch: pytest.MonkeyPatch, given: str, origin: str
+    monkeypatch: pytest.MonkeyPatch, address: str, origin: str
 ) -> None:
-    settings = load(monkeypatch, PUBLIC_BASE_URL=given)
+    settings = load(monkeypatch, PUBLIC_BASE_URL=address)
     assert settings.base_url == origin
     assert own_origins(settings, 8000) == {origin}
 
@@ -167,10 +167,10 @@ WRONG = [
 def test_a_wrong_setting_is_named_in_one_line(
     monkeypatch: pytest.MonkeyPatch, values: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(WrongSetting) as refused:
+    with pytest.raises(WrongSetting) as refusal:
         load(monkeypatch, **values)
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", [name for name in Settings.model_fields if name.endswith("_seconds")])
@@ -191,10 +191,10 @@ def test_the_longest_times_can_be_counted_with(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(WrongSetting) as refused:
+    with pytest.raises(WrongSetting) as refusal:
         load(monkeypatch, DATABASE_URL="mysql://u:geheim@h/d")
-    assert "CODEHUB_DATABASE_URL" in str(refused.value)
-    assert "geheim" not in str(refused.value)
+    assert "CODEHUB_DATABASE_URL" in str(refusal.value)
+    assert "geheim" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("password", ["gehe/im", "gehe[im", "gehe#im", "gehe?im"])
@@ -205,12 +205,12 @@ def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_password_that_hides_the_host_is_refused_with_how_to_write_it_and_not_repeated(
     monkeypatch: pytest.MonkeyPatch, name: str, url: str, password: str
 ) -> None:
-    with pytest.raises(WrongSetting) as refused:
+    with pytest.raises(WrongSetting) as refusal:
         load(monkeypatch, **{name: url.format(password)})
-    assert str(refused.value).startswith(f"CODEHUB_{name}: its host and port can't be read. A password is")
-    assert "gehe" not in str(refused.value)
-    written = url.format(password.replace("/", "%2F").replace("[", "%5B").replace("#", "%23"))
-    load(monkeypatch, **{name: written.replace("?", "%3F")})
+    assert str(refusal.value).startswith(f"CODEHUB_{name}: its host and port can't be read. A password is")
+    assert "gehe" not in str(refusal.value)
+    address = url.format(password.replace("/", "%2F").replace("[", "%5B").replace("#", "%23"))
+    load(monkeypatch, **{name: address.replace("?", "%3F")})
 
 
 def test_a_database_may_have_several_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,8 +244,8 @@ def test_a_typing_error_is_pointed_out() -> None:
 
 
 def test_the_command_says_it_and_exits_with_2(tmp_path: Path) -> None:
-    ended = codehub("up", data_dir=str(tmp_path / "d"), port="x")
-    assert ended.returncode == 2
-    assert ended.stderr.startswith("codehub: CODEHUB_PORT: 'x' won't do")
-    assert ended.stderr.count("\n") == 1
+    process = codehub("up", data_dir=str(tmp_path / "d"), port="x")
+    assert process.returncode == 2
+    assert process.stderr.startswith("codehub: CODEHUB_PORT: 'x' won't do")
+    assert process.stderr.count("\n") == 1
     assert not (tmp_path / "d").exists()

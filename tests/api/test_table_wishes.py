@@ -75,17 +75,17 @@ async def test_the_server_answers_every_cell_of_the_table(
         answer = await ann.delete(path)
     else:
         answer = await ann.patch(path, json={"desired_state": wish})
-    stored = await site.world.api.get(row.id)
+    after = await site.world.api.get(row.id)
     if answer.status_code >= 400:
         assert (answer.status_code, answer.json()["error"]["code"]) == expected
         assert answer.json()["error"]["message"]
-        assert stored.spec == row.spec
+        assert after.spec == row.spec
         return
-    outcome = "changed" if stored.spec.revision == row.spec.revision + 1 else "unchanged"
+    outcome = "changed" if after.spec.revision == row.spec.revision + 1 else "unchanged"
     assert (answer.status_code, outcome) == expected
     assert answer.json()["desired_state"] == (wish or PENDING)
     assert (answer.json()["deleted_at"] is not None) is (wish is None)
-    assert replace(stored.status, version=0) == replace(row.status, version=0)
+    assert replace(after.status, version=0) == replace(row.status, version=0)
 
 
 @pytest.mark.parametrize(("word", "wish"), [("start", RUNNING), ("stop", STANDBY), ("archive", ARCHIVED)])
@@ -119,8 +119,8 @@ async def test_a_deletion_asked_for_again_is_a_retry_and_with_purge_it_is_at_onc
     )
     path = f"{API}/workspaces/{row.id}"
     first = (await ann.delete(path)).json()
-    again = (await ann.delete(path)).json()
+    second = (await ann.delete(path)).json()
     purged = (await ann.delete(path, params={"purge": True})).json()
-    assert first["deleted_at"] < again["deleted_at"] < purged["deleted_at"]
+    assert first["deleted_at"] < second["deleted_at"] < purged["deleted_at"]
     assert purged["purge_at"] == purged["deleted_at"]
-    assert {first["display"], again["display"], purged["display"]} == {"DELETING"}
+    assert {first["display"], second["display"], purged["display"]} == {"DELETING"}

@@ -29,8 +29,8 @@ async def test_guessing_is_throttled_with_a_time_to_wait_even_for_the_right_pass
     del timeless
     await site.user("ann")
     await site.user("bob")
-    tried = [(await login(nobody, "ann", "wrong password")).status_code for _ in range(5)]
-    assert tried == [401] * 5
+    statuses = [(await login(nobody, "ann", "wrong password")).status_code for _ in range(5)]
+    assert statuses == [401] * 5
     answers = [await login(nobody, "ann", "wrong password") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [429] * 3
     assert int(answers[-1].headers["retry-after"]) >= 1
@@ -59,8 +59,8 @@ async def test_a_browser_that_signed_in_before_is_not_locked_out_by_strangers_gu
     while (await login(nobody, "ann", "a guess")).status_code != 429:
         pass
     assert (await login(nobody, "ann")).status_code == 429
-    back = await login(ann, "Ann")
-    assert back.status_code == 200
+    answer = await login(ann, "Ann")
+    assert answer.status_code == 200
     assert (await login(nobody, "ann")).status_code == 429, "strangers still wait"
     path, new = f"{API}/session/password", "a new password"
     assert (await ann.put(path, json={"old": PASSWORD, "new": new})).status_code == 204
@@ -72,8 +72,8 @@ async def test_what_is_guessed_in_such_a_browser_is_throttled_too(
     del timeless
     thief = await site.browser("ann")
     await thief.post(f"{API}/logout")
-    tried = [(await login(thief, "ann", f"guess {number}")).status_code for number in range(8)]
-    assert tried == [401] * 5 + [429] * 3
+    statuses = [(await login(thief, "ann", f"guess {number}")).status_code for number in range(8)]
+    assert statuses == [401] * 5 + [429] * 3
     assert (await login(thief, "ann")).status_code == 429
     assert (await login(nobody, "ann")).status_code == 200, "it counts against that browser alone"
 
@@ -86,8 +86,8 @@ async def test_a_device_is_one_account_s_opens_nothing_and_is_no_workspace_s_bus
     device = bobs.cookies["codehub_device"]
     async with site.anybody(cookies={"codehub_device": device}) as stranger:
         assert (await stranger.get(f"{API}/session")).status_code == 401
-        tried = [(await login(stranger, "ann", "a guess")).status_code for _ in range(6)]
-        assert tried == [401] * 5 + [429]
+        statuses = [(await login(stranger, "ann", "a guess")).status_code for _ in range(6)]
+        assert statuses == [401] * 5 + [429]
         assert (await login(stranger, "bob", "a guess")).status_code == 401
     async with site.anybody(cookies={"codehub_device": device[:-1] + "x"}) as forger:
         assert (await login(forger, "ann")).status_code == 429
@@ -133,9 +133,9 @@ async def test_a_crowd_of_strangers_is_told_to_come_back_and_keeps_nobody_out_wh
     monkeypatch.setattr(password_queue, "ALL_MAX", 5)
     guesses = [asyncio.ensure_future(login(nobody, f"victim-{n}", "a guess")) for n in range(3)]
     await until(lambda: waiting >= 3)
-    refused = await login(nobody, "ann")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "UNAVAILABLE")
-    assert int(refused.headers["retry-after"]) >= 1
+    refusal = await login(nobody, "ann")
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (503, "UNAVAILABLE")
+    assert int(refusal.headers["retry-after"]) >= 1
     own = {"Origin": site.parts.base_url}
     page = await nobody.post("/login", data={"username": "ann", "password": PASSWORD}, headers=own)
     assert (page.status_code, "Too many people are signing in" in page.text) == (503, True)
@@ -165,9 +165,9 @@ async def test_whoever_found_a_session_can_not_guess_its_password_by_it(site: Si
         assert (await here.put(path, json={"old": "not it at all", "new": new})).status_code == 403
     assert isinstance(site.world, PostgresWorld)
     await site.world.admin.execute("UPDATE login_failures SET last_at = last_at + interval '60 s'")
-    refused = await here.put(path, json={"old": PASSWORD, "new": new})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "TOO_MANY_REQUESTS")
-    assert int(refused.headers["retry-after"]) >= 1
+    refusal = await here.put(path, json={"old": PASSWORD, "new": new})
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (429, "TOO_MANY_REQUESTS")
+    assert int(refusal.headers["retry-after"]) >= 1
     await site.world.admin.execute("UPDATE login_failures SET last_at = last_at - interval '2 min'")
     assert (await here.put(path, json={"old": PASSWORD, "new": new})).status_code == 204
     wrong = await here.put(path, json={"old": "not it at all", "new": new})

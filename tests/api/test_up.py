@@ -83,9 +83,9 @@ def test_who_listens_everywhere_without_a_name_is_warned_and_told_an_address_tha
 
 
 def test_an_ide_that_is_not_there_is_refused_by_its_setting(tmp_path: Path) -> None:
-    ended = codehub("up", data_dir=str(tmp_path / "data"), port="0", ide="http")
-    assert ended.returncode == 1
-    (message,) = [line for line in ended.stderr.splitlines() if line.startswith("codehub: ")]
+    process = codehub("up", data_dir=str(tmp_path / "data"), port="0", ide="http")
+    assert process.returncode == 1
+    (message,) = [line for line in process.stderr.splitlines() if line.startswith("codehub: ")]
     assert message.startswith("codehub: CODEHUB_IDE=http is not on this machine: there is ")
     assert "jupyterlab. Install it" in message
 
@@ -102,13 +102,13 @@ def test_an_ide_that_is_not_there_is_refused_by_its_setting(tmp_path: Path) -> N
 def test_a_database_that_does_not_answer_is_named_with_its_setting_and_without_its_password(
     tmp_path: Path, command: str, url: str, place: str
 ) -> None:
-    ended = codehub(command, data_dir=str(tmp_path / "data"), port="0", database_url=url)
-    assert ended.returncode == 1
-    last = ended.stderr.splitlines()[-1]
+    process = codehub(command, data_dir=str(tmp_path / "data"), port="0", database_url=url)
+    assert process.returncode == 1
+    last = process.stderr.splitlines()[-1]
     assert last.startswith(f"codehub: CODEHUB_DATABASE_URL: there is no way into the database at {place}"), (
         last
     )
-    assert "gehe" not in ended.stderr
+    assert "gehe" not in process.stderr
 
 
 def test_nobody_else_reads_the_archives(server: Running, data_dir: Path) -> None:
@@ -160,5 +160,5 @@ def test_a_signal_stops_everything_and_leaves_no_process(tmp_path: Path, number:
         assert ends_within(process.process, 10)
         assert process.process.returncode == 0
     assert processes_in(data) == []
-    with running(data) as again:
-        again.until_ready()
+    with running(data) as second:
+        second.until_ready()

@@ -65,12 +65,12 @@ def test_users_are_added_listed_disabled_and_given_passwords(server: Running, da
     assert login(server, "bob", "another password") == 200
     assert user(data_dir, "disable", "bob").returncode == 0
     assert login(server, "bob", "another password") == 401
-    listed = [
+    people = [
         person
         for person in json.loads(user(data_dir, "list", "--json").stdout)
         if person["username"] in ("admin", "bob")
     ]
-    assert [(person["username"], person["role"], person["disabled"]) for person in listed] == [
+    assert [(person["username"], person["role"], person["disabled"]) for person in people] == [
         ("admin", "admin", False),
         ("bob", "member", True),
     ]
@@ -123,10 +123,10 @@ def test_people_are_listed_in_words() -> None:
 def test_what_can_not_be_is_said_in_a_line(
     server: Running, data_dir: Path, arguments: tuple[str, ...], password: str, code: int, message: str
 ) -> None:
-    refused = user(data_dir, *arguments, password=password)
-    assert (refused.returncode, refused.stdout) == (code, "")
-    assert message in refused.stderr
-    assert refused.stderr.count("\n") == 1
+    refusal = user(data_dir, *arguments, password=password)
+    assert (refusal.returncode, refusal.stdout) == (code, "")
+    assert message in refusal.stderr
+    assert refusal.stderr.count("\n") == 1
     for_programs = user(data_dir, *arguments, "--json", password=password)
     assert (for_programs.returncode, for_programs.stderr) == (code, "")
     error = json.loads(for_programs.stdout)["error"]
@@ -162,8 +162,8 @@ def test_a_password_that_is_made_is_shown_once(tmp_path: Path) -> None:
 def test_an_initial_password_that_opens_no_door_is_refused_and_not_repeated(
     tmp_path: Path, password: str, message: str
 ) -> None:
-    refused = codehub("up", data_dir=str(tmp_path / "data"), port="0", initial_admin_password=password)
-    assert refused.returncode == 2
-    assert "CODEHUB_INITIAL_ADMIN_PASSWORD" in refused.stderr
-    assert message in refused.stderr
-    assert "geheim" not in refused.stderr
+    refusal = codehub("up", data_dir=str(tmp_path / "data"), port="0", initial_admin_password=password)
+    assert refusal.returncode == 2
+    assert "CODEHUB_INITIAL_ADMIN_PASSWORD" in refusal.stderr
+    assert message in refusal.stderr
+    assert "geheim" not in refusal.stderr

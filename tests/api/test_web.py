@@ -115,11 +115,11 @@ async def test_every_answer_has_a_request_id(client: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "is_kept"),
+    ("request_id", "is_kept"),
     [("abc-123.X_y", True), ("x" * 65, False), ("a b", False), ("a\tb", False), ("", False)],
 )
 async def test_a_plain_request_id_is_kept_and_any_other_replaced(
-    client: AsyncClient, given: str, is_kept: bool
+    client: AsyncClient, request_id: str, is_kept: bool
 ) -> None:
-    answer = await client.get("/healthz", headers={"X-Request-Id": given})
-    assert (answer.headers["x-request-id"] == given) is is_kept
+    answer = await client.get("/healthz", headers={"X-Request-Id": request_id})
+    assert (answer.headers["x-request-id"] == request_id) is is_kept

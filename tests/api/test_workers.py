@@ -66,8 +66,8 @@ def test_the_port_is_served_by_a_process_of_its_own_that_is_replaced_when_it_die
         server.process.kill()
         server.process.wait(PATIENCE_S)
         block_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in after))
-    with running(tmp_path / "data") as again:  # its database outlives a killed one, until the next start
-        assert again.stop() == 0
+    with running(tmp_path / "data") as second:  # its database outlives a killed one, until the next start
+        assert second.stop() == 0
     assert processes_in(tmp_path) == []
 
 

@@ -63,22 +63,22 @@ FIELDS = [
 async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: Site) -> None:
     ann = await site.browser("ann")
     answer = await ann.post(f"{API}/workspaces", json={"name": "demo"})
-    made = answer.json()
+    demo = answer.json()
     assert answer.status_code == 201
-    assert answer.headers["location"] == f"{API}/workspaces/{made['id']}"
+    assert answer.headers["location"] == f"{API}/workspaces/{demo['id']}"
     assert answer.headers["etag"] == '"1"'
-    assert list(made) == FIELDS
-    assert made["url"] == f"{site.parts.base_url}/w/{made['id']}/"
-    assert (made["desired_state"], made["phase"], made["display"]) == ("RUNNING", "PENDING", "PENDING")
-    assert made["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 1024, "disk_mb": 20_480}
-    assert set(made["conditions"]["policy.healthy"]) == {
+    assert list(demo) == FIELDS
+    assert demo["url"] == f"{site.parts.base_url}/w/{demo['id']}/"
+    assert (demo["desired_state"], demo["phase"], demo["display"]) == ("RUNNING", "PENDING", "PENDING")
+    assert demo["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 1024, "disk_mb": 20_480}
+    assert set(demo["conditions"]["policy.healthy"]) == {
         "status",
         "reason",
         "message",
         "last_transition_time",
     }
-    assert TIME.match(made["created_at"])
-    assert (await ann.get(answer.headers["location"])).json() == made
+    assert TIME.match(demo["created_at"])
+    assert (await ann.get(answer.headers["location"])).json() == demo
 
 
 async def test_what_is_said_counts_and_null_is_never(site: Site) -> None:
@@ -93,8 +93,8 @@ async def test_what_is_said_counts_and_null_is_never(site: Site) -> None:
         "archive_ttl_seconds": 0,
         "desired_state": "ARCHIVED",
     }
-    made = await create(ann, **fields)
-    assert {name: made[name] for name in fields} == {
+    demo = await create(ann, **fields)
+    assert {name: demo[name] for name in fields} == {
         **fields,
         "resources": {"memory_mb": 512, "cpus": 2.0, "pids": 1024, "disk_mb": 20_480},
     }
@@ -102,13 +102,13 @@ async def test_what_is_said_counts_and_null_is_never(site: Site) -> None:
 
 async def test_a_name_is_taken_until_its_workspace_is_deleted(site: Site) -> None:
     ann = await site.browser("ann")
-    made = await create(ann, **RESTS)
-    again = await ann.post(f"{API}/workspaces", json={"name": "demo", **RESTS})
-    assert (again.status_code, again.json()["error"]["code"]) == (409, "NAME_TAKEN")
-    await ann.delete(f"{API}/workspaces/{made['id']}")
+    demo = await create(ann, **RESTS)
+    second = await ann.post(f"{API}/workspaces", json={"name": "demo", **RESTS})
+    assert (second.status_code, second.json()["error"]["code"]) == (409, "NAME_TAKEN")
+    await ann.delete(f"{API}/workspaces/{demo['id']}")
     await create(ann, **RESTS)
-    back = await ann.post(f"{API}/workspaces/{made['id']}:undelete")
-    assert (back.status_code, back.json()["error"]["code"]) == (409, "NAME_TAKEN")
+    undo = await ann.post(f"{API}/workspaces/{demo['id']}:undelete")
+    assert (undo.status_code, undo.json()["error"]["code"]) == (409, "NAME_TAKEN")
 
 
 async def test_the_same_key_and_body_give_the_same_workspace(site: Site) -> None:
@@ -127,11 +127,11 @@ async def test_the_same_key_and_body_give_the_same_workspace(site: Site) -> None
 async def test_the_key_of_a_deleted_workspace_leads_to_none(living_site: Site) -> None:
     ann = await living_site.browser("ann")
     body, key = {"name": "demo", "desired_state": "PENDING"}, {"Idempotency-Key": "abc"}
-    made = (await ann.post(f"{API}/workspaces", json=body, headers=key)).json()
-    await ann.delete(f"{API}/workspaces/{made['id']}")
-    await living_site.arrives(ann, made["id"], "DELETED")
-    again = await ann.post(f"{API}/workspaces", json=body, headers=key)
-    assert (again.status_code, again.json()["error"]["code"]) == (404, "WORKSPACE_NOT_FOUND")
+    demo = (await ann.post(f"{API}/workspaces", json=body, headers=key)).json()
+    await ann.delete(f"{API}/workspaces/{demo['id']}")
+    await living_site.arrives(ann, demo["id"], "DELETED")
+    second = await ann.post(f"{API}/workspaces", json=body, headers=key)
+    assert (second.status_code, second.json()["error"]["code"]) == (404, "WORKSPACE_NOT_FOUND")
     other = await ann.post(f"{API}/workspaces", json=body, headers={"Idempotency-Key": "def"})
     assert other.status_code == 201
 
@@ -139,8 +139,8 @@ async def test_the_key_of_a_deleted_workspace_leads_to_none(living_site: Site) -
 @pytest.mark.parametrize("word", ["start", "stop", "archive", "undelete", "forget"])
 async def test_a_call_that_takes_nothing_refuses_every_field(site: Site, word: str) -> None:
     admin = await site.browser("root", Role.ADMIN)
-    made = await create(admin, **RESTS)
-    path = f"{API}/workspaces/{made['id']}:{word}"
+    demo = await create(admin, **RESTS)
+    path = f"{API}/workspaces/{demo['id']}:{word}"
     wrong = await admin.post(path, json={"foo": 1})
     assert (wrong.status_code, wrong.json()["error"]["details"][0]["field"]) == (422, "foo")
     for right in (await admin.post(path, json={}), await admin.post(path)):
@@ -163,9 +163,14 @@ async def test_an_id_of_any_length_that_is_nobody_s_is_404(site: Site) -> None:
 
 async def test_an_id_is_written_in_one_form_in_either_case(site: Site) -> None:
     ann = await site.browser("ann")
-    written = (await create(ann, **RESTS))["id"]
-    assert (await ann.get(f"{API}/workspaces/{written.upper()}")).json()["id"] == written
-    for other in (written.replace("-", ""), f"{{{written}}}", f"urn:uuid:{written}", f"{written[:-1]}\u0661"):
+    workspace_id = (await create(ann, **RESTS))["id"]
+    assert (await ann.get(f"{API}/workspaces/{workspace_id.upper()}")).json()["id"] == workspace_id
+    for other in (
+        workspace_id.replace("-", ""),
+        f"{{{workspace_id}}}",
+        f"urn:uuid:{workspace_id}",
+        f"{workspace_id[:-1]}\u0661",
+    ):
         for path in (f"{API}/workspaces/{other}", f"/workspaces/{other}"):
             assert (await ann.get(path)).status_code == 404, path
 
@@ -180,17 +185,17 @@ async def test_a_null_wish_is_the_usual_one(site: Site) -> None:
 
 async def test_a_list_is_paged_without_gaps(site: Site) -> None:
     ann = await site.browser("ann")
-    made = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(7)]
-    got, cursor = [], None
+    ids = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(7)]
+    listing, cursor = [], None
     while True:
         params = {"limit": 3} | ({} if cursor is None else {"cursor": cursor})
         page = (await ann.get(f"{API}/workspaces", params=params)).json()
-        got += [item["id"] for item in page["items"]]
+        listing += [item["id"] for item in page["items"]]
         assert list(page["items"][0]) == FIELDS
         cursor = page["next_cursor"]
         if cursor is None:
             break
-    assert got == made[::-1]
+    assert listing == ids[::-1]
 
 
 @pytest.mark.parametrize(
@@ -233,11 +238,11 @@ async def test_a_list_can_be_searched_and_filtered(site: Site) -> None:
 async def test_a_change_moves_the_revision_and_a_stale_one_is_refused(site: Site) -> None:
     ann = await site.browser("ann")
     path = f"{API}/workspaces/{(await create(ann, **RESTS))['id']}"
-    changed = await ann.patch(
+    change = await ann.patch(
         path, json={"name": "new", "memo": "m", "resources": {"pids": 99}}, headers={"If-Match": '"1"'}
     )
-    assert (changed.status_code, changed.headers["etag"], changed.json()["revision"]) == (200, '"2"', 2)
-    assert changed.json()["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 99, "disk_mb": 20_480}
+    assert (change.status_code, change.headers["etag"], change.json()["revision"]) == (200, '"2"', 2)
+    assert change.json()["resources"] == {"memory_mb": 2048, "cpus": 2.0, "pids": 99, "disk_mb": 20_480}
     for tag in ('"1"', 'W/"2"', "2", '"x"', ""):
         stale = await ann.patch(path, json={"memo": "stale"}, headers={"If-Match": tag})
         assert (stale.status_code, stale.json()["error"]["code"]) == (412, "PRECONDITION_FAILED"), tag
@@ -250,8 +255,8 @@ async def test_a_change_moves_the_revision_and_a_stale_one_is_refused(site: Site
 
 async def test_a_controller_s_write_never_moves_the_revision(living_site: Site) -> None:
     ann = await living_site.browser("ann")
-    made = await create(ann)
-    arrived = await living_site.arrives(ann, made["id"], "RUNNING")
+    demo = await create(ann)
+    arrived = await living_site.arrives(ann, demo["id"], "RUNNING")
     assert arrived["revision"] == 1
 
 
@@ -265,8 +270,8 @@ async def test_only_a_wish_is_refused_while_an_operation_runs(site: Site) -> Non
     )
     path = f"{API}/workspaces/{row.id}"
     assert (await ann.patch(path, json={"memo": "x", "image_ref": "new"})).status_code == 200
-    refused = await ann.patch(path, json={"memo": "y", "desired_state": "STANDBY"})
-    assert refused.json()["error"]["code"] == "OPERATION_IN_PROGRESS"
+    refusal = await ann.patch(path, json={"memo": "y", "desired_state": "STANDBY"})
+    assert refusal.json()["error"]["code"] == "OPERATION_IN_PROGRESS"
     assert (await ann.get(path)).json()["memo"] == "x"
 
 
@@ -293,10 +298,10 @@ async def test_staying_awake_is_bounded_and_never_shortened(site: Site) -> None:
 
 async def test_a_get_changes_nothing(site: Site) -> None:
     ann = await site.browser("ann")
-    made = await create(ann, **RESTS)
-    before = await site.world.api.get(UUID(made["id"]))
+    demo = await create(ann, **RESTS)
+    before = await site.world.api.get(UUID(demo["id"]))
     for path in ("", "/events", "/logs", "/explain", ":start", ":stop", ":undelete"):
-        answer = await ann.get(f"{API}/workspaces/{made['id']}{path}")
+        answer = await ann.get(f"{API}/workspaces/{demo['id']}{path}")
         assert answer.status_code in (200, 404, 405), path
     assert await site.world.api.get(before.id) is before
 
@@ -305,8 +310,8 @@ async def test_what_is_in_the_trash_past_its_time_is_gone(site: Site) -> None:
     ann = await site.browser("ann")
     now = await site.world.now()
     spec = {"deleted_at": now - timedelta(days=8), "purge_at": now - timedelta(days=1)}
-    gone = await placed(site, workspace(Phase.DELETED, DesiredState.PENDING), **spec)
-    path = f"{API}/workspaces/{gone.id}"
+    row = await placed(site, workspace(Phase.DELETED, DesiredState.PENDING), **spec)
+    path = f"{API}/workspaces/{row.id}"
     assert (await ann.get(path)).status_code == 404
     assert (await ann.post(f"{path}:undelete")).status_code == 404
     assert (await ann.delete(path, params={"purge": True})).status_code == 404

@@ -106,10 +106,10 @@ def test_what_is_asked_for_with_an_extra_is_locked_with_it(name: str) -> None:
     installed = [
         distribution for distribution in distributions() if canonicalize_name(distribution.name) in locked
     ]
-    asked = [Requirement(text) for distribution in installed for text in distribution.requires or ()]
+    requirements = [Requirement(text) for distribution in installed for text in distribution.requires or ()]
     with_extras = [
         requirement
-        for requirement in asked
+        for requirement in requirements
         if requirement.extras and (requirement.marker is None or requirement.marker.evaluate({"extra": ""}))
     ]
     assert with_extras

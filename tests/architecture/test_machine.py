@@ -10,9 +10,11 @@ from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemR
 
 def test_ids_are_version_7_sort_by_time_and_never_repeat() -> None:
     ids = [SystemIdentity().new_id() for _ in range(1000)]
-    assert {(made.version, made.variant) for made in ids} == {(7, "specified in RFC 4122")}
+    assert {(workspace_id.version, workspace_id.variant) for workspace_id in ids} == {
+        (7, "specified in RFC 4122")
+    }
     assert len(set(ids)) == 1000
-    times = [made.int >> 80 for made in ids]
+    times = [workspace_id.int >> 80 for workspace_id in ids]
     assert times == sorted(times)
 
 

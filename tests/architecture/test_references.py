@@ -133,8 +133,10 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_every_module_that_a_page_names_exists(page: Path) -> None:
-    gone = [name for name in MODULE.findall(text_of(page)) if not any(path.match(name) for path in SOURCES)]
-    assert not gone
+    missing = [
+        name for name in MODULE.findall(text_of(page)) if not any(path.match(name) for path in SOURCES)
+    ]
+    assert not missing
 
 
 @pytest.mark.parametrize("page", ["names.md", "names.ko.md"])

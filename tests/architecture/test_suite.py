@@ -61,25 +61,25 @@ def suite(tmp_path: Path) -> Suite:
 
 
 def test_what_passes_at_its_second_try_is_named_with_its_first_failure(suite: Suite, tmp_path: Path) -> None:
-    done = suite.run("--again", failures=1, on=["docker"])
-    assert done.returncode == 0, done.stdout
-    assert "flaky: test_flaky.py::test_it[docker]" in done.stdout
-    assert "the first failure's words" in done.stdout.split("flaky: ")[1]
+    process = suite.run("--again", failures=1, on=["docker"])
+    assert process.returncode == 0, process.stdout
+    assert "flaky: test_flaky.py::test_it[docker]" in process.stdout
+    assert "the first failure's words" in process.stdout.split("flaky: ")[1]
     assert (tmp_path / "flaky").read_text() == "flaky: test_flaky.py::test_it[docker]\n"
 
 
 def test_what_fails_twice_has_failed(suite: Suite) -> None:
-    done = suite.run("--again", failures=2, on=["docker"])
-    assert done.returncode == 1
+    process = suite.run("--again", failures=2, on=["docker"])
+    assert process.returncode == 1
     assert suite.tries("docker") == 2
-    assert "flaky:" not in done.stdout
+    assert "flaky:" not in process.stdout
 
 
 def test_what_runs_on_memory_has_no_second_try(suite: Suite) -> None:
-    done = suite.run("--again", failures=1, on=["docker", "memory"])
-    assert done.returncode == 1
+    process = suite.run("--again", failures=1, on=["docker", "memory"])
+    assert process.returncode == 1
     assert suite.tries("memory") == 1
-    assert "not run again: test_flaky.py::test_it[memory]" in done.stdout
+    assert "not run again: test_flaky.py::test_it[memory]" in process.stdout
 
 
 @pytest.mark.parametrize(("options", "ci"), [((), "true"), (("--again",), "")])

@@ -15,9 +15,9 @@ from codehub.core.limits import Limits
 Pages = Callable[..., Awaitable[Page]]
 
 
-def row(made: dict[str, str]) -> str:
+def row(workspace: dict[str, str]) -> str:
     """Return where a workspace is in the list."""
-    return f"#ws-{made['id']}"
+    return f"#ws-{workspace['id']}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,18 +12,18 @@ from tests.support.site import API, Site, create
 
 async def test_a_lost_connection_is_said_and_made_good_by_itself(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
     await page.context.set_offline(True)
     await expect(page.locator("#lost")).to_be_visible()
-    await api.post(f"{API}/workspaces/{made['id']}:start")
+    await api.post(f"{API}/workspaces/{workspace['id']}:start")
     await create(api, "meanwhile", desired_state="PENDING")
-    await site.arrives(api, made["id"], "RUNNING")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Not started")
+    await site.arrives(api, workspace["id"], "RUNNING")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Not started")
     await page.context.set_offline(False)
     await expect(page.locator("#lost")).to_be_hidden()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Running")
     await expect(page.locator(".row")).to_have_count(2)
 
 
@@ -59,25 +59,25 @@ async def test_a_button_that_fails_names_its_true_cause(
     async def fail(route: Route) -> None:
         await (route.abort() if status is None else route.fulfill(status=status))
 
-    made = await create(await site.browser("ann"), "demo", desired_state="PENDING")
+    workspace = await create(await site.browser("ann"), "demo", desired_state="PENDING")
     async with watched_page(chromium, []) as page:  # that its console complains is what is asked for
         await sign_in(page, site, "ann")
         await page.route("**/start", fail)
-        await page.click(f"#p-{made['id']}")
+        await page.click(f"#p-{workspace['id']}")
         await expect(page.locator(".toast.bad")).to_have_text(message)
 
 
 async def test_a_button_that_could_not_be_sent_says_so_and_changes_nothing(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "demo")
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
     await page.route("**/stop", lambda route: route.abort())
-    await page.click(f"#s-{made['id']}")
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Put to sleep").click()
+    await page.click(f"#s-{workspace['id']}")
+    await page.locator(f"#m-{workspace['id']}").get_by_role("button", name="Put to sleep").click()
     await expect(page.locator(".toast.bad")).to_be_visible()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Running")
 
 
 async def test_signing_out_elsewhere_ends_the_page_too(site: Site, pages: Pages) -> None:
@@ -93,7 +93,7 @@ async def test_signing_out_elsewhere_ends_the_page_too(site: Site, pages: Pages)
 
 async def test_what_happens_between_a_page_and_its_stream_is_not_missed(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
     may_follow = asyncio.Event()
@@ -104,8 +104,8 @@ async def test_what_happens_between_a_page_and_its_stream_is_not_missed(site: Si
 
     await page.route("**/api/v1/events", late)
     await page.goto(f"{site.address}/")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Not started")
-    await api.post(f"{API}/workspaces/{made['id']}:start")
-    await site.arrives(api, made["id"], "RUNNING")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Not started")
+    await api.post(f"{API}/workspaces/{workspace['id']}:start")
+    await site.arrives(api, workspace["id"], "RUNNING")
     may_follow.set()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Running")

@@ -17,14 +17,14 @@ from codehub.core.progress import Progress
 
 def answer_dialog(page: Page, *, yes: bool) -> list[str]:
     """Answer the next question, and return what will have been asked."""
-    asked: list[str] = []
+    questions: list[str] = []
 
     async def answer(dialog: Dialog) -> None:
-        asked.append(dialog.message)
+        questions.append(dialog.message)
         await (dialog.accept() if yes else dialog.dismiss())
 
     page.once("dialog", answer)
-    return asked
+    return questions
 
 
 async def test_a_workspace_is_made_and_watched_as_it_comes_up(site: Site, pages: Pages) -> None:
@@ -44,10 +44,10 @@ async def test_a_workspace_is_made_and_watched_as_it_comes_up(site: Site, pages:
 
 
 async def test_a_workspaces_own_page_counts_what_runs_after_it_was_stopped(site: Site, pages: Pages) -> None:
-    made = await create(await site.browser("ann"), "demo")
+    workspace = await create(await site.browser("ann"), "demo")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await page.goto(f"{site.address}/workspaces/{workspace['id']}")
     await expect(page.locator(".ws-head .badge")).to_have_text("Running")
     await expect(page.locator("#usage")).to_have_text("1 of 3 running")
     await page.get_by_role("button", name="Put to sleep").click()
@@ -60,19 +60,19 @@ async def test_what_others_do_appears_without_a_reload(site: Site, pages: Pages)
     api = await site.browser("ann")
     page = await pages()
     await sign_in(page, site, "ann")
-    made = await create(api, "from-the-cli")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+    workspace = await create(api, "from-the-cli")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Running")
     other = await create(api, "another", desired_state="PENDING")
     await page.wait_for_selector(row(other))
     await expect(page.locator(".row .name")).to_have_text(["another", "from-the-cli"])
     await page.evaluate(f"document.querySelector('{row(other)}').dataset.marked = 'yes'")
-    await api.post(f"{API}/workspaces/{made['id']}:stop")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
+    await api.post(f"{API}/workspaces/{workspace['id']}:stop")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Asleep")
     assert await page.get_attribute(row(other), "data-marked") == "yes", (
         "a row that did not change was drawn again"
     )
-    await api.delete(f"{API}/workspaces/{made['id']}")
-    await page.wait_for_selector(row(made), state="detached")
+    await api.delete(f"{API}/workspaces/{workspace['id']}")
+    await page.wait_for_selector(row(workspace), state="detached")
     await api.delete(f"{API}/workspaces/{other['id']}")
     await expect(page.get_by_role("heading", name="Your first workspace")).to_be_visible()
 
@@ -81,55 +81,55 @@ async def test_a_button_that_is_held_down_while_its_row_changes_is_still_pressed
     site: Site, pages: Pages
 ) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.locator(row(made)).get_by_role("button", name="Start").hover()
+    await page.locator(row(workspace)).get_by_role("button", name="Start").hover()
     await page.mouse.down()
     async with page.expect_response(re.compile("rows")):
-        await api.patch(f"{API}/workspaces/{made['id']}", json={"name": "renamed"})
+        await api.patch(f"{API}/workspaces/{workspace['id']}", json={"name": "renamed"})
     await page.evaluate("new Promise(requestAnimationFrame)")
     await page.mouse.up()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
-    await expect(page.locator(f"{row(made)} .name")).to_have_text("renamed")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Running")
+    await expect(page.locator(f"{row(workspace)} .name")).to_have_text("renamed")
 
 
 async def test_delete_and_undo(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "precious")
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "precious")
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.click(f"#s-{made['id']}")
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
+    await page.click(f"#s-{workspace['id']}")
+    await page.locator(f"#m-{workspace['id']}").get_by_role("button", name="Delete").click()
     toast = page.locator(".toast")
     await expect(toast).to_contain_text("“precious” goes to the trash")
-    await page.wait_for_selector(row(made), state="detached")
+    await page.wait_for_selector(row(workspace), state="detached")
     await toast.get_by_role("button", name="Undo").click()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
-    await page.click(f"#s-{made['id']}")
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
-    await page.wait_for_selector(row(made), state="detached")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Archived")
+    await page.click(f"#s-{workspace['id']}")
+    await page.locator(f"#m-{workspace['id']}").get_by_role("button", name="Delete").click()
+    await page.wait_for_selector(row(workspace), state="detached")
     await page.get_by_role("link", name="Trash").click()
     await page.get_by_role("button", name="Undo deletion").click()
     await expect(page.get_by_role("heading", name="The trash is empty")).to_be_visible()
     await page.get_by_role("link", name="Workspaces", exact=True).click()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Archived")
 
 
 async def test_purge_asks_first(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "unloved", desired_state="PENDING")
-    await api.delete(f"{API}/workspaces/{made['id']}")
-    await site.arrives(api, made["id"], "DELETED")
+    workspace = await create(api, "unloved", desired_state="PENDING")
+    await api.delete(f"{API}/workspaces/{workspace['id']}")
+    await site.arrives(api, workspace["id"], "DELETED")
     page = await pages()
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/trash")
     heads = page.get_by_role("columnheader")
     assert (await heads.all_inner_texts())[:3] == ["Name", "Deleted", "Gone for good"]
-    asked = answer_dialog(page, yes=False)
+    questions = answer_dialog(page, yes=False)
     await page.get_by_role("button", name="Delete for good").click()
-    assert "Nothing is kept" in asked[0]
+    assert "Nothing is kept" in questions[0]
     await expect(page.locator(".row")).to_have_count(1)
     answer_dialog(page, yes=True)
     await page.get_by_role("button", name="Delete for good").click()
@@ -152,11 +152,13 @@ async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undo
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/admin/users")
     bob = page.get_by_role("row").filter(has_text="bob")
-    asked = answer_dialog(page, yes=False)
+    questions = answer_dialog(page, yes=False)
     await bob.get_by_role("button", name=button).click()
-    assert "bob" in asked[0]
-    assert question in asked[0]
-    assert re.search(f"An admin can undo this with “{fact}”(; tokens have to be made anew)?\\.$", asked[0])
+    assert "bob" in questions[0]
+    assert question in questions[0]
+    assert re.search(
+        f"An admin can undo this with “{fact}”(; tokens have to be made anew)?\\.$", questions[0]
+    )
     await expect(bob.get_by_role("button", name=button)).to_be_enabled()
     for undo in (
         page.locator(".said").get_by_role("button", name="Undo"),
@@ -170,43 +172,45 @@ async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undo
 
 async def test_archive_shows_how_far_it_is(site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     api = await site.browser("ann")
-    made = await create(api, "big", desired_state="STANDBY")
-    await site.arrives(api, made["id"], "STANDBY")
+    workspace = await create(api, "big", desired_state="STANDBY")
+    await site.arrives(api, workspace["id"], "STANDBY")
     may_end = asyncio.Event()
     archive = site.storage.archive
 
     async def slowly(home: object, volume_id: object, op_id: UUID, report: object, may_commit: object) -> str:
         # Not by `report`: how fast that is depends on the machine.
         progress = Progress("archive", 50_000_000, 200_000_000, 25_000_000.0, 6.0)
-        await site.world.controller.write_progress({UUID(made["id"]): (op_id, progress)}, [])
+        await site.world.controller.write_progress({UUID(workspace["id"]): (op_id, progress)}, [])
         await may_end.wait()
         return await archive(home, volume_id, op_id, report, may_commit)  # type: ignore[arg-type]
 
     monkeypatch.setattr(site.storage, "archive", slowly)
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.click(f"#s-{made['id']}")
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Archive").click()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archiving")
-    await expect(page.locator(f"{row(made)} .note")).to_have_text("50.0 MB of 200 MB · 25.0 MB/s · 6 s left")
-    await expect(page.locator(f"{row(made)} progress")).to_have_attribute("value", "25")
+    await page.click(f"#s-{workspace['id']}")
+    await page.locator(f"#m-{workspace['id']}").get_by_role("button", name="Archive").click()
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Archiving")
+    await expect(page.locator(f"{row(workspace)} .note")).to_have_text(
+        "50.0 MB of 200 MB · 25.0 MB/s · 6 s left"
+    )
+    await expect(page.locator(f"{row(workspace)} progress")).to_have_attribute("value", "25")
     may_end.set()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Archived")
-    await page.locator(row(made)).get_by_role("button", name="Restore").click()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Archived")
+    await page.locator(row(workspace)).get_by_role("button", name="Restore").click()
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Running")
 
 
 async def test_an_error_is_explained_and_recovered_from(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "broken")
-    await site.arrives(api, made["id"], "RUNNING")
-    await api.post(f"{API}/workspaces/{made['id']}:stop")
-    await site.arrives(api, made["id"], "STANDBY")
+    workspace = await create(api, "broken")
+    await site.arrives(api, workspace["id"], "RUNNING")
+    await api.post(f"{API}/workspaces/{workspace['id']}:stop")
+    await site.arrives(api, workspace["id"], "STANDBY")
     page = await pages()
     await sign_in(page, site, "ann")
-    site.storage.lose_volume(UUID(made["id"]))
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Problem")
-    await page.locator(row(made)).get_by_role("link", name="What happened?").click()
+    site.storage.lose_volume(UUID(workspace["id"]))
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Problem")
+    await page.locator(row(workspace)).get_by_role("link", name="What happened?").click()
     await expect(page.get_by_role("heading", name="Files are missing")).to_be_visible()
     assert await serious(page) == []
     lossy = page.get_by_role("button", name="Continue without the lost files")
@@ -220,28 +224,28 @@ async def test_an_error_is_explained_and_recovered_from(site: Site, pages: Pages
 
 async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", standby_ttl_seconds=3000)
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "demo", standby_ttl_seconds=3000)
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
-    note = page.locator(f"{row(made)} .note")
+    note = page.locator(f"{row(workspace)} .note")
     await expect(note).to_have_text(re.compile(r"^sleeps in 4\d min$"))
     await page.get_by_role("button", name="Keep awake 1 h 50 min").click()
     await expect(note).to_have_text(re.compile(r"^sleeps in 1 h 4\d min$"))
     await expect(page.get_by_role("button", name="Keep awake 1 h 50 min")).to_be_visible()
-    again, menu = await box(page, f"#k-{made['id']}"), await box(page, f"#s-{made['id']}")
-    assert again["y"] == menu["y"], "the row's buttons do not fit on one line"
+    button, menu = await box(page, f"#k-{workspace['id']}"), await box(page, f"#s-{workspace['id']}")
+    assert button["y"] == menu["y"], "the row's buttons do not fit on one line"
 
 
 async def test_whoever_sleeps_soon_says_so_without_a_reload(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", standby_ttl_seconds=3600)
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "demo", standby_ttl_seconds=3600)
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await expect(page.locator(f"{row(made)} .note:not(.soon)")).to_contain_text("sleeps in")
+    await expect(page.locator(f"{row(workspace)} .note:not(.soon)")).to_contain_text("sleeps in")
     object.__setattr__(site.parts, "sleep_warning_s", 3600.0)  # an hour is soon now
-    await expect(page.locator(f"{row(made)} .note.soon")).to_contain_text("sleeps in")
+    await expect(page.locator(f"{row(workspace)} .note.soon")).to_contain_text("sleeps in")
 
 
 async def test_two_people_cannot_see_each_other(site: Site, pages: Pages) -> None:
@@ -249,9 +253,9 @@ async def test_two_people_cannot_see_each_other(site: Site, pages: Pages) -> Non
     await sign_in(anns, site, "ann")
     await sign_in(bobs, site, "bob")
     api = await site.browser("ann")
-    made = await create(api, "anns-own")
-    await anns.wait_for_selector(row(made))
-    await bobs.goto(f"{site.address}/workspaces/{made['id']}")
+    workspace = await create(api, "anns-own")
+    await anns.wait_for_selector(row(workspace))
+    await bobs.goto(f"{site.address}/workspaces/{workspace['id']}")
     await expect(bobs.get_by_text("This belongs to somebody else.")).to_be_visible()
     await bobs.goto(f"{site.address}/")
     await expect(bobs.locator(".row")).to_have_count(0)

@@ -29,34 +29,34 @@ async def test_every_group_of_the_health_page_has_a_head(site: Site, pages: Page
 
 async def test_everything_can_be_done_by_keyboard(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "demo")
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    await page.focus(f"#s-{made['id']}")
+    await page.focus(f"#s-{workspace['id']}")
     await page.keyboard.press("Enter")
-    await expect(page.locator(f"#m-{made['id']}")).to_have_attribute("open", "")
+    await expect(page.locator(f"#m-{workspace['id']}")).to_have_attribute("open", "")
     await page.keyboard.press("Escape")
-    await expect(page.locator(f"#s-{made['id']}")).to_be_focused()
+    await expect(page.locator(f"#s-{workspace['id']}")).to_be_focused()
     await page.keyboard.press("Enter")
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Asleep")
 
 
 async def test_the_focus_stays_where_it_was_while_rows_change(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "demo")
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.click(f"#s-{made['id']}")
-    await api.post(f"{API}/workspaces/{made['id']}:stop")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
-    await expect(page.locator(f"#m-{made['id']}")).to_have_attribute("open", "")
-    await expect(page.locator(f"#s-{made['id']}")).to_be_focused()
+    await page.click(f"#s-{workspace['id']}")
+    await api.post(f"{API}/workspaces/{workspace['id']}:stop")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Asleep")
+    await expect(page.locator(f"#m-{workspace['id']}")).to_have_attribute("open", "")
+    await expect(page.locator(f"#s-{workspace['id']}")).to_be_focused()
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_axe_finds_nothing_serious_anywhere(
     await site.user("ann", Role.ADMIN)
     await site.user("bob")
     api = await site.browser("ann", Role.ADMIN)
-    made = await create(api, "demo", description="Something to look at")
+    demo = await create(api, "demo", description="Something to look at")
     resting = await create(api, "resting", desired_state="STANDBY")
     stored = await create(api, "stored", desired_state="ARCHIVED")
     gone = await create(api, "gone", desired_state="PENDING")
@@ -76,7 +76,7 @@ async def test_axe_finds_nothing_serious_anywhere(
     await api.delete(f"{API}/workspaces/{gone['id']}")
     await api.post(f"{API}/tokens", json={"name": "ci", "scope": "read"})
     for workspace, phase in (
-        (made, "RUNNING"),
+        (demo, "RUNNING"),
         (resting, "STANDBY"),
         (stored, "ARCHIVED"),
         (gone, "DELETED"),
@@ -86,7 +86,7 @@ async def test_axe_finds_nothing_serious_anywhere(
     await page.goto(f"{site.address}/login")
     assert await serious(page) == []
     await sign_in(page, site, "ann")
-    own = f"/workspaces/{made['id']}"
+    own = f"/workspaces/{demo['id']}"
     for place in (
         "/",
         "/new",
@@ -110,7 +110,7 @@ async def test_axe_finds_nothing_serious_anywhere(
         assert await serious(page) == [], button
         assert not await overflows(page), button
     await page.goto(f"{site.address}/")
-    await page.click(f"#s-{made['id']}")
+    await page.click(f"#s-{demo['id']}")
     assert await serious(page) == []
 
 
@@ -181,18 +181,18 @@ async def overflows(page: Page) -> bool:
 
 async def test_on_a_phone_a_workspace_is_opened_and_stopped_with_a_thumb(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "demo")
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages(**PHONE)
     await sign_in(page, site, "ann")
-    assert (await box(page, f"#p-{made['id']}"))["height"] >= 36
-    await page.tap(f"#s-{made['id']}")
-    await expect(page.locator(f"#m-{made['id']} .drop")).to_be_visible()
-    menu = await box(page, f"#m-{made['id']} .drop")
+    assert (await box(page, f"#p-{workspace['id']}"))["height"] >= 36
+    await page.tap(f"#s-{workspace['id']}")
+    await expect(page.locator(f"#m-{workspace['id']} .drop")).to_be_visible()
+    menu = await box(page, f"#m-{workspace['id']} .drop")
     assert menu["x"] >= 0
     assert menu["x"] + menu["width"] <= 390
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Put to sleep").tap()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Asleep")
+    await page.locator(f"#m-{workspace['id']}").get_by_role("button", name="Put to sleep").tap()
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Asleep")
 
 
 async def test_on_a_phone_a_persons_password_can_be_set(site: Site, pages: Pages) -> None:
@@ -216,9 +216,9 @@ async def test_a_time_says_exactly_when_to_whoever_points_at_it(
 ) -> None:
     """By the clock of whoever looks; without scripts in UTC."""
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
-    place = f"/workspaces/{made['id']}"
-    at = datetime.fromisoformat(made["created_at"])
+    workspace = await create(api, "demo", desired_state="PENDING")
+    place = f"/workspaces/{workspace['id']}"
+    at = datetime.fromisoformat(workspace["created_at"])
     assert f'title="{at:%Y-%m-%d %H:%M:%S} UTC"' in (await api.get(place)).text
     page = await pages(locale=locale, timezone_id="Asia/Seoul")
     await sign_in(page, site, "ann")
@@ -231,13 +231,13 @@ async def test_a_time_says_exactly_when_to_whoever_points_at_it(
 
 async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "demo")
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages(locale="ko-KR")
     await sign_in(page, site, "ann")
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("실행 중")
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("실행 중")
     await expect(page.get_by_role("heading", name="워크스페이스")).to_be_visible()
-    await page.locator(row(made)).get_by_role("link", name="demo", exact=True).click()
+    await page.locator(row(workspace)).get_by_role("link", name="demo", exact=True).click()
     await expect(page.locator("#explain-title")).to_have_text("지금 상황")
     await page.get_by_role("button", name="재우기").first.click()
     await expect(page.locator(".ws-head .badge")).to_have_text("잠듦")

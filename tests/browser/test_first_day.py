@@ -40,9 +40,9 @@ async def created_and_come_up(page: Page) -> None:
 
 async def opened_and_used(page: Page) -> str:
     """Return where the IDE is."""
-    async with page.context.expect_page() as opened:
+    async with page.context.expect_page() as page_info:
         await page.get_by_role("link", name="Open", exact=True).click()
-    ide = await opened.value
+    ide = await page_info.value
     await ide.wait_for_selector("#jp-main-dock-panel", timeout=IDE_MS_MAX)
     await ide.click('.jp-LauncherCard[data-category="Other"][title*="terminal"]', timeout=IDE_MS_MAX)
     await ide.wait_for_selector(".jp-Terminal .xterm-screen", timeout=IDE_MS_MAX)
@@ -59,9 +59,9 @@ async def woken_by_a_visit(page: Page, entry: str) -> None:
     await page.get_by_role("button", name="Put to sleep").click()
     await is_shown(page, "Asleep")
     visitor = await page.context.new_page()
-    shown = await visitor.goto(f"{entry}api/contents/answer.txt", wait_until="commit")
-    assert shown is not None
-    assert shown.headers["x-codehub-page"] == "waking"
+    response = await visitor.goto(f"{entry}api/contents/answer.txt", wait_until="commit")
+    assert response is not None
+    assert response.headers["x-codehub-page"] == "waking"
     await has_the_answer(visitor)
     await visitor.close()
     await is_shown(page, "Running")

@@ -41,12 +41,12 @@ async def scroll(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "ask", "address", "shown"),
+    ("others", "ask", "address", "count"),
     [(1, search, "**/?q=old*", 1), (50, scroll, "**/?cursor=*", 51)],
     ids=["searched", "more"],
 )
 async def test_a_row_that_changes_while_its_list_is_on_its_way_is_shown_as_it_is(
-    site: Site, pages: Pages, others: int, ask: Callable[[Page], Awaitable[None]], address: str, shown: int
+    site: Site, pages: Pages, others: int, ask: Callable[[Page], Awaitable[None]], address: str, count: int
 ) -> None:
     api = await site.browser("ann")
     oldest = await create(api, "oldest", desired_state="PENDING")
@@ -60,13 +60,13 @@ async def test_a_row_that_changes_while_its_list_is_on_its_way_is_shown_as_it_is
         await is_given()
         await api.patch(f"{API}/workspaces/{oldest['id']}", json={"description": "changed meanwhile"})
         await hears(page, "changed meanwhile")
-    await expect(page.locator(".row")).to_have_count(shown)
+    await expect(page.locator(".row")).to_have_count(count)
     await expect(page.locator(f"{row(oldest)} .about")).to_have_text("changed meanwhile")
 
 
 async def test_a_button_pressed_on_a_row_that_goes_meanwhile_is_answered(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await page.add_init_script(NOTES_WHAT_IS_HEARD)
     await sign_in(page, site, "ann")
@@ -78,10 +78,10 @@ async def test_a_button_pressed_on_a_row_that_goes_meanwhile_is_answered(site: S
 
     await page.route("**/start", late)
     async with page.expect_request("**/start"):
-        await page.click(f"#p-{made['id']}")
-    await api.delete(f"{API}/workspaces/{made['id']}")
-    await site.arrives(api, made["id"], "DELETED")
-    await hears(page, f'{{"id":"{made["id"]}"}}')
+        await page.click(f"#p-{workspace['id']}")
+    await api.delete(f"{API}/workspaces/{workspace['id']}")
+    await site.arrives(api, workspace["id"], "DELETED")
+    await hears(page, f'{{"id":"{workspace["id"]}"}}')
     may_ask.set()
     await expect(page.locator(".toast.bad")).to_have_text("This workspace is gone.")
     await expect(page.locator(".row")).to_have_count(0)
@@ -91,19 +91,19 @@ async def test_an_undo_that_could_not_be_sent_says_so_and_can_be_pressed_again(
     site: Site, pages: Pages
 ) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.click(f"#s-{made['id']}")
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete").click()
+    await page.click(f"#s-{workspace['id']}")
+    await page.locator(f"#m-{workspace['id']}").get_by_role("button", name="Delete").click()
     undo = page.locator(".toast").get_by_role("button", name="Undo")
     await page.route("**/undelete", lambda route: route.abort(), times=1)
     await undo.click()
     await expect(page.locator(".toast.bad")).to_contain_text("codehub can't be reached")
-    await page.wait_for_selector(row(made), state="detached")
+    await page.wait_for_selector(row(workspace), state="detached")
     await undo.click()
     await expect(undo).to_have_count(0)
-    await page.wait_for_selector(row(made))
+    await page.wait_for_selector(row(workspace))
 
 
 async def test_what_could_not_be_caught_up_with_is_asked_for_again(site: Site, pages: Pages) -> None:
@@ -113,10 +113,10 @@ async def test_what_could_not_be_caught_up_with_is_asked_for_again(site: Site, p
     await page.route("**/api/v1/events", lambda route: route.abort())
     await page.evaluate("dispatchEvent(new Event('online'))")
     await expect(page.locator("#lost")).to_be_visible()
-    made = await create(api, "meanwhile", desired_state="PENDING")
+    workspace = await create(api, "meanwhile", desired_state="PENDING")
     await page.route(f"{site.address}/", lambda route: route.abort(), times=1)
     await page.unroute("**/api/v1/events")
-    await page.wait_for_selector(row(made))
+    await page.wait_for_selector(row(workspace))
     await expect(page.locator("#lost")).to_be_hidden()
 
 
@@ -134,23 +134,23 @@ async def test_a_machine_without_a_network_still_reaches_a_codehub_of_its_own(
 
 async def test_the_focus_stays_in_a_menu_while_its_row_changes(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.focus(f"#s-{made['id']}")
+    await page.focus(f"#s-{workspace['id']}")
     await page.keyboard.press("Enter")
-    delete = page.locator(f"#m-{made['id']}").get_by_role("button", name="Delete")
+    delete = page.locator(f"#m-{workspace['id']}").get_by_role("button", name="Delete")
     for change in ("once", "twice"):
         await delete.focus()
-        await api.patch(f"{API}/workspaces/{made['id']}", json={"description": change})
-        await expect(page.locator(f"{row(made)} .about")).to_have_text(change)
+        await api.patch(f"{API}/workspaces/{workspace['id']}", json={"description": change})
+        await expect(page.locator(f"{row(workspace)} .about")).to_have_text(change)
         await expect(delete).to_be_focused()
 
 
 async def test_the_focus_stays_on_a_workspaces_page_while_it_changes(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
-    place = f"/workspaces/{made['id']}"
+    workspace = await create(api, "demo", desired_state="PENDING")
+    place = f"/workspaces/{workspace['id']}"
     for number in range(31):
         await api.patch(f"{API}{place}", json={"description": str(number)})
     page = await pages()
@@ -158,59 +158,59 @@ async def test_the_focus_stays_on_a_workspaces_page_while_it_changes(site: Site,
     await page.goto(f"{site.address}{place}")
     await page.wait_for_selector("body[data-live]")
     await page.click("#d-summary")
-    for held in ("Settings", "Earlier"):
-        link = page.get_by_role("link", name=held)
+    for name in ("Settings", "Earlier"):
+        link = page.get_by_role("link", name=name)
         await link.focus()
-        await api.patch(f"{API}{place}", json={"description": held})
-        await expect(page.locator(".lead")).to_have_text(held)
+        await api.patch(f"{API}{place}", json={"description": name})
+        await expect(page.locator(".lead")).to_have_text(name)
         await expect(link).to_be_focused()
 
 
 async def test_whoever_presses_buttons_by_keyboard_stays_where_they_are(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
-    badge, toast = page.locator(f"{row(made)} .badge"), page.locator(".toast").last
-    await page.focus(f"#p-{made['id']}")
+    badge, toast = page.locator(f"{row(workspace)} .badge"), page.locator(".toast").last
+    await page.focus(f"#p-{workspace['id']}")
     await page.keyboard.press("Enter")
     await expect(badge).to_have_text("Running")
-    await expect(page.locator(f"#p-{made['id']}")).to_be_focused()
-    await page.focus(f"#k-{made['id']}")
+    await expect(page.locator(f"#p-{workspace['id']}")).to_be_focused()
+    await page.focus(f"#k-{workspace['id']}")
     await page.keyboard.press("Enter")
     await expect(toast).to_contain_text("stays awake")
-    await expect(page.locator(f"#k-{made['id']}")).to_be_focused()
-    await page.focus(f"#s-{made['id']}")
+    await expect(page.locator(f"#k-{workspace['id']}")).to_be_focused()
+    await page.focus(f"#s-{workspace['id']}")
     await page.keyboard.press("Enter")
-    await page.locator(f"#m-{made['id']}").get_by_role("button", name="Put to sleep").focus()
+    await page.locator(f"#m-{workspace['id']}").get_by_role("button", name="Put to sleep").focus()
     await page.keyboard.press("Enter")
     await expect(badge).to_have_text("Asleep")
-    await expect(page.locator(f"#s-{made['id']}")).to_be_focused()
+    await expect(page.locator(f"#s-{workspace['id']}")).to_be_focused()
 
 
 async def test_a_button_that_is_pressed_twice_asks_once(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
-    sent: list[str] = []
-    page.on("request", lambda request: sent.append(request.method + " " + request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.method + " " + request.url))
     async with held_answer(page, "**/start") as is_given:
-        await page.locator(f"#p-{made['id']}").dblclick()
+        await page.locator(f"#p-{workspace['id']}").dblclick()
         await is_given()
-    await expect(page.locator(f"{row(made)} .badge")).to_have_text("Running")
-    assert sum(request.startswith("POST") for request in sent) == 1
+    await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Running")
+    assert sum(request.startswith("POST") for request in requests) == 1
 
 
 async def test_output_that_was_asked_for_earlier_does_not_come_over_the_latest(
     site: Site, pages: Pages
 ) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo")
-    await site.arrives(api, made["id"], "RUNNING")
+    workspace = await create(api, "demo")
+    await site.arrives(api, workspace["id"], "RUNNING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await page.goto(f"{site.address}/workspaces/{workspace['id']}")
     await page.wait_for_selector("body[data-live]")
     await expect(page.locator("pre.log")).to_be_visible()
     async with held_answer(page, "**/logs") as is_given:
@@ -225,17 +225,17 @@ async def test_output_that_was_asked_for_earlier_does_not_come_over_the_latest(
 
 async def test_output_follows_a_state_that_the_answer_to_a_button_tells_of(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="STANDBY")
-    await site.arrives(api, made["id"], "STANDBY")
+    workspace = await create(api, "demo", desired_state="STANDBY")
+    await site.arrives(api, workspace["id"], "STANDBY")
     page = await pages()
     await sign_in(page, site, "ann")
     await page.route(
         "**/api/v1/events*", lambda route: route.abort()
     )  # so that it learns of nothing by itself
-    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await page.goto(f"{site.address}/workspaces/{workspace['id']}")
     await expect(page.locator("#logs")).to_have_text("There is output only while it runs.")
-    await api.post(f"{API}/workspaces/{made['id']}:start")
-    await site.arrives(api, made["id"], "RUNNING")
+    await api.post(f"{API}/workspaces/{workspace['id']}:start")
+    await site.arrives(api, workspace["id"], "RUNNING")
     await page.click("#d-summary")
     await page.locator("#d-menu").get_by_role("button", name="Start").click()
     await expect(page.locator(".ws-head .badge")).to_have_text("Running")

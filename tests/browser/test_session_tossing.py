@@ -44,7 +44,7 @@ def certificate(directory: Path) -> ssl.SSLContext:
     return context
 
 
-class Town:
+class SharedDomain:
     """Two hosts of one domain on one port: `hub` is codehub's, `evil` sets cookies for both."""
 
     def __init__(self) -> None:
@@ -80,12 +80,12 @@ class Town:
 
 
 @asynccontextmanager
-async def town(context: ssl.SSLContext | None) -> AsyncIterator[Town]:
-    made = Town()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0, ssl=context)
-    made.port = server.sockets[0].getsockname()[1]
+async def shared_domain(context: ssl.SSLContext | None) -> AsyncIterator[SharedDomain]:
+    domain = SharedDomain()
+    server = await asyncio.start_server(domain.serve, "127.0.0.1", 0, ssl=context)
+    domain.port = server.sockets[0].getsockname()[1]
     try:
-        yield made
+        yield domain
     finally:
         server.close()
 
@@ -96,15 +96,15 @@ async def test_a_sibling_host_can_not_put_its_own_session_in_the_place_of_an_adm
     scheme: str, tmp_path: Path
 ) -> None:
     context = certificate(tmp_path) if scheme == "https" else None
-    async with town(context) as made, async_playwright() as playwright:
-        base = f"{scheme}://hub.example.test:{made.port}"
+    async with shared_domain(context) as domain, async_playwright() as playwright:
+        base = f"{scheme}://hub.example.test:{domain.port}"
         async with open_site(memory_world(), base_url=base) as site:
-            made.codehub = ("127.0.0.1", int(site.address.rpartition(":")[2]))
+            domain.codehub = ("127.0.0.1", int(site.address.rpartition(":")[2]))
             access = site.parts.access
             await site.user("ann")
             await site.user("mallory")
             signed_in = await access.login("mallory", PASSWORD, address="127.0.0.1", device=None)
-            made.tossed = signed_in.session  # type: ignore[union-attr]
+            domain.tossed = signed_in.session  # type: ignore[union-attr]
             resolver = "--host-resolver-rules=MAP *.example.test 127.0.0.1"
             chromium = await playwright.chromium.launch(
                 executable_path=CHROMIUM, args=[*FLAGS, resolver], timeout=PATIENCE_MS
@@ -116,20 +116,20 @@ async def test_a_sibling_host_can_not_put_its_own_session_in_the_place_of_an_adm
             await page.fill("[name=password]", PASSWORD)
             await page.click("button[type=submit], form button")
             await page.wait_for_selector("body[data-live]")
-            await page.goto(f"{scheme}://evil.example.test:{made.port}/")
+            await page.goto(f"{scheme}://evil.example.test:{domain.port}/")
             tossed = {
-                cookie["name"] for cookie in await page.context.cookies() if cookie["value"] == made.tossed
+                cookie["name"] for cookie in await page.context.cookies() if cookie["value"] == domain.tossed
             }
             assert "codehub_session" in tossed, "the attack is real"
             assert "__Host-codehub_session" not in tossed
-            shown = await page.goto(f"{base}/account")
-            assert shown is not None
+            response = await page.goto(f"{base}/account")
+            assert response is not None
             whose = await page.evaluate("fetch('/api/v1/session').then(response => response.json())")
             if scheme == "https":
-                assert shown.status == 200
+                assert response.status == 200
                 assert whose["user"]["username"] == "ann"
             else:
-                assert shown.status == 400
+                assert response.status == 400
                 assert "Delete the cookies" in await page.inner_text("body")
                 assert whose["error"]["code"] == "INVALID_REQUEST"
             await chromium.close()

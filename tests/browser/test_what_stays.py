@@ -15,13 +15,13 @@ from codehub.core.access import Role
 
 async def test_what_earlier_brought_stays_while_the_history_goes_on(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
-    place = f"{API}/workspaces/{made['id']}"
+    workspace = await create(api, "demo", desired_state="PENDING")
+    place = f"{API}/workspaces/{workspace['id']}"
     for number in range(70):
         assert (await api.patch(place, json={"description": str(number)})).is_success
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await page.goto(f"{site.address}/workspaces/{workspace['id']}")
     lines = page.locator(".timeline > [data-seq]")
     await expect(lines).to_have_count(30)
     await page.get_by_role("link", name="Earlier").click()
@@ -47,10 +47,10 @@ async def test_output_is_shown_from_its_end_unless_somebody_reads_above(
         yield b"".join(b"line %d\n" % number for number in range(200))
 
     monkeypatch.setattr(site.instances, "logs", talkative)
-    made = await create(await site.browser("ann"), "demo", desired_state="PENDING")
+    workspace = await create(await site.browser("ann"), "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await page.goto(f"{site.address}/workspaces/{workspace['id']}")
     log = page.locator("pre.log")
     await expect(log).to_be_visible()
     below = "log => Math.round(log.scrollHeight - log.clientHeight - log.scrollTop)"
@@ -63,10 +63,10 @@ async def test_output_is_shown_from_its_end_unless_somebody_reads_above(
 
 async def test_a_menu_at_the_windows_edge_is_seen_whole(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = [await create(api, f"ws-{number}", desired_state="PENDING") for number in range(12)]
+    workspaces = [await create(api, f"ws-{number}", desired_state="PENDING") for number in range(12)]
     page = await pages(viewport={"width": 1280, "height": 500})
     await sign_in(page, site, "ann")
-    for workspace in (made[0], made[6]):
+    for workspace in (workspaces[0], workspaces[6]):
         summary = page.locator(f"#s-{workspace['id']}")
         await summary.evaluate("element => element.scrollIntoView({ block: 'end' })")
         await summary.click()
@@ -97,14 +97,14 @@ async def test_a_reload_makes_no_second_token_and_copy_can_be_pressed_again(site
 
 async def test_undoing_what_was_purged_elsewhere_says_so_and_its_row_goes(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
-    await api.delete(f"{API}/workspaces/{made['id']}")
-    await site.arrives(api, made["id"], "DELETED")
+    workspace = await create(api, "demo", desired_state="PENDING")
+    await api.delete(f"{API}/workspaces/{workspace['id']}")
+    await site.arrives(api, workspace["id"], "DELETED")
     page = await pages()
     await sign_in(page, site, "ann")
     await page.route("**/api/v1/events*", lambda route: route.abort())  # so that it learns of nothing
     await page.goto(f"{site.address}/trash")
-    await api.delete(f"{API}/workspaces/{made['id']}?purge=true")
+    await api.delete(f"{API}/workspaces/{workspace['id']}?purge=true")
     await page.get_by_role("button", name="Undo deletion").click()
     toast = page.locator(".toast.bad")
     await expect(toast).to_have_text("This workspace is gone.")
@@ -115,24 +115,24 @@ async def test_undoing_what_was_purged_elsewhere_says_so_and_its_row_goes(site: 
 
 async def test_the_trash_follows_what_is_deleted_and_undone_elsewhere(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
     await page.goto(f"{site.address}/trash")
     await page.wait_for_selector("body[data-live]")
-    await api.delete(f"{API}/workspaces/{made['id']}")
+    await api.delete(f"{API}/workspaces/{workspace['id']}")
     await expect(page.locator(".row .name")).to_have_text(["demo"])
-    await api.post(f"{API}/workspaces/{made['id']}:undelete")
+    await api.post(f"{API}/workspaces/{workspace['id']}:undelete")
     await expect(page.get_by_role("heading", name="The trash is empty")).to_be_visible()
 
 
 async def test_whoever_deletes_on_a_workspaces_page_does_not_come_back_to_it(
     site: Site, pages: Pages
 ) -> None:
-    made = await create(await site.browser("ann"), "demo", desired_state="PENDING")
+    workspace = await create(await site.browser("ann"), "demo", desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
-    await page.click(f"#n-{made['id']}")
+    await page.click(f"#n-{workspace['id']}")
     await page.wait_for_selector("body[data-live]")
     await page.click("#d-summary")
     await page.get_by_role("button", name="Delete").click()
@@ -145,13 +145,13 @@ async def test_an_admin_whose_page_of_anothers_workspace_is_gone_is_not_led_to_a
     site: Site, pages: Pages
 ) -> None:
     api = await site.browser("ann")
-    made = await create(api, "demo", desired_state="PENDING")
+    workspace = await create(api, "demo", desired_state="PENDING")
     await site.user("root", Role.ADMIN)
     page = await pages()
     await sign_in(page, site, "root")
-    await page.goto(f"{site.address}/workspaces/{made['id']}")
+    await page.goto(f"{site.address}/workspaces/{workspace['id']}")
     await page.wait_for_selector("body[data-live]")
-    await api.delete(f"{API}/workspaces/{made['id']}")
+    await api.delete(f"{API}/workspaces/{workspace['id']}")
     await expect(page).to_have_url(f"{site.address}/admin/workspaces")
 
 
@@ -159,12 +159,12 @@ async def test_long_names_take_two_lines_and_a_wrong_field_stays_in_its_line(
     site: Site, pages: Pages
 ) -> None:
     name = "a very long name " * 15
-    made = await create(await site.browser("ann", Role.ADMIN), name.strip(), desired_state="PENDING")
+    workspace = await create(await site.browser("ann", Role.ADMIN), name.strip(), desired_state="PENDING")
     page = await pages()
     await sign_in(page, site, "ann")
-    shown = page.locator(f"#n-{made['id']}")
-    assert await shown.get_attribute("title") == name.strip()
-    assert await shown.evaluate(
+    title = page.locator(f"#n-{workspace['id']}")
+    assert await title.get_attribute("title") == name.strip()
+    assert await title.evaluate(
         "element => element.scrollHeight > element.clientHeight && element.clientHeight < 60"
     )
     await page.goto(f"{site.address}/admin/users")

@@ -119,9 +119,9 @@ async def test_at_the_limit_those_that_run_are_named(living_site: Site, command:
     ann = await living_site.program("ann")
     for name in ("one", "two"):
         await create(ann, name)
-    refused = await command("ws", "create", "three")
-    assert refused.code == 6
-    message, *remedies = refused.err.splitlines()
+    refusal = await command("ws", "create", "three")
+    assert refusal.code == 6
+    message, *remedies = refusal.err.splitlines()
     assert "two, one" in message or "one, two" in message
     assert sorted(remedies) == ["  → codehub ws stop one", "  → codehub ws stop two"]
     assert (await command("ws", "stop", "one")).code == 0
@@ -130,17 +130,17 @@ async def test_at_the_limit_those_that_run_are_named(living_site: Site, command:
 async def test_what_is_under_way_is_refused_with_how_to_wait_for_it(
     living_site: Site, command: Command
 ) -> None:
-    made = await create(await living_site.program("ann"), "busy", desired_state="PENDING")
+    workspace = await create(await living_site.program("ann"), "busy", desired_state="PENDING")
     with starts_held(living_site.instances) as let_go:
-        started = await command.started("ws", "start", made["id"], "--wait")
+        started = await command.started("ws", "start", workspace["id"], "--wait")
         assert started.stderr is not None
         async with asyncio.timeout(ENDS_S_MAX):
             while b"busy: starting" not in (line := await started.stderr.readline()):
                 assert line, "it ended and never said that it starts"
-        refused = await command("ws", "archive", "busy")
+        refusal = await command("ws", "archive", "busy")
         let_go()
         await started.communicate()
-    assert (refused.code, "With --wait" in refused.err) == (5, True), refused.err
+    assert (refusal.code, "With --wait" in refusal.err) == (5, True), refusal.err
 
 
 @pytest.mark.parametrize(
@@ -231,12 +231,12 @@ async def test_a_server_that_is_no_codehub_is_named(tmp_path: Path, answer: byte
 
 async def test_when_time_is_up_the_code_says_so_and_it_goes_on(living_site: Site, command: Command) -> None:
     ann = await living_site.program("ann")
-    made = await create(ann, "slow", desired_state="PENDING")
+    workspace = await create(ann, "slow", desired_state="PENDING")
     with starts_held(living_site.instances):
         output = await command("ws", "start", "slow", "--wait", "--timeout", "1s")
     assert output.code == 9
     assert "It goes on by itself." in output.err
-    await living_site.arrives(ann, made["id"], "RUNNING")
+    await living_site.arrives(ann, workspace["id"], "RUNNING")
 
 
 @pytest.mark.parametrize("arguments", [("ws", "fly"), ("ws", "show"), ("ws", "list", "--wings")])

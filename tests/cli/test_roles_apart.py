@@ -97,11 +97,11 @@ async def test_three_processes_serve_a_workspace(apart: Apart, tmp_path: Path) -
         api = stack.enter_context(apart.role("api", port=port_of(apart.settings["api_url"])))
         proxy = stack.enter_context(apart.role("proxy", port=port_of(apart.address), proxy_workers="2"))
         command = await signed_in(apart, tmp_path / "home")
-        made = await command("ws", "create", "demo", "--wait", "--json", "--timeout", "110s")
-        assert made.code == 0, made.out
+        output = await command("ws", "create", "demo", "--wait", "--json", "--timeout", "110s")
+        assert output.code == 0, output.out
         token = (await command("token", "create", "visitor")).out.strip()
         bearer = {"Authorization": f"Bearer {token}"}
-        url = made.lines[-1]["url"]
+        url = output.lines[-1]["url"]
         assert url.startswith(apart.address)
         assert await visited(url, bearer) == "hello"
         assert (await command("ws", "stop", "demo", "--wait")).code == 0

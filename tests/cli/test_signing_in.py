@@ -29,16 +29,16 @@ async def signed_in(site: Site, home: Path) -> Command:
 
 async def test_a_person_signs_in_once_and_stays_signed_in(living_site: Site, tmp_path: Path) -> None:
     command = await signed_in(living_site, tmp_path)
-    kept = tmp_path / ".config/codehub/login.json"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-    token = json.loads(kept.read_text())["token"]
+    login_file = tmp_path / ".config/codehub/login.json"
+    assert stat.S_IMODE(login_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(login_file.parent.stat().st_mode) == 0o700
+    token = json.loads(login_file.read_text())["token"]
     assert (await command("ws", "list", "--json")).json == []
-    (listed,) = (await command("token", "list", "--json")).json
-    assert listed["name"].startswith("codehub login on ")
-    assert listed["expires_at"] is not None
+    (item,) = (await command("token", "list", "--json")).json
+    assert item["name"].startswith("codehub login on ")
+    assert item["expires_at"] is not None
     assert (await command("logout")).out == f"Signed out of {living_site.address}.\n"
-    assert not kept.exists()
+    assert not login_file.exists()
     assert (await command("ws", "list", url=living_site.address, token=token)).code == 3
     assert (await command("logout")).code == 3
 
@@ -50,8 +50,8 @@ async def test_signing_in_again_ends_the_token_that_it_replaces(living_site: Sit
     assert len((await command("token", "list", "--json")).json) == 1
     assert (await command("ws", "list", url=living_site.address, token=first)).code == 3
     # The very token that is kept already is not ended by bringing it along.
-    kept = json.loads((tmp_path / ".config/codehub/login.json").read_text())["token"]
-    assert (await command("login", living_site.address, "--token-stdin", stdin=f"{kept}\n")).code == 0
+    token = json.loads((tmp_path / ".config/codehub/login.json").read_text())["token"]
+    assert (await command("login", living_site.address, "--token-stdin", stdin=f"{token}\n")).code == 0
     assert (await command("ws", "list")).code == 0
 
 
@@ -95,22 +95,22 @@ async def test_the_kept_token_is_sent_to_no_other_server(living_site: Site, tmp_
 async def test_a_password_is_changed_by_whoever_knows_the_old_one(living_site: Site, tmp_path: Path) -> None:
     command = await signed_in(living_site, tmp_path)
     assert (await command("password", "--stdin", stdin="wrong\nanother horse\n")).code == 3
-    changed = await command("password", "--stdin", stdin=f"{PASSWORD}\nanother horse\n")
-    assert (changed.code, changed.out) == (0, "Your password is changed.\n")
+    change = await command("password", "--stdin", stdin=f"{PASSWORD}\nanother horse\n")
+    assert (change.code, change.out) == (0, "Your password is changed.\n")
     login = ("login", living_site.address, "-u", living_site.prefix + "ann", "--password-stdin")
     assert (await Command(tmp_path / "new")(*login, stdin=f"{PASSWORD}\n")).code == 3
     assert (await Command(tmp_path / "new")(*login, stdin="another horse\n")).code == 0
 
 
 async def test_a_token_is_made_shown_once_and_deleted(command: Command) -> None:
-    made = await command("token", "create", "ci", "--scope", "read", "--expires", "30d")
-    word = made.out.strip()
+    output = await command("token", "create", "ci", "--scope", "read", "--expires", "30d")
+    word = output.out.strip()
     assert word.startswith("cht_")
-    assert word not in made.err
+    assert word not in output.err
     assert (await command("ws", "list", token=word)).code == 0
-    listed = (await command("token", "list")).out
-    assert word not in listed
-    assert "ci" in listed
+    listing = (await command("token", "list")).out
+    assert word not in listing
+    assert "ci" in listing
     assert (await command("token", "delete", "ci")).out == "Deleted ci.\n"
     assert (await command("ws", "list", token=word)).code == 3
 
@@ -118,18 +118,18 @@ async def test_a_token_is_made_shown_once_and_deleted(command: Command) -> None:
 def test_the_environment_goes_first(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     assert find_account(home) == Account("http://127.0.0.1:8000", None)
-    given = {**home, "CODEHUB_URL": "https://code.example.org/", "CODEHUB_TOKEN": "cht_a"}
-    assert find_account(given) == Account("https://code.example.org", "cht_a")
+    environ = {**home, "CODEHUB_URL": "https://code.example.org/", "CODEHUB_TOKEN": "cht_a"}
+    assert find_account(environ) == Account("https://code.example.org", "cht_a")
 
 
 def test_who_says_all_by_the_environment_needs_no_file_and_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)  # nobody of whom this machine knows where they live
-    given = {"CODEHUB_URL": "https://code.example.org", "CODEHUB_TOKEN": "cht_a"}
-    assert find_account(given) == Account("https://code.example.org", "cht_a")
-    with pytest.raises(Failed, match=r"your home directory, .* is not known") as refused:
+    environ = {"CODEHUB_URL": "https://code.example.org", "CODEHUB_TOKEN": "cht_a"}
+    assert find_account(environ) == Account("https://code.example.org", "cht_a")
+    with pytest.raises(Failed, match=r"your home directory, .* is not known") as refusal:
         find_account({})
-    assert refused.value.exit is Exit.USAGE
+    assert refusal.value.exit is Exit.USAGE
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_who_says_all_by_the_environment_needs_no_file_and_no_home(monkeypatch: 
     ids=ascii,
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(Failed) as refused:
+    with pytest.raises(Failed) as refusal:
         normalise_url(text)
-    assert refused.value.exit is Exit.USAGE
-    assert "secret" not in refused.value.message
+    assert refusal.value.exit is Exit.USAGE
+    assert "secret" not in refusal.value.message
 
 
 @pytest.mark.parametrize("url", ["http://[::1]:8000", "https://b\u00fccher.example", "http://host/below"])
@@ -185,12 +185,12 @@ async def test_a_token_that_can_not_be_is_refused_and_not_repeated(tmp_path: Pat
     ],
 )
 async def test_a_damaged_login_file_is_named(tmp_path: Path, damaged: str) -> None:
-    kept = tmp_path / ".config/codehub/login.json"
-    kept.parent.mkdir(parents=True)
-    kept.write_text(damaged)
+    login_file = tmp_path / ".config/codehub/login.json"
+    login_file.parent.mkdir(parents=True)
+    login_file.write_text(damaged)
     output = await Command(tmp_path)("ws", "list")
     assert output.code == 2
-    assert str(kept) in output.err
+    assert str(login_file) in output.err
     assert "geheim" not in output.err
 
 
@@ -207,13 +207,13 @@ async def test_a_password_that_is_no_text_is_refused_in_a_line(
 async def test_a_token_that_can_not_be_kept_is_ended(
     living_site: Site, command: Command, tmp_path: Path
 ) -> None:
-    kept = tmp_path / "full" / ".config/codehub"
-    kept.parent.mkdir(parents=True)
-    kept.symlink_to("nowhere")  # no directory can be made there, not even by root
+    directory = tmp_path / "full" / ".config/codehub"
+    directory.parent.mkdir(parents=True)
+    directory.symlink_to("nowhere")  # no directory can be made there, not even by root
     login = ("login", living_site.address, "-u", living_site.prefix + "ann", "--password-stdin")
     output = await Command(tmp_path / "full")(*login, stdin=f"{PASSWORD}\n")
     assert (output.code, output.out) == (1, "")
-    assert output.err == f"codehub: {kept}/login.json can't be written (File exists)\n"
+    assert output.err == f"codehub: {directory}/login.json can't be written (File exists)\n"
     assert len((await command("token", "list", "--json")).json) == 1, "the test's own"
 
 
@@ -221,8 +221,8 @@ async def test_a_token_of_the_environment_is_named_when_it_opens_nothing(
     living_site: Site, tmp_path: Path
 ) -> None:
     command = await signed_in(living_site, tmp_path)
-    refused = await command("ws", "list", token="cht_wrong")
-    assert (refused.code, "CODEHUB_TOKEN" in refused.err, "login http" in refused.err) == (3, True, False)
+    refusal = await command("ws", "list", token="cht_wrong")
+    assert (refusal.code, "CODEHUB_TOKEN" in refusal.err, "login http" in refusal.err) == (3, True, False)
     name = living_site.prefix + "ann"
     login = ("login", living_site.address, "-u", name, "--password-stdin")
     assert "CODEHUB_TOKEN is set" in (await command(*login, stdin=f"{PASSWORD}\n", token="cht_wrong")).err

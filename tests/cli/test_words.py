@@ -67,9 +67,9 @@ def test_when_waiting_is_over(changes: dict[str, Any], goal: Goal, expected: boo
 
 
 def test_what_broke_by_itself_failed_in_no_operation() -> None:
-    lost = {**ERROR, "operation": "NONE", "reason": "DataLost", "message": "it is gone"}
+    error = {**ERROR, "operation": "NONE", "reason": "DataLost", "message": "it is gone"}
     with pytest.raises(Failed) as failed:
-        has_arrived({**SHOWN, "phase": "ERROR", "error": lost}, Goal("RUNNING"))
+        has_arrived({**SHOWN, "phase": "ERROR", "error": error}, Goal("RUNNING"))
     assert failed.value.message == f"{SHOWN['name']} is in ERROR: DataLost: it is gone"
 
 
@@ -89,7 +89,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("duration_s", "expected"),
     [
         (0, "0 s"),
         (59, "59 s"),
@@ -100,8 +100,8 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         (-3, "0 s"),
     ],
 )
-def test_spans_are_told_as_people_say_them(given: float, expected: str) -> None:
-    assert span(given) == expected
+def test_spans_are_told_as_people_say_them(duration_s: float, expected: str) -> None:
+    assert span(duration_s) == expected
 
 
 def test_ages_are_told_by_the_server_s_time() -> None:
@@ -184,10 +184,10 @@ def at(second: int, **changes: Any) -> dict[str, Any]:
 
 
 def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
-    asked = at(1)
-    server = Told([at(2, operation="STARTING")], [asked, at(3, phase="RUNNING")])
-    seen = list(request_and_wait(cast("Client", server), asked, lambda: asked, None))
-    assert [(state["phase"], state["operation"]) for state in seen] == [
+    row = at(1)
+    server = Told([at(2, operation="STARTING")], [row, at(3, phase="RUNNING")])
+    states = list(request_and_wait(cast("Client", server), row, lambda: row, None))
+    assert [(state["phase"], state["operation"]) for state in states] == [
         ("STANDBY", "NONE"),
         ("STANDBY", "STARTING"),
         ("RUNNING", "NONE"),
@@ -195,13 +195,13 @@ def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
 
 
 def test_when_time_is_up_it_is_told_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = at(1)
-    server = Told([asked], [at(2, operation="STARTING")])
-    seen: list[str] = []
-    monkeypatch.setattr("time.monotonic", lambda: 61.0 if "STARTING" in seen else 0.0)
-    states = request_and_wait(cast("Client", server), asked, lambda: asked, 60)
+    row = at(1)
+    server = Told([row], [at(2, operation="STARTING")])
+    operations: list[str] = []
+    monkeypatch.setattr("time.monotonic", lambda: 61.0 if "STARTING" in operations else 0.0)
+    states = request_and_wait(cast("Client", server), row, lambda: row, 60)
     with pytest.raises(Failed) as failure:
-        seen.extend(shown["operation"] for shown in states)
+        operations.extend(workspace["operation"] for workspace in states)
     assert failure.value.code == "TIMED_OUT"
     assert failure.value.details == {"id": "1", "phase": "STANDBY", "operation": "STARTING"}
 

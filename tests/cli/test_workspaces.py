@@ -18,14 +18,14 @@ from codehub.ports.backends import BackendUnreachable
 
 async def test_a_workspace_goes_round_by_the_command_line_alone(living_site: Site, command: Command) -> None:
     with starts_held(living_site.instances) as let_go:
-        made = await command.started("ws", "create", "demo", "--wait", "--timeout", "110s")
-        assert made.stderr is not None
+        process = await command.started("ws", "create", "demo", "--wait", "--timeout", "110s")
+        assert process.stderr is not None
         async with asyncio.timeout(ENDS_S_MAX):
-            while b"demo: starting" not in (line := await made.stderr.readline()):
+            while b"demo: starting" not in (line := await process.stderr.readline()):
                 assert line, "it ended and never said that it starts"
             let_go()
-            out, err = await made.communicate()
-    assert (made.returncode, out.splitlines()[0]) == (0, b"demo is RUNNING."), err
+            out, err = await process.communicate()
+    assert (process.returncode, out.splitlines()[0]) == (0, b"demo is RUNNING."), err
     for word, phase in (("stop", "STANDBY"), ("archive", "ARCHIVED"), ("start", "RUNNING")):
         output = await command("ws", word, "demo", "--wait")
         assert (output.code, output.out.splitlines()[0]) == (0, f"demo is {phase}."), output.err
@@ -35,8 +35,8 @@ async def test_a_workspace_goes_round_by_the_command_line_alone(living_site: Sit
     assert undo[:2] == ["ws", "undelete"]
     assert "demo" in (await command("ws", "list", "--deleted")).out
     assert "It is in the trash" in (await command("ws", "show", "demo")).err
-    back = await command(*undo, "--wait")
-    assert (back.code, back.out) == (0, "demo is ARCHIVED.\n")
+    undeletion = await command(*undo, "--wait")
+    assert (undeletion.code, undeletion.out) == (0, "demo is ARCHIVED.\n")
     assert (await command("explain", "demo")).out.startswith("demo is ARCHIVED, as it should be.\n")
     purged = await command("ws", "delete", "demo", "--purge", "--yes", "--wait")
     assert purged.code == 0
@@ -44,19 +44,19 @@ async def test_a_workspace_goes_round_by_the_command_line_alone(living_site: Sit
 
 
 async def test_programs_get_the_api_s_own_objects(command: Command) -> None:
-    made = await command(
+    output = await command(
         "ws", "create", "demo", "--wait", "--json", "--cpus", "1.5", "--sleep-after", "never"
     )
-    states = made.lines
-    assert (made.code, made.err) == (0, "")
+    states = output.lines
+    assert (output.code, output.err) == (0, "")
     assert states[0]["phase"] == "PENDING"
     assert (states[-1]["phase"], states[-1]["operation"]) == ("RUNNING", "NONE")
     assert states[-1]["resources"]["cpus"] == 1.5
     assert states[-1]["standby_ttl_seconds"] is None
-    listed = (await command("ws", "list", "--json")).json
-    assert [item["name"] for item in listed] == ["demo"]
-    assert (await command("ws", "show", "demo", "--json")).json["id"] == listed[0]["id"]
-    assert (await command("ws", "open", "demo", "--json")).json["url"].endswith(f"/w/{listed[0]['id']}/")
+    listing = (await command("ws", "list", "--json")).json
+    assert [item["name"] for item in listing] == ["demo"]
+    assert (await command("ws", "show", "demo", "--json")).json["id"] == listing[0]["id"]
+    assert (await command("ws", "open", "demo", "--json")).json["url"].endswith(f"/w/{listing[0]['id']}/")
     history = (await command("ws", "events", "demo", "--json", "--limit", "3")).lines
     assert len(history) == 3
     assert [event["seq"] for event in history] == sorted(event["seq"] for event in history)
@@ -83,9 +83,9 @@ async def test_a_name_that_several_have_is_refused_with_their_ids(command: Comma
     for _ in range(2):
         ids.append((await command("ws", "create", "twin", "--no-start", "--json")).json["id"])
         assert (await command("ws", "delete", "twin", "--wait")).code == 0
-    refused = await command("ws", "undelete", "twin")
-    assert refused.code == 2
-    assert all(workspace_id in refused.err for workspace_id in ids)
+    refusal = await command("ws", "undelete", "twin")
+    assert refusal.code == 2
+    assert all(workspace_id in refusal.err for workspace_id in ids)
     error = (await command("ws", "undelete", "twin", "--json")).json["error"]
     assert (error["code"], {item["id"] for item in error["details"]}) == ("AMBIGUOUS", set(ids))
     assert (await command("ws", "undelete", ids[0])).code == 0
@@ -97,19 +97,19 @@ async def test_an_admin_names_whose_workspace_is_meant(living_site: Site, comman
     token = boss.headers["Authorization"].removeprefix("Bearer ")
     assert (await command("ws", "show", "secret", token=token)).code == 4
     ann = living_site.prefix + "ann"
-    seen = await command("ws", "show", "secret", "--owner", ann, "--json", token=token)
-    assert seen.json["owner"]["username"] == ann
-    started = await command("ws", "start", seen.json["id"], "--wait", token=token)
+    answer = await command("ws", "show", "secret", "--owner", ann, "--json", token=token)
+    assert answer.json["owner"]["username"] == ann
+    started = await command("ws", "start", answer.json["id"], "--wait", token=token)
     assert (started.code, started.out.splitlines()[0]) == (0, "secret is RUNNING.")
     assert ann in (await command("ws", "list", "--owner", "all", token=token)).out
 
 
 async def test_who_waits_waits_for_what_is_under_way_first(living_site: Site, command: Command) -> None:
     ann = await living_site.program("ann")
-    made = await create(ann, "busy")
+    workspace = await create(ann, "busy")
     output = await command("ws", "archive", "busy", "--wait")
     assert (output.code, output.out) == (0, "busy is ARCHIVED.\n"), output.err
-    assert (await living_site.arrives(ann, made["id"], "ARCHIVED"))["desired_state"] == "ARCHIVED"
+    assert (await living_site.arrives(ann, workspace["id"], "ARCHIVED"))["desired_state"] == "ARCHIVED"
 
 
 async def test_who_waits_gives_up_what_is_held_up(
@@ -127,11 +127,11 @@ async def test_who_waits_gives_up_what_is_held_up(
 async def test_an_error_is_waited_into_explained_and_recovered_from(
     living_site: Site, command: Command
 ) -> None:
-    made = (await command("ws", "create", "lost", "--wait", "--json")).lines[-1]
-    living_site.instances.vanish(UUID(made["id"]))
-    living_site.storage.lose_volume(UUID(made["id"]))
+    workspace = (await command("ws", "create", "lost", "--wait", "--json")).lines[-1]
+    living_site.instances.vanish(UUID(workspace["id"]))
+    living_site.storage.lose_volume(UUID(workspace["id"]))
     ann = await living_site.program("ann")
-    await living_site.arrives(ann, made["id"], "ERROR")
+    await living_site.arrives(ann, workspace["id"], "ERROR")
     explained = await command("explain", "lost")
     assert "lost is ERROR. It should be RUNNING." in explained.out
     assert "DataLost, " in explained.out
@@ -141,21 +141,21 @@ async def test_an_error_is_waited_into_explained_and_recovered_from(
     in_vain = await command("ws", "recover", "lost", "--wait", "--timeout", "110s")
     assert in_vain.code == 8
     assert "lost is in ERROR: DataLost: " in in_vain.err
-    refused = await command("ws", "recover", "lost", "--accept-loss")
-    assert (refused.code, "add --yes" in refused.err) == (2, True)
+    refusal = await command("ws", "recover", "lost", "--accept-loss")
+    assert (refusal.code, "add --yes" in refusal.err) == (2, True)
     recovered = await command("ws", "recover", "lost", "--accept-loss", "--yes", "--wait")
     assert (recovered.code, recovered.out) == (0, "lost is RUNNING.\n")
 
 
 async def test_settings_are_changed_and_a_workspace_is_kept_awake(command: Command) -> None:
     assert (await command("ws", "create", "demo", "--wait")).code == 0
-    changed = await command(
+    change = await command(
         "ws", "change", "demo", "--name", "other", "--sleep-after", "2h", "--memory", "512"
     )
-    assert changed.out == "Changed name, resources, standby_ttl_seconds of other.\n"
-    shown = (await command("ws", "show", "other")).out
-    assert "when unused for 2 h" in shown
-    assert "512 MB" in shown
+    assert change.out == "Changed name, resources, standby_ttl_seconds of other.\n"
+    text = (await command("ws", "show", "other")).out
+    assert "when unused for 2 h" in text
+    assert "512 MB" in text
     assert (await command("ws", "awake", "other", "--for", "2h")).out.startswith("other stays awake until 20")
     assert (await command("ws", "change", "other")).code == 2
 
@@ -182,12 +182,12 @@ async def test_logs_are_printed_and_followed(command: Command) -> None:
 async def test_a_log_is_followed_on_when_the_server_has_cut_it_off(
     living_site: Site, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cut, asked = asyncio.Event(), list[int]()
+    cut, tails = asyncio.Event(), list[int]()
 
     async def output(_workspace_id: UUID, *, tail: int, follow: bool) -> AsyncIterator[bytes]:
-        asked.append(tail)
-        yield b"answer %d\n" % len(asked)
-        if follow and len(asked) == 1:
+        tails.append(tail)
+        yield b"answer %d\n" % len(tails)
+        if follow and len(tails) == 1:
             cut.set()
             await asyncio.Event().wait()
 
@@ -199,12 +199,12 @@ async def test_a_log_is_followed_on_when_the_server_has_cut_it_off(
     monkeypatch.setattr(living_site.instances, "logs", output)
     monkeypatch.setattr(living_site.web.feed, "pause", until_cut)
     followed = await command("ws", "logs", "demo", "--follow")
-    assert (followed.code, followed.out, asked) == (0, "answer 1\nanswer 2\n", [200, 0])
+    assert (followed.code, followed.out, tails) == (0, "answer 1\nanswer 2\n", [200, 0])
     assert "cut off" in followed.err
 
 
 async def test_waiting_goes_on_when_the_stream_of_events_is_cut(living_site: Site, command: Command) -> None:
-    made = (await command("ws", "create", "demo", "--no-start", "--json")).json
+    workspace = (await command("ws", "create", "demo", "--no-start", "--json")).json
     with starts_held(living_site.instances) as let_go:
         process = await command.started("ws", "start", "demo", "--wait", "--json")
         async with asyncio.timeout(ENDS_S_MAX):
@@ -214,7 +214,7 @@ async def test_waiting_goes_on_when_the_stream_of_events_is_cut(living_site: Sit
             let_go()
             out, err = await process.communicate()
     assert (process.returncode, json.loads(out.splitlines()[-1])["phase"]) == (0, "RUNNING"), err
-    assert made["phase"] == "PENDING"
+    assert workspace["phase"] == "PENDING"
 
 
 async def test_an_admin_forgets_what_a_dead_backend_holds_up(
@@ -224,9 +224,9 @@ async def test_an_admin_forgets_what_a_dead_backend_holds_up(
     root = await living_site.program("root", Role.ADMIN)
     token = root.headers["Authorization"].removeprefix("Bearer ")
     assert (await command("ws", "forget", "demo", "--yes")).code == 3
-    asked = ("ws", "forget", "demo", "--owner", living_site.people["ann"].username)
-    assert "add --yes" in (await command(*asked, token=token)).err
-    assert (await command(*asked, "--yes", token=token)).code == 5
+    forget = ("ws", "forget", "demo", "--owner", living_site.people["ann"].username)
+    assert "add --yes" in (await command(*forget, token=token)).err
+    assert (await command(*forget, "--yes", token=token)).code == 5
 
     async def away(*_: object) -> None:
         raise BackendUnreachable("the engine is away")
@@ -238,7 +238,7 @@ async def test_an_admin_forgets_what_a_dead_backend_holds_up(
     async with asyncio.timeout(ENDS_S_MAX):
         while "codehub ws forget demo" not in (output := await command(*explain, token=token)).out:
             assert output.code == 0, output.err
-    forgotten = await command(*asked, "--yes", token=token)
+    forgotten = await command(*forget, "--yes", token=token)
     assert (forgotten.code, forgotten.out.splitlines()[0]) == (
         0,
         "demo is forgotten. `codehub gc` lists what is left of it.",
@@ -253,16 +253,18 @@ async def test_what_is_suggested_can_be_run_as_it_is_written(living_site: Site, 
     ann = living_site.people["ann"].username
     explanation = (await command("explain", "my project", "--owner", ann, token=token)).out
     assert f"codehub ws delete 'my project' --owner {ann}" in explanation
-    opened = await command("ws", "open", "my project")
-    assert "codehub ws start 'my project' --wait" in opened.err
+    output = await command("ws", "open", "my project")
+    assert "codehub ws start 'my project' --wait" in output.err
     deleted = await command("ws", "delete", "my project", "--owner", ann, "--wait", token=token)
     assert deleted.code == 0, deleted.err
     assert deleted.err.endswith(f" --owner {ann}\n")
-    gone = await command("ws", "show", "my project", "--owner", ann, token=token)
-    assert f"codehub ws undelete 'my project' --owner {ann}" in gone.err
+    refusal = await command("ws", "show", "my project", "--owner", ann, token=token)
+    assert f"codehub ws undelete 'my project' --owner {ann}" in refusal.err
     undo = shlex.split(deleted.err.strip().rpartition("codehub ")[2])
-    back = await command(*undo, token=token)
-    assert (back.code, back.out.startswith("my project will be PENDING. ")) == (0, True), back.err
+    undeletion = await command(*undo, token=token)
+    assert (undeletion.code, undeletion.out.startswith("my project will be PENDING. ")) == (0, True), (
+        undeletion.err
+    )
 
 
 async def test_a_workspace_is_pinned_and_unpinned_and_the_list_shows_it(command: Command) -> None:

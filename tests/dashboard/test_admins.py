@@ -30,8 +30,8 @@ async def test_admins_manage_people_and_never_lock_themselves_out(site: Site) ->
     last = await post(root, site, me, role="member", sure="yes")
     assert (last.status_code, "This is the last admin" in last.text) == (409, True)
     assert (await post(root, site, "/admin/users/none", role="member")).status_code == 404
-    shown = (await root.get("/admin/users")).text
-    assert "disabled" in shown
+    page = (await root.get("/admin/users")).text
+    assert "disabled" in page
 
 
 async def test_nobody_is_locked_out_by_one_slip(site: Site) -> None:
@@ -43,42 +43,44 @@ async def test_nobody_is_locked_out_by_one_slip(site: Site) -> None:
         ({"disabled": "yes"}, "bob is disabled", {"disabled": "no"}),
         ({"role": "member"}, "bob is a member now", {"role": "admin"}),
     ):
-        asked = await post(root, site, bob, **slip)
-        assert "An admin can undo this with" in asked.text
+        question = await post(root, site, bob, **slip)
+        assert "An admin can undo this with" in question.text
         assert (await bobs.get("/admin/users")).status_code == 200, "a question alone does nothing"
-        done = await post(root, site, bob, **answered_yes(asked))
-        page = (await root.get(done.headers["location"])).text
+        answer = await post(root, site, bob, **answered_yes(question))
+        page = (await root.get(answer.headers["location"])).text
         assert notice in page
         ((field, value),) = undo.items()
         assert f'action="{bob}"><input type="hidden" name="{field}" value="{value}">' in page
         await post(root, site, bob, **undo)
-        assert notice not in (await root.get(done.headers["location"])).text, "it is said only while it is so"
+        assert notice not in (await root.get(answer.headers["location"])).text, (
+            "it is said only while it is so"
+        )
         bobs = await site.browser("bob")
         assert (await bobs.get("/admin/users")).status_code == 200
     oneself = await post(root, site, me, disabled="yes", sure="yes")
     assert (oneself.status_code, "You can&#39;t disable yourself" in oneself.text) == (409, True)
-    shown = (await root.get("/admin/users")).text
-    assert shown.count('name="disabled"') == 1, "there is no button for oneself"
+    users_page = (await root.get("/admin/users")).text
+    assert users_page.count('name="disabled"') == 1, "there is no button for oneself"
     resigned = await post(root, site, me, role="member", sure="yes")
     assert (resigned.status_code, resigned.headers["location"]) == (303, "/")
 
 
 async def test_an_admin_sees_and_ends_what_lets_somebody_in(site: Site) -> None:
     admin, ann = await site.browser("root", Role.ADMIN), await site.browser("ann")
-    made = await ann.post(f"{API}/tokens", json={"name": "<b>ci</b>", "scope": "read"})
+    creation = await ann.post(f"{API}/tokens", json={"name": "<b>ci</b>", "scope": "read"})
     user_id = (await site.user("ann")).id
     place = f"/admin/users/{user_id}/keys"
     assert place in (await admin.get("/admin/users")).text
-    shown = (await admin.get(place)).text
-    assert "&lt;b&gt;ci&lt;/b&gt;" in shown
-    assert "Signed in, in a browser" in shown
-    assert made.json()["token"] not in shown
+    page = (await admin.get(place)).text
+    assert "&lt;b&gt;ci&lt;/b&gt;" in page
+    assert "Signed in, in a browser" in page
+    assert creation.json()["token"] not in page
     assert (await ann.get(place)).status_code == 403
-    asked = await post(admin, site, place)
-    assert "End every session and token of ann?" in asked.text
+    question = await post(admin, site, place)
+    assert "End every session and token of ann?" in question.text
     assert (await ann.get(f"{API}/session")).status_code == 200
-    done = await post(admin, site, place, sure="yes")
-    assert (done.status_code, done.headers["location"]) == (303, place)
+    answer = await post(admin, site, place, sure="yes")
+    assert (answer.status_code, answer.headers["location"]) == (303, place)
     assert (await ann.get(f"{API}/session")).status_code == 401
     assert "ann is signed in nowhere and has no tokens." in (await admin.get(place)).text
     for unknown in ("x", "00000000-0000-0000-0000-000000000000"):
@@ -99,20 +101,20 @@ async def test_health_says_what_does_not_answer(site: Site) -> None:
     await until(site.parts.store.members)
     assert "Everything answers" in (await root.get("/admin/health")).text
     object.__setattr__(site.parts, "backends", {"local-docker": away, "local-dir": fine})
-    shown = (await root.get("/admin/health")).text
-    assert "Something does not answer" in shown
-    assert "no route to the docker engine" in shown
-    assert "codehub doctor" in shown
-    assert "Controllers" in shown
+    page = (await root.get("/admin/health")).text
+    assert "Something does not answer" in page
+    assert "no route to the docker engine" in page
+    assert "codehub doctor" in page
+    assert "Controllers" in page
 
 
 async def test_an_admin_alone_is_offered_to_forget_what_a_dead_backend_holds_up(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann, root = await site.browser("ann"), await site.browser("root", Role.ADMIN)
-    made = await create(ann)
-    await site.arrives(ann, made["id"], "RUNNING")
-    page = f"/workspaces/{made['id']}"
+    workspace = await create(ann)
+    await site.arrives(ann, workspace["id"], "RUNNING")
+    page = f"/workspaces/{workspace['id']}"
 
     async def away(*_: object) -> None:
         raise BackendUnreachable("the engine is away")
@@ -124,7 +126,7 @@ async def test_an_admin_alone_is_offered_to_forget_what_a_dead_backend_holds_up(
     assert f"{page}/forget" not in (await ann.get(page)).text
     assert (await post(ann, site, f"{page}/forget")).status_code == 403
     assert "a look at its IDE: the backend does not answer" in (await root.get(page)).text
-    asked = await post(root, site, f"{page}/forget", back="/admin/workspaces")
-    assert (await post(root, site, f"{page}/forget", **answered_yes(asked))).status_code == 303
-    await site.arrives(ann, made["id"], "DELETED")
-    assert made["name"] in (await ann.get("/trash")).text
+    question = await post(root, site, f"{page}/forget", back="/admin/workspaces")
+    assert (await post(root, site, f"{page}/forget", **answered_yes(question))).status_code == 303
+    await site.arrives(ann, workspace["id"], "DELETED")
+    assert workspace["name"] in (await ann.get("/trash")).text

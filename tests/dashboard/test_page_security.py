@@ -33,8 +33,10 @@ async def test_every_change_refuses_another_site(site: Site) -> None:
 
 async def test_every_page_has_the_strict_policy_and_no_inline_script_or_style(site: Site) -> None:
     ann = await site.browser("ann", Role.ADMIN)
-    made = await create(ann, "demo")
-    places = [path.replace("{workspace_id}", made["id"]) for method, path, _, _ in TABLE if method == "GET"]
+    workspace = await create(ann, "demo")
+    places = [
+        path.replace("{workspace_id}", workspace["id"]) for method, path, _, _ in TABLE if method == "GET"
+    ]
     files = f"{site.address.removeprefix('http://')}/assets/"
     policy = f"default-src 'none'; script-src {files}; style-src {files}; img-src {files}; connect-src 'self'"
     for place in [*places, "/workspaces/none", "/admin/users"]:
@@ -87,12 +89,12 @@ async def test_only_admins_see_what_is_for_admins(site: Site) -> None:
 
 async def test_two_people_cannot_see_each_other(site: Site) -> None:
     ann, bob = await site.browser("ann"), await site.browser("bob")
-    made = await create(ann, "anns-secret")
+    workspace = await create(ann, "anns-secret")
     assert "anns-secret" in (await ann.get("/")).text
     assert "anns-secret" not in (await bob.get("/")).text
-    assert "anns-secret" not in (await bob.get(f"/rows?id={made['id']}&owner=all")).text
+    assert "anns-secret" not in (await bob.get(f"/rows?id={workspace['id']}&owner=all")).text
     for path in ("", "/logs", "/history", "/settings"):
-        answer = await bob.get(f"/workspaces/{made['id']}{path}")
+        answer = await bob.get(f"/workspaces/{workspace['id']}{path}")
         assert answer.status_code == 403, path
         assert "anns-secret" not in answer.text
     for word in (
@@ -106,30 +108,30 @@ async def test_two_people_cannot_see_each_other(site: Site) -> None:
         "keep_awake",
         "settings",
     ):
-        answer = await post(bob, site, f"/workspaces/{made['id']}/{word}")
+        answer = await post(bob, site, f"/workspaces/{workspace['id']}/{word}")
         assert answer.status_code == 403, word
-    assert (await ann.get(f"{API}/workspaces/{made['id']}")).json()["deleted_at"] is None
+    assert (await ann.get(f"{API}/workspaces/{workspace['id']}")).json()["deleted_at"] is None
 
 
 async def test_an_admin_sees_everybodys_but_opens_only_their_own(site: Site) -> None:
     ann, root = await site.browser("ann"), await site.browser("root", Role.ADMIN)
-    made = await create(ann, "anns")
-    shown = (await root.get("/admin/workspaces")).text
-    assert "anns" in shown
-    assert f"/w/{made['id']}/" not in shown
-    detail = (await root.get(f"/workspaces/{made['id']}")).text
+    workspace = await create(ann, "anns")
+    page = (await root.get("/admin/workspaces")).text
+    assert "anns" in page
+    assert f"/w/{workspace['id']}/" not in page
+    detail = (await root.get(f"/workspaces/{workspace['id']}")).text
     assert "Only its owner can open it." in detail
-    assert f"/w/{made['id']}/" not in detail
+    assert f"/w/{workspace['id']}/" not in detail
 
 
 async def test_hostile_words_stay_words(site: Site) -> None:
     ann = await site.browser("ann", Role.ADMIN)
-    made = await create(ann, HOSTILE, description=HOSTILE)
+    workspace = await create(ann, HOSTILE, description=HOSTILE)
     await ann.post(f"{API}/tokens", json={"name": HOSTILE, "scope": "read"})
     for path in (
         "/",
-        f"/workspaces/{made['id']}",
-        f"/workspaces/{made['id']}/settings",
+        f"/workspaces/{workspace['id']}",
+        f"/workspaces/{workspace['id']}/settings",
         "/account",
         f"/?q={HOSTILE}",
     ):
@@ -137,7 +139,7 @@ async def test_hostile_words_stay_words(site: Site) -> None:
         assert "<script>alert" not in text, path
         assert "&lt;script&gt;alert(1)" in text, path
         assert "49" not in re.findall(r"alert\(1\)[^<]{0,40}", text)[0], path
-    answer = await post(ann, site, f"/workspaces/{made['id']}/delete", PARTIAL)
+    answer = await post(ann, site, f"/workspaces/{workspace['id']}/delete", PARTIAL)
     assert "<script>alert" not in answer.text
     async with site.anybody() as nobody:
         login = await post(nobody, site, "/login", username=HOSTILE, password="x", next='/"><script>')

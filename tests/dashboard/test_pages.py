@@ -15,18 +15,21 @@ PARTIAL = {"HX-Request": "true"}
 
 async def test_every_page_says_that_the_disk_is_nearly_full_until_it_is_not(site: Site) -> None:
     ann = await site.browser("ann")
-    made = await create(ann, "demo")
-    await site.arrives(ann, made["id"], "RUNNING")
+    workspace = await create(ann, "demo")
+    await site.arrives(ann, workspace["id"], "RUNNING")
     await site.world.controller.write_shortage(DiskSpace(12, 1024))
     now = await site.world.now()
-    await site.world.controller.write_usage({UUID(made["id"]): Usage(300, 0.5, 2000, now)})
-    for place in ("/", "/new", "/trash", f"/workspaces/{made['id']}"):
+    await site.world.controller.write_usage({UUID(workspace["id"]): Usage(300, 0.5, 2000, now)})
+    for place in ("/", "/new", "/trash", f"/workspaces/{workspace['id']}"):
         assert "The disk is nearly full: 12 MB are free" in (await ann.get(place)).text
     in_korean = await ann.get("/", headers={"Accept-Language": "ko"})
     assert "디스크가 거의 찼습니다" in in_korean.text
-    assert "300 MB of memory · 0.5 CPU · 2000 MB of disk" in (await ann.get(f"/workspaces/{made['id']}")).text
-    shown = (await ann.get(f"{API}/workspaces/{made['id']}")).json()
-    assert (shown["usage"]["memory_mb"], shown["usage"]["cpu"], shown["usage"]["disk_mb"]) == (300, 0.5, 2000)
+    assert (
+        "300 MB of memory · 0.5 CPU · 2000 MB of disk"
+        in (await ann.get(f"/workspaces/{workspace['id']}")).text
+    )
+    usage = (await ann.get(f"{API}/workspaces/{workspace['id']}")).json()["usage"]
+    assert (usage["memory_mb"], usage["cpu"], usage["disk_mb"]) == (300, 0.5, 2000)
     await site.world.controller.write_shortage(None)
     assert "nearly full" not in (await ann.get("/")).text
 
@@ -101,10 +104,10 @@ async def test_assets_are_packed_and_kept_for_ever_under_their_own_hash(site: Si
 async def test_a_browser_that_goes_astray_gets_a_page_and_a_program_json(site: Site) -> None:
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     async with site.anybody() as nobody:
-        lost = await nobody.get("/nowhere", headers={**browser, "Accept-Language": "ko"})
-        assert (lost.status_code, lost.headers["content-type"]) == (404, "text/html; charset=utf-8")
-        assert "이 주소에는 아무것도 없습니다." in lost.text
-        assert "Content-Security-Policy" in lost.headers
+        page = await nobody.get("/nowhere", headers={**browser, "Accept-Language": "ko"})
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "이 주소에는 아무것도 없습니다." in page.text
+        assert "Content-Security-Policy" in page.headers
         assert (await nobody.get("/logout", headers=browser)).status_code == 404
         for path, headers in (("/nowhere", {}), (f"{API}/nowhere", browser)):
             answer = await nobody.get(path, headers=headers)
@@ -120,11 +123,11 @@ async def test_what_fails_though_it_should_not_is_a_page_in_a_browser(
         raise RuntimeError("a mistake of ours")
 
     monkeypatch.setattr(site.parts.store, "page", broken)
-    shown = await ann.get("/", headers={"Accept": "text/html", "X-Request-Id": "look-me-up"})
-    assert (shown.status_code, shown.headers["content-type"]) == (500, "text/html; charset=utf-8")
-    assert shown.headers["x-request-id"] == "look-me-up"
-    assert "look-me-up" in shown.text
-    assert "mistake" not in shown.text
+    page = await ann.get("/", headers={"Accept": "text/html", "X-Request-Id": "look-me-up"})
+    assert (page.status_code, page.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    assert page.headers["x-request-id"] == "look-me-up"
+    assert "look-me-up" in page.text
+    assert "mistake" not in page.text
     answer = await ann.get(f"{API}/workspaces")
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
     assert answer.headers["x-request-id"]

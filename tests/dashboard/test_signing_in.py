@@ -12,7 +12,7 @@ PARTIAL = {"HX-Request": "true"}
 
 
 @pytest.mark.parametrize(
-    ("given", "place"),
+    ("path", "place"),
     [
         (None, "/"),
         ("", "/"),
@@ -31,8 +31,8 @@ PARTIAL = {"HX-Request": "true"}
         ("w/1", "/"),
     ],
 )
-def test_the_way_on_after_signing_in_stays_on_this_site(given: str | None, place: str) -> None:
-    assert local_path(given) == place
+def test_the_way_on_after_signing_in_stays_on_this_site(path: str | None, place: str) -> None:
+    assert local_path(path) == place
 
 
 async def test_nobody_gets_a_page_without_signing_in_and_comes_back_to_it_afterwards(site: Site) -> None:
@@ -45,9 +45,9 @@ async def test_nobody_gets_a_page_without_signing_in_and_comes_back_to_it_afterw
         assert wrong.status_code == 401
         assert "The name or the password is wrong." in wrong.text
         assert "no" not in re.findall(r'value="([^"]*)"', wrong.text)
-        done = await post(client, site, "/login", username="ann", password=PASSWORD, next="/account")
-        assert (done.status_code, done.headers["location"]) == (303, "/account")
-        assert "HttpOnly; SameSite=Lax" in done.headers["set-cookie"]
+        redirect = await post(client, site, "/login", username="ann", password=PASSWORD, next="/account")
+        assert (redirect.status_code, redirect.headers["location"]) == (303, "/account")
+        assert "HttpOnly; SameSite=Lax" in redirect.headers["set-cookie"]
         assert (await client.get("/login?next=//evil.example")).headers["location"] == "/"
         assert (await client.get("/account")).status_code == 200
         assert (await post(client, site, "/logout")).headers["location"] == "/login"
@@ -76,8 +76,8 @@ async def test_whoever_sends_a_form_after_the_session_ended_is_told_and_comes_ba
     site: Site,
 ) -> None:
     ann = await site.browser("ann")
-    made = await create(ann, "demo", desired_state="PENDING")
-    page = f"/workspaces/{made['id']}/settings"
+    workspace = await create(ann, "demo", desired_state="PENDING")
+    page = f"/workspaces/{workspace['id']}/settings"
     await ann.post(f"{API}/logout")
     referer = {"Referer": f"{site.address}{page}"}
     answer = await post(ann, site, page, referer, name="renamed")
@@ -88,7 +88,7 @@ async def test_whoever_sends_a_form_after_the_session_ended_is_told_and_comes_ba
     live = (await ann.get("/login?next=/&ended=page")).text
     assert "Your session has ended. Sign in again." in live
     headers = referer | PARTIAL | {"HX-Current-URL": f"{site.address}/"}
-    pressed = await post(ann, site, f"/workspaces/{made['id']}/start", headers)
+    pressed = await post(ann, site, f"/workspaces/{workspace['id']}/start", headers)
     assert pressed.headers["hx-redirect"] == "/login?next=/&ended=1"
     for address in ("https://evil.example//evil.example", "nonsense", "http://["):
         answer = await post(ann, site, "/new", {"Referer": address})
@@ -100,10 +100,10 @@ async def test_the_way_on_may_be_written_in_any_script(site: Site) -> None:
     await site.user("ann")
     place = "/%ED%95%9C?x=%26"
     async with site.anybody() as client:
-        done = await post(client, site, "/login", username="ann", password=PASSWORD, next="/한?x=%26")
-        assert (done.status_code, done.headers["location"]) == (303, place)
-        again = await client.get("/login", params={"next": "/한?x=%26"})
-        assert (again.status_code, again.headers["location"]) == (303, place)
+        answer = await post(client, site, "/login", username="ann", password=PASSWORD, next="/한?x=%26")
+        assert (answer.status_code, answer.headers["location"]) == (303, place)
+        form = await client.get("/login", params={"next": "/한?x=%26"})
+        assert (form.status_code, form.headers["location"]) == (303, place)
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://x]/", "", "//", "/\xff"])
@@ -127,11 +127,11 @@ async def test_too_many_wrong_passwords_have_to_wait(site: Site) -> None:
 
 async def test_whoever_tries_too_many_old_passwords_has_to_wait(site: Site) -> None:
     ann = await site.browser("ann")
-    tried = [
+    answers = [
         await post(ann, site, "/account/password", old="no", new="another horse", again="another horse")
         for _ in range(10)
     ]
-    throttled = [answer for answer in tried[5:] if answer.status_code == 429]
+    throttled = [answer for answer in answers[5:] if answer.status_code == 429]
     assert throttled
     assert int(throttled[-1].headers["retry-after"]) >= 1
     assert "Too many failed tries." in throttled[-1].text

@@ -101,8 +101,8 @@ class Site:
     ) -> httpx.AsyncClient:
         """Somebody with a token."""
         browser = await self.browser(name, role)
-        made = await browser.post(f"{API}/tokens", json={"name": "test", "scope": scope})
-        headers = {"Authorization": f"Bearer {made.json()['token']}"}
+        answer = await browser.post(f"{API}/tokens", json={"name": "test", "scope": scope})
+        headers = {"Authorization": f"Bearer {answer.json()['token']}"}
         return await self.clients.enter_async_context(self.anybody(headers=headers))
 
     async def arrives(
@@ -122,8 +122,8 @@ class Site:
 async def create(client: httpx.AsyncClient, name: str = "demo", **fields: object) -> dict[str, Any]:
     answer = await client.post(f"{API}/workspaces", json={"name": name, **fields})
     assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    workspace: dict[str, Any] = answer.json()
+    return workspace
 
 
 @asynccontextmanager
