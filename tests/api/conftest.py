@@ -1,4 +1,4 @@
-"""Sites on PostgreSQL: one where nothing moves by itself, and one with a controller. Each is opened once per test process."""
+"""Sites on PostgreSQL, opened once per process: one where nothing moves by itself, one with a controller."""
 
 from collections.abc import AsyncIterator
 

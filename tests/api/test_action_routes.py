@@ -23,6 +23,6 @@ def test_every_action_has_a_route_of_its_own() -> None:
         (Ask.PURGE, "DELETE", "?purge=true"),
     ],
 )
-def test_the_wire_has_it_there(ask: Ask, method: str, place: str) -> None:
+def test_an_action_has_the_method_and_path_of_the_wire(ask: Ask, method: str, place: str) -> None:
     route = ROUTES[ask]
     assert (route.method, route.path(WORKSPACE_ID)) == (method, f"/api/v1/workspaces/{WORKSPACE_ID}{place}")

@@ -1,4 +1,4 @@
-"""What an operator lets people have: refused with 422 and the bound, and counted right however many ask at once."""
+"""What an operator lets people have: refused with 422 and the bound, right for parallel requests."""
 
 import asyncio
 from collections import Counter
@@ -95,7 +95,7 @@ async def test_as_many_workspaces_as_one_may_have_are_made_however_many_are_aske
     await create(bob, **RESTS)
 
 
-async def test_an_undeleted_workspace_is_one_more(low_site: Site) -> None:
+async def test_an_undeleted_workspace_counts_against_the_ceiling_again(low_site: Site) -> None:
     ann = await low_site.browser()
     rows = [await create(ann, f"demo {n}", **RESTS) for n in range(3)]
     path = f"{LIST}/{rows[0]['id']}"
@@ -145,7 +145,7 @@ async def test_whoever_asks_too_fast_waits_and_nobody_else_does(low_site: Site) 
     assert (await bob.get(f"{API}/session")).status_code == 200
 
 
-def test_a_pace_lets_so_many_through_at_once_and_then_one_by_one() -> None:
+def test_a_request_rate_lets_a_minute_s_requests_through_at_once_and_then_one_per_second() -> None:
     pace, ann, bob = RequestRate(60), uuid4(), uuid4()
     assert [pace.wait_s(ann, 100.0) for _ in range(61)] == [0.0] * 60 + [1.0]
     assert pace.wait_s(bob, 100.0) == 0.0

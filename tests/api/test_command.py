@@ -22,7 +22,7 @@ def test_help_lists_the_commands() -> None:
     assert codehub().stdout == helped.stdout
 
 
-def test_version() -> None:
+def test_the_version_is_printed() -> None:
     assert codehub("--version").stdout.startswith("codehub 0.")
 
 
@@ -91,7 +91,9 @@ def test_the_doctor_finds_what_is_broken(tmp_path: Path, monkeypatch: pytest.Mon
     assert "data directory, port, archives, docker, redis" in report(findings, as_json=False)
 
 
-def test_a_missing_ide_breaks_only_who_asked_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ide_is_an_error_only_if_a_setting_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("CODEHUB_CACHE", str(tmp_path))
     assert examine_ide(load_settings(ide="code-server")).verdict is Verdict.BROKEN
@@ -122,7 +124,7 @@ def test_the_report_tells_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("user", "list"), ("gc", "--dry-run"), ("migrate",)])
-def test_who_only_looks_makes_no_installation(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_command_that_only_reads_makes_no_installation(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     data = tmp_path / "data"
     process = codehub(*arguments, data_dir=str(data))
     assert process.returncode == 1
@@ -135,9 +137,7 @@ def test_who_only_looks_makes_no_installation(tmp_path: Path, arguments: tuple[s
     [("user", "list"), ("user", "disable", "bob"), ("gc",), ("migrate",), ("doctor",)],
     ids=" ".join,
 )
-def test_wrong_settings_are_told_to_programs_in_their_form(
-    tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_wrong_settings_are_reported_to_programs_as_json(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     wrong = {"data_dir": str(tmp_path / "data"), "port": "many", "trash_seconds": "-1"}
     for_people, for_programs = codehub(*arguments, **wrong), codehub(*arguments, "--json", **wrong)
     assert (for_people.returncode, for_people.stdout) == (2, "")
@@ -151,9 +151,7 @@ def test_wrong_settings_are_told_to_programs_in_their_form(
 
 
 @pytest.mark.parametrize("arguments", [("user", "list"), ("gc", "--dry-run"), ("migrate",)], ids=" ".join)
-def test_what_can_not_be_done_is_told_to_programs_in_their_form(
-    tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_a_failure_is_reported_to_programs_as_json(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     failed = codehub(*arguments, "--json", data_dir=str(tmp_path / "data"))
     assert (failed.returncode, failed.stderr) == (1, "")
     error = json.loads(failed.stdout)["error"]

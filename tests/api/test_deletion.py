@@ -1,4 +1,4 @@
-"""Deletion, the trash, undo, purge and recovery, end to end: real server, PostgreSQL, controller, memory platform."""
+"""Deletion, the trash, undo, purge and recovery: real server, PostgreSQL, controller, memory platform."""
 
 from typing import Any
 from uuid import UUID
@@ -25,7 +25,7 @@ async def listed(client: httpx.AsyncClient, **params: Any) -> list[str]:
     return [item["id"] for item in items]
 
 
-async def test_a_deleted_workspace_can_be_had_back_with_its_files(living_site: Site) -> None:
+async def test_a_deleted_workspace_can_be_restored_with_its_files(living_site: Site) -> None:
     ann = await living_site.browser("ann")
     workspace_id = await running(living_site, ann)
     path = f"{API}/workspaces/{workspace_id}"
@@ -93,7 +93,7 @@ async def test_a_lost_home_is_an_error_until_somebody_accepts_the_loss(living_si
 
 
 @pytest.mark.parametrize("word", ["start", "stop", "archive", "recover", "undelete", "keep_awake"])
-async def test_what_is_already_so_is_answered_alike(living_site: Site, word: str) -> None:
+async def test_a_request_for_what_is_so_already_is_accepted(living_site: Site, word: str) -> None:
     ann = await living_site.browser("ann")
     workspace_id = await running(living_site, ann)
     if word in ("stop", "archive"):

@@ -1,4 +1,4 @@
-"""`codehub up` through its edge: the API knows who really asks, and a person's own workspace opens to nobody else."""
+"""`codehub up` through its edge: the API knows who asks, and a workspace opens to its owner alone."""
 
 import socket
 import time
@@ -95,7 +95,7 @@ def refused(server: Running, path: str, headers: dict[str, str]) -> None:
         refusals = refusals + 1 if server.get(path, **headers).status_code == 401 else 0
 
 
-def test_a_client_that_vanished_is_found_out_though_nothing_is_sent() -> None:
+def test_a_stream_whose_client_vanished_ends_though_nothing_is_sent() -> None:
     """A silent tunnel's other end may be gone without a word: the kernel asks."""
     with make_listener("127.0.0.1", 0) as listener:
         listener.listen()

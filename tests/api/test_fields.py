@@ -72,7 +72,7 @@ async def test_a_wrong_field_is_named_with_what_is_wrong(
     assert (await ann.get(f"{API}/workspaces")).json()["items"] == []
 
 
-async def test_what_was_named_before_such_characters_were_refused_stays_usable(site: Site) -> None:
+async def test_a_name_from_before_such_characters_were_refused_stays_usable(site: Site) -> None:
     ann = await site.browser("ann")
     row = await placed(site, workspace(Phase.STANDBY, DesiredState.STANDBY), name="a\u202eb\x9b")
     path = f"{API}/workspaces/{row.id}"
@@ -82,7 +82,7 @@ async def test_what_was_named_before_such_characters_were_refused_stays_usable(s
     assert (await ann.patch(path, json={"name": "plain"})).json()["name"] == "plain"
 
 
-async def test_what_is_wrong_is_said_in_codehub_s_words(site: Site) -> None:
+async def test_a_problem_is_described_in_codehub_s_words(site: Site) -> None:
     ann = await site.browser("ann")
 
     async def problem(**request: Any) -> str:
@@ -104,7 +104,7 @@ async def test_what_is_wrong_is_said_in_codehub_s_words(site: Site) -> None:
     assert await problem(method="GET", params={"deleted": "perhaps"}) == "it must be true or false"
 
 
-async def test_an_ide_that_nothing_serves_here_is_refused_and_what_is_there_is_said() -> None:
+async def test_an_ide_that_is_not_installed_is_refused_and_the_installed_ones_are_named() -> None:
     async with open_site(memory_world(), ides=("jupyterlab",)) as site:
         ann = await site.browser("ann")
         refusal = await ann.post(f"{API}/workspaces", json={"name": "x", "ide": "http", **RESTS})
@@ -126,7 +126,7 @@ async def test_an_ide_that_nothing_serves_here_is_refused_and_what_is_there_is_s
         await site.clients.aclose()
 
 
-async def test_a_patch_can_not_null_what_must_be(site: Site) -> None:
+async def test_a_patch_can_not_set_a_required_field_to_null(site: Site) -> None:
     ann = await site.browser("ann")
     path = f"{API}/workspaces/{(await create(ann, **RESTS))['id']}"
     for field in ("name", "image_ref", "ide", "desired_state", "resources"):
@@ -141,7 +141,7 @@ async def test_a_patch_can_not_null_what_must_be(site: Site) -> None:
     [b'{"name": "\xff"}', b"[" * 100_000, b'{"name": ' + b"9" * 5000 + b"}"],
     ids=lambda body: str(body[:12]),
 )
-async def test_a_body_that_can_not_be_read_is_told_in_codehub_s_words(site: Site, content: bytes) -> None:
+async def test_an_unreadable_body_is_described_in_codehub_s_words(site: Site, content: bytes) -> None:
     ann = await site.browser("ann")
     kind = {"Content-Type": "application/json"}
     answer = await ann.post(f"{API}/workspaces", content=content, headers=kind)

@@ -70,7 +70,7 @@ async def test_a_log_ends_with_its_token_should_the_hint_of_it_be_lost(
 
 
 @pytest.mark.parametrize("change", [{"disabled": True}, {"role": "member"}], ids=str)
-async def test_a_log_of_another_s_ends_for_an_admin_who_is_none_any_more(
+async def test_a_foreign_log_ends_for_an_admin_who_loses_the_role(
     site: Site, monkeypatch: pytest.MonkeyPatch, change: dict[str, object]
 ) -> None:
     admin, root = await site.browser("bob", Role.ADMIN), await site.browser("root", Role.ADMIN)

@@ -1,5 +1,4 @@
-"""The first minutes on a machine that has nothing but a Python in somebody's closed home: the first workspace runs, or the start says why
-none could."""
+"""A machine that has nothing but a Python in a closed home: the first workspace runs, or the start says why."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""A registry that can't be reached locks nobody out: what is held up is shown, can be given up or tried at once; what moves can't."""
+"""A registry that can't be reached: a start that is held up is shown, can be given up or tried at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -57,7 +57,7 @@ def is_answered(answer: httpx.Response) -> bool:
 
 
 @pytest.mark.usefixtures("no_registry")
-async def test_what_holds_it_up_is_shown(living_site: Site) -> None:
+async def test_the_reason_that_holds_a_start_up_is_shown(living_site: Site) -> None:
     ann = await living_site.browser("ann")
     workspace = await create(ann)
     state = await until_held_up(ann, workspace["id"])
@@ -91,7 +91,7 @@ async def test_a_start_below_the_floor_is_held_up_and_goes_on_when_there_is_room
 
 
 @pytest.mark.usefixtures("full_disk")
-async def test_what_waits_for_room_can_be_deleted(living_site: Site) -> None:
+async def test_a_workspace_that_waits_for_disk_space_can_be_deleted(living_site: Site) -> None:
     ann = await living_site.browser("ann")
     workspace = await create(ann)
     await until_held_up(ann, workspace["id"])
@@ -125,7 +125,7 @@ async def test_a_start_that_is_held_up_can_be_deleted(living_site: Site) -> None
     await living_site.arrives(ann, workspace["id"], "DELETED")
 
 
-async def test_the_same_wish_again_is_a_try_at_once(
+async def test_the_same_wish_again_is_tried_at_once(
     living_site: Site, no_registry: Callable[[], None]
 ) -> None:
     ann = await living_site.browser("ann")

@@ -60,6 +60,6 @@ def test_lines_are_json_with_a_static_name_and_bound_identifiers(stderr: io.Stri
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error", "critical", "exception"])
-def test_a_line_that_nobody_takes_is_lost_and_raises_nothing(level: str, stderr: io.StringIO) -> None:
+def test_a_line_that_can_not_be_written_is_lost_and_raises_nothing(level: str, stderr: io.StringIO) -> None:
     stderr.close()
     getattr(structlog.get_logger(), level)("instance_started")

@@ -1,4 +1,4 @@
-"""The database goes away and comes back: 503 with Retry-After meanwhile, and all by itself afterwards. And what operators see."""
+"""The database goes away and comes back: 503 with Retry-After meanwhile. And what operators see."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ async def frail() -> AsyncIterator[tuple[Site, PostgresWorld, TestServer]]:
             yield site, world, server
 
 
-async def test_without_its_database_it_says_503_and_recovers_by_itself(
+async def test_without_its_database_the_api_answers_503_and_recovers_by_itself(
     frail: tuple[Site, PostgresWorld, TestServer],
 ) -> None:
     site, world, server = frail
@@ -65,7 +65,8 @@ async def test_without_its_database_it_says_503_and_recovers_by_itself(
             return (await ann.get("/readyz")).status_code == 200
 
         await until(is_ready)
-        # A revocation may have been missed meanwhile: streams end, and whose key is good comes back and misses nothing.
+        # A revocation may have been missed meanwhile: streams end. Who has a good key comes back, and misses
+        # nothing.
         with pytest.raises(httpx.HTTPError):
             await reader.next()
     await ann.patch(f"{API}/workspaces/{workspace['id']}", json={"memo": "after"})
@@ -96,7 +97,7 @@ async def frozen() -> AsyncIterator[tuple[Stores, Callable[[], None]]]:
         await system.tasks.cancel_all()
 
 
-async def test_readiness_is_told_at_once_even_of_a_database_that_hangs(
+async def test_readiness_is_answered_soon_even_of_a_database_that_hangs(
     frozen: tuple[Stores, Callable[[], None]],
 ) -> None:
     stored, go_on = frozen
@@ -125,7 +126,7 @@ async def test_a_request_waits_no_longer_for_a_database_that_hangs_than_is_promi
             await stored.api.now()
 
 
-async def test_whoever_is_to_stop_does_not_wait_for_a_database_that_hangs(
+async def test_stopping_does_not_wait_for_a_database_that_hangs(
     frozen: tuple[Stores, Callable[[], None]],
 ) -> None:
     stored, _ = frozen
@@ -168,7 +169,7 @@ async def test_metrics_are_for_admins_and_who_has_the_token_wherever_they_are(li
         assert line in metrics, line
 
 
-async def test_a_path_of_anybody_s_choosing_makes_no_new_meter(site: Site) -> None:
+async def test_an_unknown_path_makes_no_new_metric(site: Site) -> None:
     async with site.anybody() as nobody:
         for number in range(20):
             await nobody.get(f"/nothing/{number}")

@@ -1,4 +1,4 @@
-"""People from outside: their tokens, the users that admins manage, and whose workspace it is (security 4, 8, 16, 25)."""
+"""People from outside: tokens, users that admins manage, whose workspace it is (security 4, 8, 25)."""
 
 from typing import Any
 from uuid import UUID
@@ -44,7 +44,9 @@ async def test_a_read_token_changes_nothing(site: Site) -> None:
 @pytest.mark.parametrize(
     "header", ["Bearer cht_wrong", "Bearer", "Basic YW5uOnB3", "Bearer cht_" + "x" * 5000]
 )
-async def test_a_bad_authorization_is_not_helped_by_a_good_cookie(site: Site, header: str) -> None:
+async def test_a_wrong_authorization_header_is_refused_despite_a_valid_cookie(
+    site: Site, header: str
+) -> None:
     browser = await site.browser("ann")
     answer = await browser.get(f"{API}/session", headers={"Authorization": header})
     assert answer.status_code == 401
@@ -90,7 +92,7 @@ async def test_a_disabled_user_is_out_at_once_and_can_be_let_in_again(site: Site
 
 
 @pytest.mark.parametrize("change", [{"password": "another password"}, {"disabled": True}], ids=str)
-async def test_what_somebody_came_in_by_ends_with_a_reset_and_a_disable(
+async def test_sessions_and_tokens_end_with_a_password_reset_and_with_a_disabled_user(
     site: Site, change: dict[str, Any]
 ) -> None:
     admin, ann, program = (
@@ -137,7 +139,7 @@ async def test_an_admin_ends_anybody_s_keys_and_nobody_else_does(site: Site) -> 
         assert (await login(client, "ann")).status_code == 200, "the password is still good"
 
 
-async def test_one_s_own_new_password_ends_one_s_tokens_but_the_one_it_was_changed_by(site: Site) -> None:
+async def test_a_new_password_ends_the_user_s_tokens_except_the_one_that_changed_it(site: Site) -> None:
     here, program = await site.browser("ann"), await site.program("ann")
     path, new = f"{API}/session/password", "a new password"
     assert (await here.put(path, json={"old": PASSWORD, "new": new})).status_code == 204
@@ -149,7 +151,7 @@ async def test_one_s_own_new_password_ends_one_s_tokens_but_the_one_it_was_chang
     assert (await here.get(f"{API}/session")).status_code == 401
 
 
-async def test_the_last_admin_can_not_be_taken_away(site: Site) -> None:
+async def test_the_last_admin_can_not_be_demoted_or_disabled(site: Site) -> None:
     admin = await site.browser("root", Role.ADMIN)
     path = f"{API}/users/{(await site.user('root')).id}"
     for change in ({"role": "member"}, {"disabled": True}):
@@ -172,7 +174,7 @@ async def test_an_id_that_is_nobody_s_is_404(site: Site, unknown: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "me", "ALL", "a b", "-x", "x" * 65, "ann\n", "ü", "a/b"])
-async def test_a_name_that_can_not_be_is_refused_with_its_field(site: Site, name: str) -> None:
+async def test_a_name_that_is_not_allowed_is_refused_with_its_field(site: Site, name: str) -> None:
     admin = await site.browser("root", Role.ADMIN)
     answer = await admin.post(f"{API}/users", json={"username": name, "password": PASSWORD})
     assert answer.status_code == 422

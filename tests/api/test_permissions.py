@@ -1,4 +1,4 @@
-"""Who may see a workspace and ask something of it: one table for the service, and the same answers from the API and the dashboard."""
+"""Who may see and change a workspace: one table, the same answers from the API and the dashboard."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -91,7 +91,7 @@ def requester(relation: str, owner_id: UUID) -> Requester:
 
 
 async def place(world: World, state: str) -> UUID:
-    """Store a workspace of the world's user, and return its id. `being deleted`: asked for, and not done yet."""
+    """Store a workspace of the world's user, and return its id. `being deleted`: asked for, not done yet."""
     await world.add_user()
     if state == "unknown":
         return uuid4()
@@ -113,7 +113,7 @@ async def outcome(request: Awaitable[object]) -> object:
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("state", ["there", "being deleted", "deleted", "unknown"])
-async def test_who_may_ask_for_what_of_a_workspace_in_which_state(state: str, verb: str) -> None:
+async def test_every_requester_gets_the_answer_of_the_table(state: str, verb: str) -> None:
     # What is being deleted is still there; what was never there is for nobody.
     expected: tuple[object, ...] = (GONE,) * len(RELATIONS)
     if state != "unknown":
@@ -141,7 +141,7 @@ async def test_who_may_ask_for_what_of_a_workspace_in_which_state(state: str, ve
         ("unknown", True, GONE, GONE, GONE),
     ],
 )
-async def test_who_finds_a_workspace(
+async def test_a_workspace_is_found_by_its_owner_and_by_admins(
     state: str, even_deleted: bool, owner: object, admin: object, stranger: object
 ) -> None:
     world = memory_world()

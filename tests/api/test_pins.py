@@ -20,7 +20,7 @@ async def names(client: httpx.AsyncClient, **params: Any) -> list[str]:
         params["cursor"] = page["next_cursor"]
 
 
-async def test_what_is_pinned_is_first_the_newest_pin_on_top_and_pages_miss_nothing(site: Site) -> None:
+async def test_pinned_workspaces_are_first_the_newest_pin_on_top_and_pages_miss_nothing(site: Site) -> None:
     ann = await site.browser("ann")
     ids = {name: (await create(ann, name, desired_state="PENDING"))["id"] for name in "abcde"}
     for name in "adb":
@@ -45,7 +45,7 @@ async def test_a_page_goes_on_after_its_cursor_though_somebody_pins_meanwhile(si
         await ann.patch(f"{API}/workspaces/{ids['a']}", json={"pinned": True})
 
 
-async def test_a_pin_that_is_there_stays_and_the_history_tells_once(site: Site) -> None:
+async def test_a_second_pin_changes_nothing_and_is_not_recorded(site: Site) -> None:
     ann = await site.browser("ann")
     workspace = await create(ann, "demo", desired_state="PENDING")
     path = f"{API}/workspaces/{workspace['id']}"
@@ -65,6 +65,6 @@ async def test_pinned_is_true_or_false(site: Site, value: object) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["1.x", "x.00000000-0000-0000-0000-000000000000", "9" * 18 + ".", "1."])
-async def test_a_cursor_that_is_none_of_ours_is_refused(site: Site, cursor: str) -> None:
+async def test_an_invalid_cursor_is_refused(site: Site, cursor: str) -> None:
     ann = await site.browser("ann")
     assert (await ann.get(f"{API}/workspaces", params={"cursor": cursor})).status_code == 422

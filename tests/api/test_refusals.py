@@ -40,7 +40,7 @@ def docker(settings: Settings) -> AbstractAsyncContextManager[object]:
         ("tcp://[::1", "Invalid IPv6 URL"),
     ],
 )
-async def test_a_docker_that_does_not_answer_is_told_with_what_to_do(
+async def test_a_docker_engine_that_does_not_answer_is_named_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, why: str
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", host)
@@ -56,7 +56,9 @@ async def test_a_docker_that_does_not_answer_is_told_with_what_to_do(
 
 
 @pytest.mark.parametrize("setting", ["CODEHUB_ARCHIVE_URL", "CODEHUB_DATA_DIR"])
-async def test_a_place_that_takes_no_archives_is_told_with_its_setting(tmp_path: Path, setting: str) -> None:
+async def test_an_archive_store_that_can_not_be_written_is_named_with_its_setting(
+    tmp_path: Path, setting: str
+) -> None:
     (tmp_path / "archives").touch()
     location = {"archive_url": f"file://{tmp_path}/archives"} if setting == "CODEHUB_ARCHIVE_URL" else {}
     with pytest.raises(CannotStart) as refusal:
@@ -66,7 +68,7 @@ async def test_a_place_that_takes_no_archives_is_told_with_its_setting(tmp_path:
 
 
 @pytest.mark.parametrize("endpoint", ["http://localhost:many", "minio:9000", "http://[::1", "http://"])
-async def test_an_endpoint_that_is_none_is_told_by_its_name(
+async def test_an_invalid_endpoint_is_named_with_its_variable(
     monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -77,7 +79,7 @@ async def test_an_endpoint_that_is_none_is_told_by_its_name(
 
 
 @pytest.mark.parametrize("option", ["dance=1", "socket_timeout=soon"])
-def test_an_option_that_redis_does_not_know_is_told_with_its_setting(tmp_path: Path, option: str) -> None:
+def test_an_option_that_redis_does_not_know_is_named_with_its_setting(tmp_path: Path, option: str) -> None:
     url = f"redis://:geheim@127.0.0.1:1/0?{option}"
     process = codehub("up", data_dir=str(tmp_path / "data"), port="0", redis_url=url)
     assert process.returncode == 1

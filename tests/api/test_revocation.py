@@ -1,4 +1,4 @@
-"""What is open ends with the key that opened it (security 25): on real sockets, through `codehub up` and its edge."""
+"""What is open ends with the key that opened it (security 25): on real sockets, through `codehub up`."""
 
 import base64
 import os

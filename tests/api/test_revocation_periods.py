@@ -1,6 +1,7 @@
-"""Keys that ended and whose hint was lost (security 25): the API asks about what it has open, again and again, at most 2 s later.
+"""Keys that ended and whose hint was lost (security 25): the API checks what it has open at least every 2 s.
 
-No time is measured: the clock here stands still, notes for how long somebody waits before the next look, and goes on when the test says so.
+No time is measured: the clock here stands still, records how long somebody waits before the next check, and
+goes on when the test says so.
 """
 
 import asyncio

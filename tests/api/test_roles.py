@@ -1,4 +1,4 @@
-"""Roles under their supervisor, and the web server as one of them: what dies is started again, and the log says so."""
+"""Roles under their supervisor, and the web server as one of them: a role that dies is started again."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Signing in from outside: sessions, passwords, and changes that another site asks for (security 3, 5, 15, 16, 21)."""
+"""Signing in: sessions, passwords, and changes that another site asks for (security 3, 5, 15, 16, 21)."""
 
 from typing import Literal
 from uuid import uuid4
@@ -30,7 +30,7 @@ async def test_signing_in_gives_a_cookie_that_scripts_and_other_sites_don_t_see(
     assert session.json()["limits"] == {"running": {"used": 0, "max": 2}}
 
 
-async def test_under_https_the_cookie_is_this_very_host_s_and_no_other_counts() -> None:
+async def test_under_https_only_the_cookie_of_this_very_host_counts() -> None:
     async with open_site(memory_world(), base_url="https://code.example.org") as site:
         await site.user("ann")
         async with site.anybody() as client:
@@ -72,7 +72,7 @@ async def test_a_second_session_that_somebody_tossed_in_opens_nothing(site: Site
             assert "Delete the cookies" in page.text
 
 
-async def test_a_name_that_only_the_database_takes_for_another_is_nobody_s(
+async def test_a_name_that_only_the_database_folds_to_another_is_unknown(
     site: Site, nobody: httpx.AsyncClient
 ) -> None:
     """Its small letters are not ours: tries at it would be counted apart."""
@@ -95,7 +95,7 @@ async def test_a_wrong_name_and_a_wrong_password_look_alike(
     assert "set-cookie" not in answer.headers
 
 
-async def test_nobody_and_who_has_no_password_cost_the_same_work_as_a_known_user(
+async def test_an_unknown_user_costs_the_same_work_as_a_known_one(
     site: Site, nobody: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who measures how long it takes learns nothing: one hash is verified, with the same parameters."""
@@ -139,12 +139,12 @@ async def test_a_session_chosen_by_somebody_else_is_not_taken_over(site: Site) -
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "x" * 5000, "%00", '"quoted"'])
-async def test_a_cookie_that_is_none_of_ours_is_nobody(site: Site, cookie: str) -> None:
+async def test_an_unknown_session_cookie_is_refused(site: Site, cookie: str) -> None:
     async with site.anybody(headers={"Cookie": f"codehub_session={cookie}"}) as client:
         assert (await client.get(f"{API}/session")).status_code == 401
 
 
-async def test_what_is_stored_is_no_session_and_no_token(site: Site) -> None:
+async def test_no_session_token_or_password_is_stored_as_it_is(site: Site) -> None:
     browser = await site.browser("ann")
     token = (await browser.post(f"{API}/tokens", json={"name": "ci", "scope": "read"})).json()["token"]
     assert isinstance(site.world, PostgresWorld)
@@ -218,7 +218,7 @@ async def test_a_change_of_our_own_page_and_of_a_program_is_let_through(site: Si
         assert answer.status_code == 201, name
 
 
-async def test_our_own_pages_are_ours_under_each_of_their_addresses() -> None:
+async def test_a_page_of_each_own_address_may_ask_for_changes() -> None:
     own = ("http://localhost:8000", "http://[::1]:8000")
     async with open_site(memory_world(), base_url="http://127.0.0.1:8000", own_origins=own) as site:
         ann = await site.browser("ann")

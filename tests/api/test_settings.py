@@ -128,7 +128,7 @@ def test_api_and_proxy_know_the_public_address_as_browsers_write_it(
         ({"HOST": "Box", "PORT": "81"}, 81, "http://box:81", {"http://127.0.0.1:81", "http://localhost:81"}),
     ],
 )
-def test_so_it_is_without_one(
+def test_without_a_public_address_they_know_the_one_they_listen_on(
     monkeypatch: pytest.MonkeyPatch, values: dict[str, str], port: int, address: str, also: set[str]
 ) -> None:
     settings = load(monkeypatch, **values)
@@ -243,7 +243,7 @@ def test_a_typing_error_is_pointed_out() -> None:
     assert unknown_settings({"CODEHUB_QZX": "1"}) == ["CODEHUB_QZX is no setting and is ignored."]
 
 
-def test_the_command_says_it_and_exits_with_2(tmp_path: Path) -> None:
+def test_a_wrong_setting_makes_the_command_exit_with_2(tmp_path: Path) -> None:
     process = codehub("up", data_dir=str(tmp_path / "d"), port="x")
     assert process.returncode == 2
     assert process.stderr.startswith("codehub: CODEHUB_PORT: 'x' won't do")

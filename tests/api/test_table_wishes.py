@@ -1,4 +1,4 @@
-"""The table of spec §2.4, cell by cell, against the real server: what may be asked for when, and what is answered."""
+"""The table of spec §2.4, cell by cell, against the real server: which wish is accepted when."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +16,8 @@ DONE, SAME = (200, "changed"), (200, "unchanged")
 BUSY, BROKEN, LEAVING = (409, "OPERATION_IN_PROGRESS"), (409, "RECOVERY_REQUIRED"), (409, "INVALID_STATE")
 DELETES = (202, "changed")
 
-# now → PENDING, → ARCHIVED, → STANDBY, → RUNNING, delete. What the table marks as no change is accepted: the recorded wish may still change.
+# now → PENDING, → ARCHIVED, → STANDBY, → RUNNING, delete. What the table marks as no change is accepted:
+# the recorded wish may still change.
 TABLE: dict[str, tuple[tuple[int, str], ...]] = {
     "PENDING": (SAME, DONE, DONE, DONE, DELETES),
     "ARCHIVED": (DONE, SAME, DONE, DONE, DELETES),
@@ -92,7 +93,7 @@ async def test_the_server_answers_every_cell_of_the_table(
 @pytest.mark.parametrize(
     "now", ["PENDING", "ARCHIVED", "STANDBY", "RUNNING", "operation", "held up", "ERROR", "deletion"]
 )
-async def test_start_stop_and_archive_are_words_for_wishes(
+async def test_start_stop_and_archive_set_the_wish_of_the_table(
     site: Site, now: str, word: str, wish: DesiredState
 ) -> None:
     ann, owner = await site.browser("ann"), await site.user("ann")

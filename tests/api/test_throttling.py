@@ -1,4 +1,4 @@
-"""Guessing is throttled, per account and address, whatever the guesser says of themselves (security 5, 15)."""
+"""Guessing is throttled, per account and address, whatever the guesser claims to be (security 5, 15)."""
 
 import asyncio
 from collections import Counter
@@ -66,7 +66,7 @@ async def test_a_browser_that_signed_in_before_is_not_locked_out_by_strangers_gu
     assert (await ann.put(path, json={"old": PASSWORD, "new": new})).status_code == 204
 
 
-async def test_what_is_guessed_in_such_a_browser_is_throttled_too(
+async def test_guesses_from_such_a_browser_are_throttled_too(
     site: Site, nobody: httpx.AsyncClient, timeless: None
 ) -> None:
     del timeless
@@ -78,7 +78,7 @@ async def test_what_is_guessed_in_such_a_browser_is_throttled_too(
     assert (await login(nobody, "ann")).status_code == 200, "it counts against that browser alone"
 
 
-async def test_a_device_is_one_account_s_opens_nothing_and_is_no_workspace_s_business(
+async def test_a_device_cookie_is_for_one_account_and_reaches_no_workspace(
     site: Site, timeless: None
 ) -> None:
     del timeless
@@ -113,7 +113,7 @@ async def test_a_device_s_cookie_is_kept_from_scripts_and_siblings_and_has_an_en
                 assert device.endswith(f"; Max-Age=7776000; Path=/; HttpOnly; SameSite=Lax{end}")
 
 
-async def test_a_crowd_of_strangers_is_told_to_come_back_and_keeps_nobody_out_who_is_known(
+async def test_many_strangers_are_told_to_come_back_and_keep_no_known_device_out(
     site: Site, nobody: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = await site.browser("ann")
@@ -193,7 +193,7 @@ async def test_x_forwarded_for_counts_only_from_configured_proxies(
     assert codes == ([401] * 8 if is_believed else [401] * 5 + [429] * 3)
 
 
-async def test_a_trailer_says_nothing_of_who_asks() -> None:
+async def test_a_trailer_can_not_change_who_asks() -> None:
     """Though it comes after the head, in which the configured proxy has said it."""
     from codehub.settings import load_settings  # noqa: PLC0415
 

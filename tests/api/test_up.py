@@ -24,7 +24,7 @@ def server(data_dir: Path) -> Iterator[Running]:
         yield process
 
 
-def test_it_says_where_it_is_and_that_it_is_ready(server: Running, data_dir: Path) -> None:
+def test_the_program_prints_its_address_and_that_it_is_ready(server: Running, data_dir: Path) -> None:
     password = server.lines[2]
     assert password.startswith("password: ")
     assert server.lines == (

@@ -98,7 +98,7 @@ def test_keys_are_listed_and_ended(server: Running, data_dir: Path) -> None:
     assert user(data_dir, "keys", "nobody").returncode == 4
 
 
-def test_people_are_listed_in_words() -> None:
+def test_users_are_listed_as_a_table() -> None:
     admin = User(UUID(int=1), "admin", Role.ADMIN, disabled=False, created_at=NOW)
     bob = replace(admin, username="bob", role=Role.MEMBER, disabled=True)
     assert listed_people([admin, bob], as_json=False) == "admin  admin\nbob    member  disabled"
@@ -120,7 +120,7 @@ def test_people_are_listed_in_words() -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_can_not_be_is_said_in_a_line(
+def test_an_impossible_request_is_refused_in_one_line(
     server: Running, data_dir: Path, arguments: tuple[str, ...], password: str, code: int, message: str
 ) -> None:
     refusal = user(data_dir, *arguments, password=password)
@@ -159,7 +159,7 @@ def test_a_password_that_is_made_is_shown_once(tmp_path: Path) -> None:
     ],
     ids=ascii,
 )
-def test_an_initial_password_that_opens_no_door_is_refused_and_not_repeated(
+def test_an_initial_password_that_is_not_allowed_is_refused_and_not_repeated(
     tmp_path: Path, password: str, message: str
 ) -> None:
     refusal = codehub("up", data_dir=str(tmp_path / "data"), port="0", initial_admin_password=password)

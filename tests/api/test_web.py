@@ -88,7 +88,9 @@ async def test_errors_have_one_shape(
         ("/healthz", "GET, HEAD"),
     ],
 )
-async def test_what_a_path_allows_is_told_completely(client: AsyncClient, path: str, methods: str) -> None:
+async def test_the_methods_that_a_path_allows_are_named_completely(
+    client: AsyncClient, path: str, methods: str
+) -> None:
     for method in {"GET", "PUT", "PATCH", "DELETE"} - {*methods.split(", ")}:
         answer = await client.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, methods), method
@@ -101,7 +103,7 @@ async def test_a_probe_may_ask_for_the_head_alone(client: AsyncClient, path: str
 
 
 @pytest.mark.parametrize("path", ["/healthz/", "/api/v1/session/", "/api/v1/workspaces/"])
-async def test_a_slash_too_many_leads_nowhere(client: AsyncClient, path: str) -> None:
+async def test_a_path_with_an_extra_slash_is_404(client: AsyncClient, path: str) -> None:
     answer = await client.get(path, headers={"Host": "evil.example"})
     assert (answer.status_code, "location" in answer.headers) == (404, False)
 

@@ -1,4 +1,4 @@
-"""Edge processes of their own: several serve one port, one that is killed is replaced, and none is left behind."""
+"""Edge processes: several serve one port, one that is killed is replaced, and none is left behind."""
 
 import asyncio
 import errno
@@ -145,7 +145,7 @@ async def test_a_worker_that_the_machine_could_not_start_is_started_later(
             pass
 
 
-async def test_workers_that_never_serve_are_told_of_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workers_that_never_serve_are_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     system = System(ManualClock(), SystemRandomness(), SystemIdentity(), SystemTasks())
     with spawning(monkeypatch, Silent(b"")) as listener, pytest.raises(CannotStart, match="worker"):
         async with EdgeWorkers([listener], system, ready_s_max=0.01).serving({}, "unix:///api"):

@@ -81,7 +81,7 @@ async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: S
     assert (await ann.get(answer.headers["location"])).json() == demo
 
 
-async def test_what_is_said_counts_and_null_is_never(site: Site) -> None:
+async def test_the_fields_of_a_new_workspace_are_kept_and_a_null_ttl_means_never(site: Site) -> None:
     ann = await site.browser("ann")
     fields: dict[str, Any] = {
         "description": "한글 🚀",
@@ -175,7 +175,7 @@ async def test_an_id_is_written_in_one_form_in_either_case(site: Site) -> None:
             assert (await ann.get(path)).status_code == 404, path
 
 
-async def test_a_null_wish_is_the_usual_one(site: Site) -> None:
+async def test_a_null_wish_is_the_default(site: Site) -> None:
     ann = await site.browser("ann")
     assert (await create(ann, desired_state=None))["desired_state"] == "RUNNING"
 
@@ -275,7 +275,7 @@ async def test_only_a_wish_is_refused_while_an_operation_runs(site: Site) -> Non
     assert (await ann.get(path)).json()["memo"] == "x"
 
 
-async def test_two_names_at_once_are_one_each(site: Site) -> None:
+async def test_one_name_given_to_several_at_once_goes_to_one(site: Site) -> None:
     ann = await site.browser("ann")
     ids = [(await create(ann, f"w{number}", **RESTS))["id"] for number in range(4)]
     answers = await asyncio.gather(

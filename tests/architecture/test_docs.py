@@ -97,7 +97,8 @@ def test_no_requirement_names_an_address() -> None:
 
 @pytest.mark.parametrize("name", ["run", "dev"])
 def test_what_is_asked_for_with_an_extra_is_locked_with_it(name: str) -> None:
-    # pip takes "jsonschema[x]" for something else than the locked "jsonschema", and refuses as soon as there is a newer one.
+    # pip takes "jsonschema[x]" for something else than the locked "jsonschema", and refuses as soon as there
+    # is a newer one.
     lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
     locked = {
         requirement.name: requirement

@@ -18,7 +18,7 @@ def test_ids_are_version_7_sort_by_time_and_never_repeat() -> None:
     assert times == sorted(times)
 
 
-def test_randomness_is_a_fraction_and_an_unguessable_word() -> None:
+def test_randomness_gives_a_fraction_and_an_unguessable_token() -> None:
     dice = SystemRandomness()
     assert all(0 <= dice.fraction() < 1 for _ in range(100))
     assert len({dice.token() for _ in range(100)}) == 100

@@ -41,7 +41,7 @@ def test_every_row_names_what_exists() -> None:
         ("contracts/test_storage.py", {"docker", "skipif"}, "docker"),
     ],
 )
-def test_its_own_marker_then_its_file_then_its_folder_say_a_tests_suite(
+def test_a_test_s_suite_comes_from_its_marker_then_its_file_then_its_folder(
     path: str, markers: set[str], suite: str
 ) -> None:
     assert suite_of(PurePosixPath(path), markers) == suite

@@ -46,9 +46,9 @@ def refused_lines(code: str, path: str) -> int:
 
 
 @pytest.mark.parametrize("path", ["src/codehub/engine/loop.py", "src/codehub/core/judge.py"])
-def test_the_real_ones_are_refused_outside_adapters(path: str) -> None:
+def test_the_real_clock_and_randomness_are_refused_outside_adapters(path: str) -> None:
     assert refused_lines("\n".join(FORBIDDEN), path) == len(FORBIDDEN)
 
 
-def test_adapters_may_use_them() -> None:
+def test_adapters_may_use_the_real_clock_and_randomness() -> None:
     assert refused_lines("\n".join(FORBIDDEN), "src/codehub/adapters/system/machine.py") == 0

@@ -60,7 +60,9 @@ def suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path)
 
 
-def test_what_passes_at_its_second_try_is_named_with_its_first_failure(suite: Suite, tmp_path: Path) -> None:
+def test_a_test_that_passes_at_its_second_try_is_named_with_its_first_failure(
+    suite: Suite, tmp_path: Path
+) -> None:
     process = suite.run("--again", failures=1, on=["docker"])
     assert process.returncode == 0, process.stdout
     assert "flaky: test_flaky.py::test_it[docker]" in process.stdout
@@ -68,14 +70,14 @@ def test_what_passes_at_its_second_try_is_named_with_its_first_failure(suite: Su
     assert (tmp_path / "flaky").read_text() == "flaky: test_flaky.py::test_it[docker]\n"
 
 
-def test_what_fails_twice_has_failed(suite: Suite) -> None:
+def test_a_test_that_fails_twice_has_failed(suite: Suite) -> None:
     process = suite.run("--again", failures=2, on=["docker"])
     assert process.returncode == 1
     assert suite.tries("docker") == 2
     assert "flaky:" not in process.stdout
 
 
-def test_what_runs_on_memory_has_no_second_try(suite: Suite) -> None:
+def test_a_test_in_memory_has_no_second_try(suite: Suite) -> None:
     process = suite.run("--again", failures=1, on=["docker", "memory"])
     assert process.returncode == 1
     assert suite.tries("memory") == 1

@@ -1,4 +1,4 @@
-"""Chromium, started once, and pages in it that take no complaint: an error in the console, a broken policy included, fails the test."""
+"""Chromium, started once, and pages in it: an error in the console fails the test."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""The dashboard in Chromium when its connection is lost: what fails is said, and what was missed is made good."""
+"""The dashboard in Chromium without a connection: failures are shown, and what was missed is loaded."""
 
 import asyncio
 import re
@@ -10,7 +10,7 @@ from tests.support.chromium import sign_in, watched_page
 from tests.support.site import API, Site, create
 
 
-async def test_a_lost_connection_is_said_and_made_good_by_itself(site: Site, pages: Pages) -> None:
+async def test_a_lost_connection_is_shown_and_recovered_from(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     workspace = await create(api, "demo", desired_state="PENDING")
     page = await pages()

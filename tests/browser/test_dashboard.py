@@ -1,4 +1,4 @@
-"""The dashboard in Chromium, over a system whose platform is in memory: lists that are live, and buttons that ask first."""
+"""The dashboard in Chromium, over a platform in memory: live lists, and buttons that ask first."""
 
 import asyncio
 import re
@@ -94,7 +94,7 @@ async def test_a_button_that_is_held_down_while_its_row_changes_is_still_pressed
     await expect(page.locator(f"{row(workspace)} .name")).to_have_text("renamed")
 
 
-async def test_delete_and_undo(site: Site, pages: Pages) -> None:
+async def test_a_deletion_can_be_undone_at_once(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     workspace = await create(api, "precious")
     await site.arrives(api, workspace["id"], "RUNNING")
@@ -117,7 +117,7 @@ async def test_delete_and_undo(site: Site, pages: Pages) -> None:
     await expect(page.locator(f"{row(workspace)} .badge")).to_have_text("Archived")
 
 
-async def test_purge_asks_first(site: Site, pages: Pages) -> None:
+async def test_a_purge_asks_first(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     workspace = await create(api, "unloved", desired_state="PENDING")
     await api.delete(f"{API}/workspaces/{workspace['id']}")
@@ -170,7 +170,9 @@ async def test_taking_something_from_a_person_asks_first_and_says_how_it_is_undo
         await expect(bob.get_by_role("button", name=button)).to_be_visible()
 
 
-async def test_archive_shows_how_far_it_is(site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_archive_under_way_shows_its_progress(
+    site: Site, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api = await site.browser("ann")
     workspace = await create(api, "big", desired_state="STANDBY")
     await site.arrives(api, workspace["id"], "STANDBY")
@@ -222,7 +224,7 @@ async def test_an_error_is_explained_and_recovered_from(site: Site, pages: Pages
     await expect(page.locator(".timeline")).to_contain_text("ann accepted the loss")
 
 
-async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pages: Pages) -> None:
+async def test_a_workspace_shows_when_it_sleeps_and_stays_awake_when_asked(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     workspace = await create(api, "demo", standby_ttl_seconds=3000)
     await site.arrives(api, workspace["id"], "RUNNING")
@@ -237,7 +239,7 @@ async def test_it_tells_when_it_sleeps_and_stays_awake_when_asked(site: Site, pa
     assert button["y"] == menu["y"], "the row's buttons do not fit on one line"
 
 
-async def test_whoever_sleeps_soon_says_so_without_a_reload(site: Site, pages: Pages) -> None:
+async def test_a_workspace_that_sleeps_soon_shows_it_without_a_reload(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     workspace = await create(api, "demo", standby_ttl_seconds=3600)
     await site.arrives(api, workspace["id"], "RUNNING")
@@ -261,7 +263,7 @@ async def test_two_people_cannot_see_each_other(site: Site, pages: Pages) -> Non
     await expect(bobs.locator(".row")).to_have_count(0)
 
 
-async def test_search_finds_and_a_row_that_fits_no_more_leaves(site: Site, pages: Pages) -> None:
+async def test_search_finds_rows_and_a_row_that_no_longer_matches_leaves(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     for name in ("alpha", "beta", "beta-two"):
         await create(api, name, desired_state="PENDING")

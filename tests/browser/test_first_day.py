@@ -1,4 +1,4 @@
-"""The whole story in Chromium, against `codehub up` as people run it: PostgreSQL, sandboxed JupyterLab, archives on disk."""
+"""The whole story in Chromium, against `codehub up`: PostgreSQL, sandboxed JupyterLab, archives on disk."""
 
 import asyncio
 import os
@@ -110,7 +110,7 @@ async def has_the_answer(visitor: Page) -> None:
 
 
 def halted_in_the_middle(homes: Path) -> int:
-    """Let the tar that packs a home stand still when some of it is packed: a quick one would be done before anybody looks."""
+    """Stop the tar that packs a home when some of it is packed: a quick one would be done too soon."""
     tar = block_until(lambda: packing(homes), tick_s=LOOK_S)
 
     def is_halted() -> bool:
@@ -136,7 +136,7 @@ def packing(homes: Path) -> int | None:
     return None
 
 
-async def test_from_the_first_sign_in_to_undo(tmp_path: Path, pages: Pages) -> None:
+async def test_the_first_day_works_from_the_first_sign_in_to_undo(tmp_path: Path, pages: Pages) -> None:
     with running(tmp_path / "data", initial_admin_password=PASSWORD, standby_ttl_seconds="3600") as server:
         page = await pages()
         await signed_in_for_the_first_time(page, server.address)

@@ -1,4 +1,4 @@
-"""Answers that come late, in another order, or not at all: what a page shows in the end is what is true. In Chromium, each answer held by hand."""
+"""Answers that come late, in another order, or not at all: in the end a page in Chromium is right."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,8 @@ NOTES_WHAT_IS_HEARD = """
   window.EventSource = class extends EventSource {
     constructor(...given) {
       super(...given);
-      for (const kind of ["workspace_updated", "workspace_deleted"]) this.addEventListener(kind, (event) => heard.push(event.data));
+      for (const kind of ["workspace_updated", "workspace_deleted"])
+        this.addEventListener(kind, (event) => heard.push(event.data));
     }
   };
 """
@@ -28,7 +29,7 @@ async def hears(page: Page, text: str) -> None:
 
 
 async def answered(page: Page) -> None:
-    """Wait for an answer, so that those that were asked for earlier are there, too; a page that is right is so in any order."""
+    """Wait for an answer, so that those asked for earlier are there, too, in whatever order they come."""
     await page.evaluate("fetch('/rows').then((answer) => answer.text())")
 
 
@@ -106,7 +107,7 @@ async def test_an_undo_that_could_not_be_sent_says_so_and_can_be_pressed_again(
     await page.wait_for_selector(row(workspace))
 
 
-async def test_what_could_not_be_caught_up_with_is_asked_for_again(site: Site, pages: Pages) -> None:
+async def test_missed_changes_that_could_not_be_fetched_are_asked_for_again(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     page = await pages()
     await sign_in(page, site, "ann")

@@ -1,4 +1,4 @@
-"""A sibling host in real Chromium: whatever cookies it sets for the whole domain, nobody's session becomes another's (security 21)."""
+"""A sibling host in Chromium: whatever cookies it sets, no session becomes another's (security 21)."""
 
 import asyncio
 import shutil

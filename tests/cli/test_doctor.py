@@ -1,4 +1,4 @@
-"""What the doctor says of a machine where codehub runs already, and of what is wrong in ways that a look at it stumbles over."""
+"""What the doctor says of a machine where codehub runs already, and of wrong settings and paths."""
 
 import errno
 import os
@@ -30,7 +30,7 @@ def test_the_doctor_says_that_codehub_runs_already(tmp_path: Path) -> None:
             assert process.stdout.endswith("\ncodehub runs already.\n")
 
 
-def test_the_doctor_says_of_a_file_that_it_is_one(tmp_path: Path) -> None:
+def test_the_doctor_says_that_a_file_is_no_directory(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     settings = load_settings(data_dir=file)
@@ -38,7 +38,7 @@ def test_the_doctor_says_of_a_file_that_it_is_one(tmp_path: Path) -> None:
         assert examine(settings).result == f"{file} is a file, not a directory"
 
 
-def test_the_doctor_says_of_a_directory_that_it_may_not_look_there(
+def test_the_doctor_says_that_a_directory_can_not_be_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As root nothing is closed, so the machine's answer is given here."""
@@ -56,9 +56,7 @@ def test_the_doctor_says_of_a_directory_that_it_may_not_look_there(
 
 
 @pytest.mark.parametrize("address", ["tcp://[::1", "tcp://localhost:many", "tcp://", "localhost"])
-def test_the_doctor_says_of_an_address_of_docker_s_that_it_is_none(
-    monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+def test_the_doctor_names_an_invalid_address_of_docker(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
     finding = examine_docker(load_settings(instance_backend="local-docker"))
     assert (finding.verdict, finding.do) == (Verdict.BROKEN, "correct DOCKER_HOST")
@@ -66,7 +64,7 @@ def test_the_doctor_says_of_an_address_of_docker_s_that_it_is_none(
 
 
 @pytest.mark.parametrize("address", ["http://[::1", "http://localhost:many", "minio:9000", "http://"])
-def test_the_doctor_says_of_an_address_of_a_store_s_that_it_is_none(
+def test_the_doctor_names_an_invalid_address_of_an_archive_store(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -77,7 +75,7 @@ def test_the_doctor_says_of_an_address_of_a_store_s_that_it_is_none(
     assert finding.result == f"AWS_ENDPOINT_URL {address!r} is no http:// or https:// address"
 
 
-def test_the_doctor_says_of_a_backend_that_it_is_not_there_yet() -> None:
+def test_the_doctor_says_that_a_backend_does_not_exist_yet() -> None:
     assert examine_backend(load_settings()).verdict is Verdict.OK
     missing = examine_backend(load_settings(instance_backend="k8s"))
     assert (missing.verdict, missing.result) == (Verdict.BROKEN, "k8s is not there yet")

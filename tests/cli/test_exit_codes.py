@@ -85,7 +85,7 @@ async def test_what_goes_wrong_has_a_code_of_its_own(
     ],
     ids=ascii,
 )
-async def test_a_name_that_can_not_be_has_a_code_and_no_traceback(
+async def test_a_name_that_is_not_allowed_has_a_code_and_no_traceback(
     command: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # as it is in most languages but C's
@@ -115,7 +115,7 @@ async def test_a_token_that_may_only_read_changes_nothing(living_site: Site, com
     assert (await command("ws", "create", "x", token=token)).code == 3
 
 
-async def test_at_the_limit_those_that_run_are_named(living_site: Site, command: Command) -> None:
+async def test_at_the_limit_the_running_workspaces_are_named(living_site: Site, command: Command) -> None:
     ann = await living_site.program("ann")
     for name in ("one", "two"):
         await create(ann, name)
@@ -127,7 +127,7 @@ async def test_at_the_limit_those_that_run_are_named(living_site: Site, command:
     assert (await command("ws", "stop", "one")).code == 0
 
 
-async def test_what_is_under_way_is_refused_with_how_to_wait_for_it(
+async def test_an_operation_under_way_is_named_with_how_to_wait_for_it(
     living_site: Site, command: Command
 ) -> None:
     workspace = await create(await living_site.program("ann"), "busy", desired_state="PENDING")
@@ -153,7 +153,7 @@ async def test_what_is_under_way_is_refused_with_how_to_wait_for_it(
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_what_is_wrong_is_said_of_the_option_that_was_typed(
+async def test_a_problem_is_reported_for_the_option_that_was_typed(
     living_site: Site, command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     await create(await living_site.program("ann"), "taken", desired_state="PENDING")
@@ -162,7 +162,7 @@ async def test_what_is_wrong_is_said_of_the_option_that_was_typed(
 
 
 @pytest.mark.parametrize("arguments", [("ws", "list", "--json"), ("ws", "list"), ("--help",)], ids=" ".join)
-async def test_an_output_that_can_not_be_written_is_told_in_a_line(
+async def test_an_output_that_can_not_be_written_is_reported_in_one_line(
     living_site: Site, command: Command, arguments: tuple[str, ...]
 ) -> None:
     await create(await living_site.program("ann"), "demo", desired_state="PENDING")
@@ -192,7 +192,7 @@ async def test_a_server_without_https_is_told_apart_from_one_out_of_reach(tmp_pa
     ]
 
 
-async def test_usage_writes_what_must_be_there_without_braces(tmp_path: Path) -> None:
+async def test_usage_writes_required_arguments_without_braces(tmp_path: Path) -> None:
     output = await Command(tmp_path)("ws", "show", "--help")
     assert output.out.splitlines()[0] == "Usage: codehub ws show [OPTIONS] NAME"
 
@@ -229,7 +229,9 @@ async def test_a_server_that_is_no_codehub_is_named(tmp_path: Path, answer: byte
     assert "Traceback" not in output.err
 
 
-async def test_when_time_is_up_the_code_says_so_and_it_goes_on(living_site: Site, command: Command) -> None:
+async def test_a_wait_that_times_out_has_its_own_code_and_the_operation_goes_on(
+    living_site: Site, command: Command
+) -> None:
     ann = await living_site.program("ann")
     workspace = await create(ann, "slow", desired_state="PENDING")
     with starts_held(living_site.instances):
@@ -240,7 +242,7 @@ async def test_when_time_is_up_the_code_says_so_and_it_goes_on(living_site: Site
 
 
 @pytest.mark.parametrize("arguments", [("ws", "fly"), ("ws", "show"), ("ws", "list", "--wings")])
-async def test_wrong_usage_is_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+async def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     output = await Command(tmp_path)(*arguments)
     assert (output.code, output.out) == (2, "")
 
@@ -254,7 +256,7 @@ async def test_wrong_usage_is_2(tmp_path: Path, arguments: tuple[str, ...]) -> N
         (("ws", "events", "demo", "--limit", "0", "--json"), "--limit"),
     ],
 )
-async def test_wrong_usage_is_told_to_programs_in_their_form(
+async def test_wrong_usage_is_reported_to_programs_as_json(
     tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     output = await Command(tmp_path)(*arguments)

@@ -1,4 +1,4 @@
-"""Signing in on a machine: the token is kept for its user alone, sent to one server alone, and ends with `logout`."""
+"""Signing in on a machine: the token is stored for its user, sent to one server, ends with `logout`."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ async def test_a_token_is_kept_as_well(living_site: Site, command: Command, tmp_
     assert (await fresh("login", living_site.address, "--token-stdin", stdin="cht_no\n")).code == 3
 
 
-async def test_nobody_is_asked_where_nobody_is(tmp_path: Path) -> None:
+async def test_without_a_terminal_nobody_is_asked_for_a_password(tmp_path: Path) -> None:
     output = await Command(tmp_path)("login", "http://127.0.0.1:1", "--username", "ann")
     assert (output.code, "--password-stdin" in output.err) == (2, True)
 
@@ -115,14 +115,14 @@ async def test_a_token_is_made_shown_once_and_deleted(command: Command) -> None:
     assert (await command("ws", "list", token=word)).code == 3
 
 
-def test_the_environment_goes_first(tmp_path: Path) -> None:
+def test_the_environment_takes_precedence(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     assert find_account(home) == Account("http://127.0.0.1:8000", None)
     environ = {**home, "CODEHUB_URL": "https://code.example.org/", "CODEHUB_TOKEN": "cht_a"}
     assert find_account(environ) == Account("https://code.example.org", "cht_a")
 
 
-def test_who_says_all_by_the_environment_needs_no_file_and_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_both_variables_set_neither_file_nor_home_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)  # nobody of whom this machine knows where they live
     environ = {"CODEHUB_URL": "https://code.example.org", "CODEHUB_TOKEN": "cht_a"}
@@ -151,7 +151,7 @@ def test_who_says_all_by_the_environment_needs_no_file_and_no_home(monkeypatch: 
     ],
     ids=ascii,
 )
-def test_an_address_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(Failed) as refusal:
         normalise_url(text)
     assert refusal.value.exit is Exit.USAGE
@@ -159,14 +159,14 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://[::1]:8000", "https://b\u00fccher.example", "http://host/below"])
-def test_an_address_of_any_kind_is_taken(url: str) -> None:
+def test_every_form_of_address_is_accepted(url: str) -> None:
     assert normalise_url(f"{url}/") == url
 
 
 @pytest.mark.parametrize(
     "token", ["cht_geheim\n", "cht_\x01geheim", "cht_geheim\u00e9", "cht_geheim\udcff"], ids=ascii
 )
-async def test_a_token_that_can_not_be_is_refused_and_not_repeated(tmp_path: Path, token: str) -> None:
+async def test_an_invalid_token_is_refused_and_not_repeated(tmp_path: Path, token: str) -> None:
     command = Command(tmp_path, {"url": "http://127.0.0.1:1"})
     for_people = await command("ws", "list", token=token)
     for_programs = await command("ws", "list", "--json", token=token)
@@ -194,7 +194,7 @@ async def test_a_damaged_login_file_is_named(tmp_path: Path, damaged: str) -> No
     assert "geheim" not in output.err
 
 
-async def test_a_password_that_is_no_text_is_refused_in_a_line(
+async def test_a_password_that_is_no_text_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # as it is in most languages but C's
@@ -204,7 +204,7 @@ async def test_a_password_that_is_no_text_is_refused_in_a_line(
     assert err == b"codehub: what came on stdin is not text in UTF-8\n"
 
 
-async def test_a_token_that_can_not_be_kept_is_ended(
+async def test_a_token_that_can_not_be_stored_is_ended(
     living_site: Site, command: Command, tmp_path: Path
 ) -> None:
     directory = tmp_path / "full" / ".config/codehub"

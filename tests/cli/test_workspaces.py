@@ -16,7 +16,9 @@ from codehub.core.access import Role
 from codehub.ports.backends import BackendUnreachable
 
 
-async def test_a_workspace_goes_round_by_the_command_line_alone(living_site: Site, command: Command) -> None:
+async def test_by_the_command_line_alone_a_workspace_goes_through_its_whole_life(
+    living_site: Site, command: Command
+) -> None:
     with starts_held(living_site.instances) as let_go:
         process = await command.started("ws", "create", "demo", "--wait", "--timeout", "110s")
         assert process.stderr is not None
@@ -104,7 +106,9 @@ async def test_an_admin_names_whose_workspace_is_meant(living_site: Site, comman
     assert ann in (await command("ws", "list", "--owner", "all", token=token)).out
 
 
-async def test_who_waits_waits_for_what_is_under_way_first(living_site: Site, command: Command) -> None:
+async def test_a_command_that_waits_lets_the_running_operation_finish_first(
+    living_site: Site, command: Command
+) -> None:
     ann = await living_site.program("ann")
     workspace = await create(ann, "busy")
     output = await command("ws", "archive", "busy", "--wait")
@@ -112,7 +116,7 @@ async def test_who_waits_waits_for_what_is_under_way_first(living_site: Site, co
     assert (await living_site.arrives(ann, workspace["id"], "ARCHIVED"))["desired_state"] == "ARCHIVED"
 
 
-async def test_who_waits_gives_up_what_is_held_up(
+async def test_a_command_that_waits_gives_up_an_operation_that_is_held_up(
     living_site: Site, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def start(*_: object) -> None:
@@ -124,7 +128,7 @@ async def test_who_waits_gives_up_what_is_held_up(
     assert (output.code, output.out) == (0, "stuck is ARCHIVED.\n"), output.err
 
 
-async def test_an_error_is_waited_into_explained_and_recovered_from(
+async def test_a_wait_that_ends_in_an_error_is_explained_and_recovered_from(
     living_site: Site, command: Command
 ) -> None:
     workspace = (await command("ws", "create", "lost", "--wait", "--json")).lines[-1]
@@ -160,7 +164,7 @@ async def test_settings_are_changed_and_a_workspace_is_kept_awake(command: Comma
     assert (await command("ws", "change", "other")).code == 2
 
 
-async def test_of_a_workspace_that_does_not_run_nobody_says_that_it_is_awake(command: Command) -> None:
+async def test_a_workspace_that_does_not_run_is_not_called_awake(command: Command) -> None:
     assert (await command("ws", "create", "demo", "--no-start")).code == 0
     output = await command("ws", "awake", "demo")
     assert output.out.startswith("demo is PENDING. Once started, it stays awake until 20")
@@ -179,7 +183,7 @@ async def test_logs_are_printed_and_followed(command: Command) -> None:
     assert json.loads(line).keys() == {"line"}
 
 
-async def test_a_log_is_followed_on_when_the_server_has_cut_it_off(
+async def test_following_a_log_goes_on_when_the_server_has_cut_it_off(
     living_site: Site, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut, tails = asyncio.Event(), list[int]()
@@ -246,7 +250,7 @@ async def test_an_admin_forgets_what_a_dead_backend_holds_up(
     assert "this can be undone: codehub ws undelete" in forgotten.err
 
 
-async def test_what_is_suggested_can_be_run_as_it_is_written(living_site: Site, command: Command) -> None:
+async def test_a_suggested_command_can_be_run_as_it_is_written(living_site: Site, command: Command) -> None:
     assert (await command("ws", "create", "my project", "--no-start")).code == 0
     boss = await living_site.program("boss", role=Role.ADMIN)
     token = boss.headers["Authorization"].removeprefix("Bearer ")

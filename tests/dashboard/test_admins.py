@@ -34,7 +34,7 @@ async def test_admins_manage_people_and_never_lock_themselves_out(site: Site) ->
     assert "disabled" in page
 
 
-async def test_nobody_is_locked_out_by_one_slip(site: Site) -> None:
+async def test_disabling_or_demoting_a_person_asks_first_and_can_be_undone(site: Site) -> None:
     """Without scripts too: a question comes first, what was done is said, and one button undoes it."""
     root, bobs = await site.browser("root", Role.ADMIN), await site.browser("bob", Role.ADMIN)
     people = {user.username: user for user in await site.parts.access.users()}
@@ -65,7 +65,7 @@ async def test_nobody_is_locked_out_by_one_slip(site: Site) -> None:
     assert (resigned.status_code, resigned.headers["location"]) == (303, "/")
 
 
-async def test_an_admin_sees_and_ends_what_lets_somebody_in(site: Site) -> None:
+async def test_an_admin_sees_and_ends_a_user_s_sessions_and_tokens(site: Site) -> None:
     admin, ann = await site.browser("root", Role.ADMIN), await site.browser("ann")
     creation = await ann.post(f"{API}/tokens", json={"name": "<b>ci</b>", "scope": "read"})
     user_id = (await site.user("ann")).id

@@ -1,4 +1,4 @@
-"""What no page does: show what is another's, obey another site, run what a person wrote, or load what is not codehub's."""
+"""What no page does: show others' data, obey another site, run what a person wrote, load foreign files."""
 
 import re
 
@@ -113,7 +113,7 @@ async def test_two_people_cannot_see_each_other(site: Site) -> None:
     assert (await ann.get(f"{API}/workspaces/{workspace['id']}")).json()["deleted_at"] is None
 
 
-async def test_an_admin_sees_everybodys_but_opens_only_their_own(site: Site) -> None:
+async def test_an_admin_sees_all_workspaces_but_opens_only_their_own(site: Site) -> None:
     ann, root = await site.browser("ann"), await site.browser("root", Role.ADMIN)
     workspace = await create(ann, "anns")
     page = (await root.get("/admin/workspaces")).text
@@ -124,7 +124,7 @@ async def test_an_admin_sees_everybodys_but_opens_only_their_own(site: Site) -> 
     assert f"/w/{workspace['id']}/" not in detail
 
 
-async def test_hostile_words_stay_words(site: Site) -> None:
+async def test_hostile_text_is_escaped_on_every_page(site: Site) -> None:
     ann = await site.browser("ann", Role.ADMIN)
     workspace = await create(ann, HOSTILE, description=HOSTILE)
     await ann.post(f"{API}/tokens", json={"name": HOSTILE, "scope": "read"})
@@ -147,7 +147,7 @@ async def test_hostile_words_stay_words(site: Site) -> None:
     assert '"><script>' not in login.text
 
 
-def test_what_is_vendored_is_what_was_published() -> None:
+def test_vendored_files_are_as_published() -> None:
     import hashlib  # noqa: PLC0415
     from importlib.resources import files  # noqa: PLC0415
 

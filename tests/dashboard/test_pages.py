@@ -1,4 +1,4 @@
-"""Pages as they leave the server: what they say, in which language, and what a browser gets that goes astray."""
+"""Pages as they leave the server: what they say, in which language, and what an unknown address gives."""
 
 from typing import Any
 from uuid import UUID
@@ -34,7 +34,7 @@ async def test_every_page_says_that_the_disk_is_nearly_full_until_it_is_not(site
     assert "nearly full" not in (await ann.get("/")).text
 
 
-async def test_whoever_only_wants_the_head_of_a_page_gets_it(site: Site) -> None:
+async def test_a_head_request_for_a_page_is_answered(site: Site) -> None:
     ann = await site.browser("ann")
     for path in ("/login", "/", "/account", ASSETS["codehub.js"].address):
         head, page = await ann.head(path), await ann.get(path)
@@ -73,7 +73,7 @@ async def test_pages_speak_the_browsers_language(site: Site, language: str, word
     assert answer.headers["content-encoding"] == "gzip"
 
 
-async def test_while_the_database_is_away_pages_say_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_say_that_the_database_is_away(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     from codehub.ports.store import StoreUnavailable  # noqa: PLC0415
 
     ann = await site.browser("ann")
@@ -88,7 +88,7 @@ async def test_while_the_database_is_away_pages_say_so(site: Site, monkeypatch: 
     assert "gone fishing" not in answer.text
 
 
-async def test_assets_are_packed_and_kept_for_ever_under_their_own_hash(site: Site) -> None:
+async def test_assets_are_compressed_and_cached_for_ever_by_their_hash(site: Site) -> None:
     async with site.anybody() as client:
         for asset in ASSETS.values():
             answer = await client.get(asset.address)
@@ -101,7 +101,7 @@ async def test_assets_are_packed_and_kept_for_ever_under_their_own_hash(site: Si
         assert (await client.get("/assets/000000000000/codehub.css")).status_code == 404
 
 
-async def test_a_browser_that_goes_astray_gets_a_page_and_a_program_json(site: Site) -> None:
+async def test_an_unknown_address_gives_a_browser_a_page_and_a_program_json(site: Site) -> None:
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     async with site.anybody() as nobody:
         page = await nobody.get("/nowhere", headers={**browser, "Accept-Language": "ko"})
@@ -114,9 +114,7 @@ async def test_a_browser_that_goes_astray_gets_a_page_and_a_program_json(site: S
             assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_what_fails_though_it_should_not_is_a_page_in_a_browser(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_internal_error_gives_a_browser_a_page(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     ann = await site.browser("ann")
 
     async def broken(*_: object) -> None:

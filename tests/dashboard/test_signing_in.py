@@ -31,7 +31,7 @@ PARTIAL = {"HX-Request": "true"}
         ("w/1", "/"),
     ],
 )
-def test_the_way_on_after_signing_in_stays_on_this_site(path: str | None, place: str) -> None:
+def test_the_redirect_after_signing_in_stays_on_this_site(path: str | None, place: str) -> None:
     assert local_path(path) == place
 
 
@@ -96,7 +96,7 @@ async def test_whoever_sends_a_form_after_the_session_ended_is_told_and_comes_ba
     assert (await post(ann, site, "/logout")).headers["location"] == "/login"
 
 
-async def test_the_way_on_may_be_written_in_any_script(site: Site) -> None:
+async def test_the_redirect_may_be_written_in_any_script(site: Site) -> None:
     await site.user("ann")
     place = "/%ED%95%9C?x=%26"
     async with site.anybody() as client:
@@ -107,7 +107,7 @@ async def test_the_way_on_may_be_written_in_any_script(site: Site) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://x]/", "", "//", "/\xff"])
-async def test_an_address_that_is_none_leads_home(site: Site, url: str) -> None:
+async def test_an_unusable_current_url_leads_to_the_start_page(site: Site, url: str) -> None:
     async with site.anybody() as client:
         headers = {b"HX-Request": b"true", b"HX-Current-URL": url.encode("latin-1")}
         answer = await client.get("/", headers=headers)
@@ -115,10 +115,11 @@ async def test_an_address_that_is_none_leads_home(site: Site, url: str) -> None:
         assert answer.headers["hx-redirect"].startswith("/login?next=/")
 
 
-async def test_too_many_wrong_passwords_have_to_wait(site: Site) -> None:
+async def test_after_too_many_wrong_passwords_one_has_to_wait(site: Site) -> None:
     await site.user("ann")
     async with site.anybody() as client:
-        # Each wait is twice as long as the one before: soon one is not over when the next try comes, however slow the machine is.
+        # Each wait is twice as long as the one before: soon one is not over when the next try comes, however
+        # slow the machine is.
         answers = [await post(client, site, "/login", username="ann", password="no") for _ in range(10)]
         throttled = [answer for answer in answers[5:] if answer.status_code == 429]
         assert throttled

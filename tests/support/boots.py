@@ -1,4 +1,4 @@
-"""Instances in memory that become healthy when a test says so: it sees them start, however slow the machine is."""
+"""Instances in memory that become healthy when a test says so, however slow the machine is."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -42,7 +42,7 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "browser": ("browser",),
     "chaos": ("chaos",),
     "cli": ("cli",),
-    "cli/test_roles_apart.py": ("up",),
+    "cli/test_separate_roles.py": ("up",),
     "contracts": ("store",),
     "contracts/test_instances.py": ("local", "docker"),
     "contracts/test_storage.py": ("local", "docker"),

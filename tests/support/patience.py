@@ -1,4 +1,4 @@
-"""Deadlines that count only time in which this process could run: a machine that stands still for a while breaks no promise of codehub's."""
+"""Deadlines that count only time in which this process could run, and waits for a condition until one."""
 
 import asyncio
 import inspect
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 PATIENCE_S = 120.0
-"""How long anything may take that is promised without a time: so long that only what never comes takes longer."""
+"""How long anything may take that is promised without a time: only what never comes takes longer."""
 _TICK_S = 0.05
 _LOOK_S = 0.01
 
@@ -34,7 +34,7 @@ async def within(seconds: float) -> AsyncIterator[None]:
 
 
 async def until(holds: Callable[[], object], *, seconds: float = PATIENCE_S) -> None:
-    """Wait for a condition that tells nobody when it comes true: what it returns, or what that returns if awaited."""
+    """Wait for a condition that tells nobody when it comes true. It may be a coroutine function."""
     async with within(seconds):
         while True:
             answer = holds()

@@ -1,4 +1,4 @@
-"""A site for tests: the real web server on a port of its own, over any world, with the memory platform behind it."""
+"""A site for tests: the real web server on a port of its own, over any world and the memory platform."""
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""The dashboard for everybody, in Chromium: by keyboard, with a screen reader, on a phone, in Korean, in the dark."""
+"""The dashboard in Chromium: by keyboard, with a screen reader, on a phone, in Korean, in the dark."""
 
 import re
 from datetime import datetime
@@ -16,7 +16,7 @@ from codehub.core.access import Role
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
-async def test_every_group_of_the_health_page_has_a_head(site: Site, pages: Pages) -> None:
+async def test_every_group_of_the_health_page_has_a_heading(site: Site, pages: Pages) -> None:
     await site.user("ann", Role.ADMIN)
     page = await pages()
     await sign_in(page, site, "ann")
@@ -118,7 +118,7 @@ async def test_axe_finds_nothing_serious_anywhere(
 async def test_the_edge_of_a_field_stands_out_from_what_is_around_it(
     site: Site, pages: Pages, scheme: str
 ) -> None:
-    """WCAG 1.4.11, which axe does not look at: at least 3 to 1 against the field and against what it stands on."""
+    """WCAG 1.4.11, which axe does not check: at least 3 to 1 against the field and against its ground."""
     await site.user("ann", Role.ADMIN)
     page = await pages(color_scheme=scheme)
     await page.goto(f"{site.address}/login")
@@ -135,7 +135,9 @@ async def faint_edges(page: Page) -> list[str]:
         """() => {
           const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
           const light = (color) => {
-            const [r, g, b] = numbers(color).map((channel) => channel / 255).map((channel) => (channel <= 0.03928 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4));
+            const [r, g, b] = numbers(color)
+              .map((channel) => channel / 255)
+              .map((channel) => (channel <= 0.03928 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4));
             return 0.2126 * r + 0.7152 * g + 0.0722 * b;
           };
           const ratio = (one, other) => {
@@ -146,7 +148,8 @@ async def faint_edges(page: Page) -> list[str]:
             const color = getComputedStyle(element).backgroundColor;
             return numbers(color)[3] === 0 ? ground(element.parentElement) : color;
           };
-          const fields = [...document.querySelectorAll("main :is(input:not([type=hidden], [type=radio], [type=checkbox]), select, textarea):not(:focus)")];
+          const input = "input:not([type=hidden], [type=radio], [type=checkbox])";
+          const fields = [...document.querySelectorAll(`main :is(${input}, select, textarea):not(:focus)`)];
           if (!fields.length) return ["no field on " + location.pathname];
           return fields.filter((field) => {
             const edge = getComputedStyle(field).borderTopColor;
@@ -168,7 +171,10 @@ async def test_no_part_of_the_navigation_is_cut_off(site: Site, pages: Pages, lo
         await page.set_viewport_size({"width": width, "height": 844})
         for link in await links.all():
             await expect(link).to_be_in_viewport(ratio=1)
-        is_whole = "[document.querySelector('.bar nav'), document.documentElement].every((element) => element.scrollWidth <= element.clientWidth)"
+        is_whole = (
+            "[document.querySelector('.bar nav'), document.documentElement]"
+            ".every((element) => element.scrollWidth <= element.clientWidth)"
+        )
         assert await page.evaluate(is_whole), width
 
 
@@ -244,7 +250,7 @@ async def test_in_korean_every_word_is_korean(site: Site, pages: Pages) -> None:
     assert await page.get_attribute("html", "lang") == "ko"
 
 
-async def test_the_dark_is_dark(site: Site, pages: Pages) -> None:
+async def test_the_dark_scheme_has_a_dark_background(site: Site, pages: Pages) -> None:
     page = await pages(color_scheme="dark")
     await sign_in(page, site, "ann")
     background = await page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -1,10 +1,9 @@
-"""The scaled way (spec §10) on one machine: a controller, an API and a proxy, each a process of its own, serve one codehub."""
+"""Separate roles (spec §10) on one machine: controller, API and proxy are a process each."""
 
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import pytest
 from tests.conftest import Servers
 from tests.support.command import Command
 from tests.support.light_ide import light_code_server
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, ask_until
 from tests.support.ports import free_port
 from tests.support.program import codehub, end, environment, until_it_says
 
@@ -23,7 +22,7 @@ PASSWORD = "correct horse"
 
 
 @dataclass(frozen=True)
-class Apart:
+class SeparateRoles:
     """Where people come in, and how each role is started, again if need be."""
 
     address: str
@@ -50,13 +49,13 @@ class Apart:
 
 
 @pytest.fixture
-async def apart(servers: Servers, tmp_path: Path) -> AsyncIterator[Apart]:
+async def roles(servers: Servers, tmp_path: Path) -> AsyncIterator[SeparateRoles]:
     server = await servers("postgres-18")
     async with server.empty() as database:
         public, api = free_port(), free_port()
         address = f"http://127.0.0.1:{public}"
         with light_code_server() as ide:
-            yield Apart(
+            yield SeparateRoles(
                 address,
                 {
                     "data_dir": str(tmp_path / "data"),
@@ -77,9 +76,9 @@ def port_of(url: str) -> str:
     return url.rpartition(":")[2]
 
 
-async def signed_in(apart: Apart, home: Path) -> Command:
+async def signed_in(roles: SeparateRoles, home: Path) -> Command:
     command = Command(home)
-    arguments = ("login", apart.address, "--username", "admin", "--password-stdin")
+    arguments = ("login", roles.address, "--username", "admin", "--password-stdin")
     output = await command(*arguments, stdin=f"{PASSWORD}\n")
     assert output.code == 0, output.err
     return command
@@ -90,19 +89,19 @@ async def visited(url: str, headers: dict[str, str]) -> str:
         return (await client.get(url, headers=headers)).text
 
 
-async def test_three_processes_serve_a_workspace(apart: Apart, tmp_path: Path) -> None:
+async def test_three_processes_serve_a_workspace(roles: SeparateRoles, tmp_path: Path) -> None:
     """And two more: the proxy's workers."""
     with ExitStack() as stack:
-        controller = stack.enter_context(apart.role("controller"))
-        api = stack.enter_context(apart.role("api", port=port_of(apart.settings["api_url"])))
-        proxy = stack.enter_context(apart.role("proxy", port=port_of(apart.address), proxy_workers="2"))
-        command = await signed_in(apart, tmp_path / "home")
+        controller = stack.enter_context(roles.role("controller"))
+        api = stack.enter_context(roles.role("api", port=port_of(roles.settings["api_url"])))
+        proxy = stack.enter_context(roles.role("proxy", port=port_of(roles.address), proxy_workers="2"))
+        command = await signed_in(roles, tmp_path / "home")
         output = await command("ws", "create", "demo", "--wait", "--json", "--timeout", "110s")
         assert output.code == 0, output.out
         token = (await command("token", "create", "visitor")).out.strip()
         bearer = {"Authorization": f"Bearer {token}"}
         url = output.lines[-1]["url"]
-        assert url.startswith(apart.address)
+        assert url.startswith(roles.address)
         assert await visited(url, bearer) == "hello"
         assert (await command("ws", "stop", "demo", "--wait")).code == 0
         assert await visited(url, bearer) == "hello", "a visit wakes it"
@@ -110,23 +109,21 @@ async def test_three_processes_serve_a_workspace(apart: Apart, tmp_path: Path) -
         assert [process.poll() for process in (controller, api, proxy)] == [None] * 3
 
 
-async def test_a_role_that_is_gone_is_missed_by_nobody_for_longer_than_it_is_gone(
-    apart: Apart, tmp_path: Path
+async def test_a_role_that_was_missing_serves_as_soon_as_it_runs(
+    roles: SeparateRoles, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        stack.enter_context(apart.role("proxy", port=port_of(apart.address)))
-        with apart.role("api", port=port_of(apart.settings["api_url"])):
-            command = await signed_in(apart, tmp_path / "home")
+        stack.enter_context(roles.role("proxy", port=port_of(roles.address)))
+        with roles.role("api", port=port_of(roles.settings["api_url"])):
+            command = await signed_in(roles, tmp_path / "home")
             assert (await command("ws", "create", "demo")).code == 0
             late = await command("ws", "start", "demo", "--wait", "--timeout", "1s")
             assert late.code == 9, "nobody makes wishes come true yet"
-            with apart.role("controller"):
+            with roles.role("controller"):
                 assert (await command("ws", "start", "demo", "--wait")).code == 0
         assert (await command("ws", "list")).code == 7
-        with apart.role("api", port=port_of(apart.settings["api_url"])):
-            deadline = time.monotonic() + PATIENCE_S
-            while (await command("ws", "list")).code != 0:
-                assert time.monotonic() < deadline
+        with roles.role("api", port=port_of(roles.settings["api_url"])):
+            await ask_until(lambda: command("ws", "list"), lambda output: output.code == 0)
 
 
 @pytest.mark.parametrize("role", ["api", "proxy", "controller"])
@@ -138,8 +135,8 @@ def test_a_role_says_what_it_needs(tmp_path: Path, role: str) -> None:
     assert not (tmp_path / "data").exists()
 
 
-async def test_a_database_is_migrated_once_and_says_so(apart: Apart) -> None:
-    url = apart.settings["database_url"]
+async def test_a_database_is_migrated_once_and_says_so(roles: SeparateRoles) -> None:
+    url = roles.settings["database_url"]
     applied = json.loads(codehub("migrate", "--json", database_url=url).stdout)["applied"]
     assert applied[0] == "0001 people"
     assert codehub("migrate", database_url=url).stdout == "The database is up to date.\n"

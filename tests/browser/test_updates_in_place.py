@@ -1,4 +1,4 @@
-"""What a reader has on a page stays there while it changes, and what is gone goes: in Chromium, over a platform in memory."""
+"""What a person reads on a page stays in its place while the page changes: in Chromium."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from tests.support.site import API, Site, create
 from codehub.core.access import Role
 
 
-async def test_what_earlier_brought_stays_while_the_history_goes_on(site: Site, pages: Pages) -> None:
+async def test_lines_loaded_by_earlier_stay_while_the_history_grows(site: Site, pages: Pages) -> None:
     api = await site.browser("ann")
     workspace = await create(api, "demo", desired_state="PENDING")
     place = f"{API}/workspaces/{workspace['id']}"

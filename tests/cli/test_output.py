@@ -1,4 +1,4 @@
-"""What people are told, and when waiting is over: tables of pure functions."""
+"""What the command line prints, and when waiting is over: tables of pure functions."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codehub.cli.client import Client
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
-SHOWN: dict[str, Any] = {
+WORKSPACE: dict[str, Any] = {
     "id": "1",
     "name": "demo",
     "phase": "STANDBY",
@@ -57,33 +57,35 @@ ERROR = {"occurred_at": "t1", "operation": "STARTING", "reason": "Timeout", "mes
         ({}, Goal(None), "OVERTAKEN"),
     ],
 )
-def test_when_waiting_is_over(changes: dict[str, Any], goal: Goal, expected: bool | str) -> None:
+def test_waiting_ends_when_the_goal_is_reached_or_can_not_be(
+    changes: dict[str, Any], goal: Goal, expected: bool | str
+) -> None:
     if isinstance(expected, bool):
-        assert has_arrived({**SHOWN, **changes}, goal) is expected
+        assert has_arrived({**WORKSPACE, **changes}, goal) is expected
         return
     with pytest.raises(Failed) as failed:
-        has_arrived({**SHOWN, **changes}, goal)
+        has_arrived({**WORKSPACE, **changes}, goal)
     assert failed.value.code == expected
 
 
-def test_what_broke_by_itself_failed_in_no_operation() -> None:
+def test_an_error_outside_an_operation_names_no_operation() -> None:
     error = {**ERROR, "operation": "NONE", "reason": "DataLost", "message": "it is gone"}
     with pytest.raises(Failed) as failed:
-        has_arrived({**SHOWN, "phase": "ERROR", "error": error}, Goal("RUNNING"))
-    assert failed.value.message == f"{SHOWN['name']} is in ERROR: DataLost: it is gone"
+        has_arrived({**WORKSPACE, "phase": "ERROR", "error": error}, Goal("RUNNING"))
+    assert failed.value.message == f"{WORKSPACE['name']} is in ERROR: DataLost: it is gone"
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("90", 90), ("90s", 90), ("5m", 300), ("2h", 7200), ("1d", 86400), ("never", None)]
 )
-def test_times_are_read(text: str, expected: int | None) -> None:
+def test_a_duration_is_read_with_its_unit(text: str, expected: int | None) -> None:
     assert seconds(text, may_be_never=True) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "soon", "-5m", "1.5h", "5 m", "1w", "9" * 400, "9" * 5000], ids=lambda text: text[:9]
 )
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(Failed, match="is no time"):
         seconds(text, may_be_never=False)
 
@@ -100,11 +102,11 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         (-3, "0 s"),
     ],
 )
-def test_spans_are_told_as_people_say_them(duration_s: float, expected: str) -> None:
+def test_a_duration_is_written_in_one_unit(duration_s: float, expected: str) -> None:
     assert span(duration_s) == expected
 
 
-def test_ages_are_told_by_the_server_s_time() -> None:
+def test_an_age_is_counted_by_the_server_s_clock() -> None:
     assert ago("2026-11-16T11:58:00Z", NOW) == "2 min ago"
     assert ago(None, NOW) == "never"
     assert ago("2026-11-16T11:58:00Z", None) == "2026-11-16T11:58:00Z"
@@ -121,13 +123,14 @@ def test_sizes_have_units() -> None:
 
 
 def test_a_state_says_what_is_done_and_how_far_it_is() -> None:
-    assert state(SHOWN) == "STANDBY"
-    assert state({**SHOWN, "operation": "STARTING"}) == "STANDBY, starting"
+    assert state(WORKSPACE) == "STANDBY"
+    assert state({**WORKSPACE, "operation": "STARTING"}) == "STANDBY, starting"
     held_up = {"since": "2026-11-16T11:58:00Z", "message": "no registry"}
-    assert state({**SHOWN, "operation": "STARTING", "held_up": held_up}) == "STANDBY, starting, held up"
+    assert state({**WORKSPACE, "operation": "STARTING", "held_up": held_up}) == "STANDBY, starting, held up"
     moving = {"stage": "archive", "done_bytes": 42, "total_bytes": 100}
     assert (
-        state({**SHOWN, "operation": "ARCHIVING", "progress": moving}) == "STANDBY, archiving its files 42 %"
+        state({**WORKSPACE, "operation": "ARCHIVING", "progress": moving})
+        == "STANDBY, archiving its files 42 %"
     )
 
 
@@ -142,7 +145,7 @@ def test_what_comes_from_a_workspace_may_colour_a_terminal_and_not_command_it() 
     }
 
 
-def test_so_it_is_with_names_and_errors_that_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_and_errors_can_not_command_a_terminal_either(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=False).show("\x9b2Jdemo\x08 is RUNNING.")
     with pytest.raises(typer.Exit), report_failures(as_json=False):
         raise Failed("WAITED_INTO_ERROR", "\x1b]0;mine\x07\x9b2Jdemo failed", do="\x1bc")
@@ -158,8 +161,8 @@ def test_columns_and_pairs_line_up() -> None:
     )
 
 
-class Told:
-    """A server in this process: what it answers, and a stream of what it has said before."""
+class StubServer:
+    """A server in this process: its answers, and a stream of its earlier events."""
 
     def __init__(self, answers: list[dict[str, Any]], events: list[dict[str, Any]]) -> None:
         self._answers = iter(answers)
@@ -172,7 +175,7 @@ class Told:
         return {"user": {"id": "me"}} if path == "/session" else next(self._answers)
 
     @contextmanager
-    def stream(self, _path: str, **_query: str) -> Iterator["Told"]:
+    def stream(self, _path: str, **_query: str) -> Iterator["StubServer"]:
         yield self
 
     def readline(self, _silence_s_max: float | None = None) -> bytes:
@@ -180,12 +183,12 @@ class Told:
 
 
 def at(second: int, **changes: Any) -> dict[str, Any]:
-    return {**SHOWN, "owner": {"id": "me"}, "updated_at": f"2026-11-16T12:00:0{second}Z", **changes}
+    return {**WORKSPACE, "owner": {"id": "me"}, "updated_at": f"2026-11-16T12:00:0{second}Z", **changes}
 
 
-def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
+def test_an_event_older_than_the_known_state_is_skipped() -> None:
     row = at(1)
-    server = Told([at(2, operation="STARTING")], [row, at(3, phase="RUNNING")])
+    server = StubServer([at(2, operation="STARTING")], [row, at(3, phase="RUNNING")])
     states = list(request_and_wait(cast("Client", server), row, lambda: row, None))
     assert [(state["phase"], state["operation"]) for state in states] == [
         ("STANDBY", "NONE"),
@@ -194,9 +197,9 @@ def test_an_event_that_tells_what_is_past_is_passed_over() -> None:
     ]
 
 
-def test_when_time_is_up_it_is_told_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_that_times_out_tells_the_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
     row = at(1)
-    server = Told([row], [at(2, operation="STARTING")])
+    server = StubServer([row], [at(2, operation="STARTING")])
     operations: list[str] = []
     monkeypatch.setattr("time.monotonic", lambda: 61.0 if "STARTING" in operations else 0.0)
     states = request_and_wait(cast("Client", server), row, lambda: row, 60)
@@ -236,9 +239,9 @@ def test_a_history_is_read_in_40_columns() -> None:
 
 
 def test_a_name_is_spelled_as_a_shell_takes_it() -> None:
-    assert spelled(SHOWN, "demo", "me") == "demo"
-    assert spelled(SHOWN, "my demo", "bob") == "'my demo' --owner bob"
-    assert spelled(SHOWN, "-demo", "me") == SHOWN["id"]
+    assert spelled(WORKSPACE, "demo", "me") == "demo"
+    assert spelled(WORKSPACE, "my demo", "bob") == "'my demo' --owner bob"
+    assert spelled(WORKSPACE, "-demo", "me") == WORKSPACE["id"]
 
 
 @pytest.mark.parametrize("details", [None, {}, [], ["x"], [{"field": "x"}], "x"])
@@ -264,10 +267,10 @@ def test_commands_speak_the_language_of_the_environment(environment: dict[str, s
     assert chosen_language(environment) == language
 
 
-def test_a_state_is_told_in_the_language_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    starting = {**SHOWN, "operation": "STARTING"}
+def test_a_state_is_written_in_the_language_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    starting = {**WORKSPACE, "operation": "STARTING"}
     monkeypatch.setenv("CODEHUB_LANG", "ko")
     assert state(starting) == "STANDBY, 시작하는 중"
     monkeypatch.setenv("CODEHUB_LANG", "en")
     assert state(starting) == "STANDBY, starting"
-    assert state({**SHOWN, "operation": "WHAT_A_NEWER_SERVER_DOES"}) == "STANDBY"
+    assert state({**WORKSPACE, "operation": "WHAT_A_NEWER_SERVER_DOES"}) == "STANDBY"
