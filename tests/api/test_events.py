@@ -7,15 +7,13 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from tests.conftest import Servers
-from tests.support.engine import ManualClock, breathe
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.site import API, PASSWORD, RESTS, WATCHES, Site, create, nobody_listens, open_site
 from tests.support.stores import PostgresWorld
 from tests.support.streams import Message, reading
@@ -29,10 +27,6 @@ from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted
 from codehub.ports.store import RulingRecord
-
-if TYPE_CHECKING:
-    from codehub.api.view import View
-    from codehub.web.dependencies import Dependencies
 
 
 async def history(client: httpx.AsyncClient, workspace_id: str) -> list[int]:
@@ -365,21 +359,16 @@ async def test_a_deletion_that_ended_while_away_is_told_on_return(living_site: S
     assert got[-1].data == {"id": made["id"]}
 
 
-async def test_a_tick_that_fails_unexpectedly_is_not_the_last() -> None:
+async def test_a_tick_that_fails_unexpectedly_is_not_the_last(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ticks = 0
 
-    class Store:
-        async def moving(self) -> None:
-            nonlocal ticks
-            ticks += 1
-            await asyncio.sleep(0)
-            raise RuntimeError("a mistake")
+    async def fail() -> None:
+        nonlocal ticks
+        ticks += 1
+        raise RuntimeError("a mistake")
 
-    parts = SimpleNamespace(store=Store(), clock=ManualClock(), sleep_warning_s=1)
-    feed = feed_module.LiveFeed(cast("Dependencies", parts), cast("View", None))
-    feed._streams.add(cast("feed_module.Stream", None))
-    ticking = asyncio.ensure_future(feed._tick())
-    await breathe()
-    assert not ticking.done()
-    ticking.cancel()
-    assert ticks > 1
+    monkeypatch.setattr(site.parts.store, "moving", fail)
+    async with reading(await site.browser("ann")):
+        await until(lambda: ticks > 1)

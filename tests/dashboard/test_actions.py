@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -198,12 +197,12 @@ async def test_at_the_limit_what_has_a_problem_is_named_as_such(site: Site) -> N
         await site.arrives(ann, made["id"], "RUNNING")
     await site.arrives(ann, resting["id"], "STANDBY")
     start = f"/workspaces/{resting['id']}/start"
-    site.storage._disks.pop(UUID(two["id"]))  # its IDE is still there, so it still counts
+    site.storage.lose_volume(UUID(two["id"]))  # its IDE is still there, so it still counts
     await site.arrives(ann, two["id"], "ERROR")
     said = (await post(ann, site, start, PARTIAL)).text
     assert "Running now: fine. Put one to sleep first" in said
     assert "“crashy” takes a place and has a problem: recover or delete it." in said
-    site.storage._disks.pop(UUID(one["id"]))
+    site.storage.lose_volume(UUID(one["id"]))
     await site.arrives(ann, one["id"], "ERROR")
     said = (await post(ann, site, start, PARTIAL)).text
     assert "You can run 2 at a time. “" in said
@@ -217,7 +216,7 @@ async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> N
     await site.arrives(ann, made["id"], "RUNNING")
     await post(ann, site, f"{place}/stop")
     await site.arrives(ann, made["id"], "STANDBY")
-    site.storage._disks.pop(UUID(made["id"]))
+    site.storage.lose_volume(UUID(made["id"]))
     broken = await site.arrives(ann, made["id"], "ERROR")
     page = (await ann.get(place)).text
     assert "Files are missing" in page
@@ -239,12 +238,9 @@ async def test_a_newer_archive_than_the_database_names_is_offered_and_taken(site
     made = await create(ann, "demo", desired_state="ARCHIVED")
     place, workspace_id = f"/workspaces/{made['id']}", UUID(made["id"])
     await site.arrives(ann, made["id"], "ARCHIVED")
-    (key,) = site.storage._objects
-    newest = f"{workspace_id}/{uuid4()}/home.tar.zst"
-    found = site.storage._objects[key]
-    assert found.committed_at is not None
-    later = found.committed_at + timedelta(seconds=1)
-    site.storage._objects[newest] = replace(found, files={"notes": b"mine"}, committed_at=later)
+    (archive,) = await site.storage.list_archives()
+    newer = archive.modified_at + timedelta(seconds=1)
+    site.storage.put_archive(f"{workspace_id}/{uuid4()}/home.tar.zst", {"notes": b"mine"}, newer)
     await post(ann, site, f"{place}/start")
     await site.arrives(ann, made["id"], "ERROR")
     assert "A newer archive is there" in (await ann.get(place)).text
@@ -306,7 +302,7 @@ async def test_the_output_of_what_sleeps_is_not_waited_for_and_a_remedy_leads_to
     await post(ann, site, f"{place}/stop")
     await site.arrives(ann, made["id"], "STANDBY")
     assert ">There is output only while it runs.<" in (await ann.get(f"{place}/logs")).text
-    site.storage._disks.pop(UUID(made["id"]))
+    site.storage.lose_volume(UUID(made["id"]))
     await site.arrives(ann, made["id"], "ERROR")
     assert "#logs-title" not in (await ann.get(place)).text
     for reason in (ErrorReason.CRASH_LOOP, ErrorReason.TIMEOUT):
