@@ -11,6 +11,7 @@ from tests.proxy.stage import generated
 from codehub.proxy.engine.block_cache import BlockCache, Recent
 from codehub.proxy.engine.header_block import HeaderBlock, read_whole
 from codehub.proxy.engine.heads import Refused
+from codehub.proxy.engine.requests import RequestHead
 from codehub.proxy.engine.rules import ENDS_HERE
 from codehub.proxy.policy.header_rules import header_rules
 
@@ -77,6 +78,39 @@ def test_a_head_says_the_same_whoever_reads_it(raw: bytes) -> None:
         assert outcome(lambda: cache.read(raw, len(FIRST_LINE), is_known_method=True)) == by_line
 
 
+FIRST_LINES = st.sampled_from(
+    [
+        FIRST_LINE,
+        b"GET /a HTTP/1.1\r\n",
+        b"POST / HTTP/1.1\r\n",
+        b"GET / HTTP/1.0\r\n",
+        b"TRACE / HTTP/1.1\r\n",
+    ]
+)
+
+
+@generated
+@given(st.lists(st.tuples(FIRST_LINES, HEADS), min_size=2, max_size=4))
+def test_a_head_says_the_same_whatever_came_before_it_on_its_connection(
+    parts: list[tuple[bytes, bytes]],
+) -> None:
+    connection = RequestHead(BlockCache(RULES))
+    for first_line, head in parts:
+        raw = first_line + head.removeprefix(FIRST_LINE)
+        if raw.find(b"\r\n\r\n") + 4 != len(raw):  # it would end before
+            continue
+        alone = RequestHead(BlockCache(RULES))
+        assert head_outcome(connection, raw) == head_outcome(alone, raw)
+
+
+def head_outcome(head: RequestHead, raw: bytes) -> object:
+    try:
+        head.read(raw)
+    except Refused as refused:
+        return refused.status, str(refused)
+    return head.method, head.target, head.route, head.upgrade, type(head.body), shape(head.block)
+
+
 @pytest.mark.parametrize("line", PLAIN)
 def test_a_plain_head_is_read_without_the_parser(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
     monkeypatch.setattr("codehub.proxy.engine.block_cache.read_whole", None)
@@ -86,12 +120,12 @@ def test_a_plain_head_is_read_without_the_parser(monkeypatch: pytest.MonkeyPatch
 
 def test_what_was_read_lately_is_bounded_and_nothing_that_came_once_is_kept() -> None:
     cache = BlockCache(RULES)
-    kept: tuple[Recent[Any], ...] = (cache._blocks, cache._shown, cache._lines)
+    kept: tuple[Recent[Any], ...] = (cache._blocks, cache._shown, cache._lines, cache._proxy_fields)
     for times in (1, 2):
         for number in range(5_000):
             lines = b"Host: hub.test\r\nCookie: a=%d\r\nX-Other: %d\r\n\r\n" % (number, number)
             for _ in range(times):
                 cache.read(FIRST_LINE + lines, len(FIRST_LINE), is_known_method=True)
-        for recent, count_max in zip(kept, (512, 512, 2_048), strict=True):
+        for recent, count_max in zip(kept, (512, 512, 2_048, 512), strict=True):
             assert len(recent.known) <= (1 if times == 1 else count_max)
             assert len(recent._once) <= count_max

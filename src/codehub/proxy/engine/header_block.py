@@ -9,7 +9,7 @@ from typing import Any
 
 import httptools
 
-from codehub.proxy.engine.heads import LINES_MAX, Refused
+from codehub.proxy.engine.heads import LINES_MAX, UNDERSCORE, Refused
 from codehub.proxy.engine.rules import ENDS_HERE, Rules
 
 HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
@@ -27,6 +27,23 @@ _PASSED_ON = b"X-Forwarded-By: unknown\r\n"
 
 # Who asks, as the rules say it, and the cookies that are not the site's own.
 Shown = tuple[Any, bytes]
+
+
+class ProxyFields:
+    """The headers that are read here. What they say depends on their lines alone."""
+
+    __slots__ = ("cookie_line", "fields", "host", "host_line", "identity", "keeps_alive", "request_id")
+
+    def __init__(self, fields: dict[bytes, bytes], shown: Shown, *, keeps_alive: bool) -> None:
+        self.fields = fields
+        """By their names in lower case."""
+        self.host = host = fields.get(b"host", b"localhost")  # HTTP/1.0 may name none
+        self.host_line = b"Host: " + host + b"\r\n"
+        self.keeps_alive = keeps_alive
+        self.request_id = _read_request_id(fields[b"x-request-id"]) if b"x-request-id" in fields else None
+        self.identity, foreign = shown
+        self.cookie_line = b"Cookie: " + foreign + b"\r\n" if foreign else b""
+        """For a server that may not know who asks."""
 
 
 class HeaderBlock:
@@ -50,24 +67,23 @@ class HeaderBlock:
         "upgrade",
     )
 
-    def __init__(self, fields: dict[bytes, bytes], lines: bytes, shown: Shown, *, keeps_alive: bool) -> None:
-        """`fields` has a Host, and `lines` are those that every server is given. No body, no upgrade."""
-        self.fields = fields
-        """The headers that end here, by their names in lower case."""
-        self.host = fields[b"host"]
+    def __init__(self, proxy_fields: ProxyFields, lines: bytes) -> None:
+        """`lines` are those that every server is given, without Host and cookies. No body, no upgrade."""
+        self.fields = proxy_fields.fields
+        self.host = proxy_fields.host
+        self.identity = proxy_fields.identity
+        self.keeps_alive = proxy_fields.keeps_alive
+        self.request_id = proxy_fields.request_id
         self.length = 0
         self.chunked = False
-        self.keeps_alive = keeps_alive
         self.upgrade: bytes | None = None
         self.is_http_1_0 = False
-        self.request_id = _read_request_id(fields[b"x-request-id"]) if b"x-request-id" in fields else None
         self._noted: dict[bytes, bytes] | None = None
         self._derived: dict[Any, Any] | None = None
         self._to_trusted: bytes | None = None
-        self._lines = lines = b"Host: " + self.host + b"\r\n" + lines
+        self._lines = lines = proxy_fields.host_line + lines
         self._token_lines = b""
-        self.identity, foreign = shown
-        self.to_untrusted = lines + b"Cookie: " + foreign + b"\r\n" if foreign else lines
+        self.to_untrusted = lines + proxy_fields.cookie_line
         """Nothing in it says who asks."""
 
     @property
@@ -105,24 +121,21 @@ class _ParsedBlock(HeaderBlock):
 
     def __init__(
         self,
-        fields: dict[bytes, bytes],
+        proxy_fields: ProxyFields,
         lines: bytes,
         token_lines: bytes,
-        shown: Shown,
         *,
         length: int,
         chunked: bool,
-        keeps_alive: bool,
         upgrade: bytes | None,
         is_http_1_0: bool,
     ) -> None:
         if chunked:
             lines += b"Transfer-Encoding: chunked\r\n"
-        elif b"content-length" in fields:
+        elif b"content-length" in proxy_fields.fields:
             lines += b"Content-Length: %d\r\n" % length
-        host = fields.get(b"host", b"localhost")
-        super().__init__({**fields, b"host": host}, lines, shown, keeps_alive=keeps_alive)
-        self.fields = self._noted = fields
+        super().__init__(proxy_fields, lines)
+        self._noted = proxy_fields.fields
         self._token_lines = token_lines
         self.length = length
         self.chunked = chunked
@@ -188,7 +201,7 @@ class _Parser:
         ends_here = self._rules.kinds.get(lower)
         if ends_here is None:
             # Servers that grew up with CGI read X_Forwarded_For as X-Forwarded-For.
-            if b"_" not in lower or lower.replace(b"_", b"-") not in ENDS_HERE:
+            if UNDERSCORE not in lower or lower.replace(b"_", b"-") not in ENDS_HERE:
                 self._lines.append((name, value))
             return
         known = self._fields.get(lower)
@@ -211,14 +224,13 @@ class _Parser:
             raise Refused(417, "an expectation that is not known here")
         lines, token_lines = self._kept_lines(nominated)
         cookies, authorization = (self._fields.get(name, b"") for name in (b"cookie", b"authorization"))
+        shown = read_shown(cookies, authorization, self._rules)
         block = _ParsedBlock(
-            self._fields,
+            ProxyFields(self._fields, shown, keeps_alive=keeps_alive),
             lines,
             token_lines,
-            read_shown(cookies, authorization, self._rules),
             length=length,
             chunked=chunked,
-            keeps_alive=keeps_alive,
             upgrade=upgrade,
             is_http_1_0=self._is_http_1_0,
         )

@@ -5,6 +5,9 @@ import re
 HEAD_END = b"\r\n\r\n"
 LINES_MAX = 256
 """Each costs as much as a hundred bytes."""
+# Bytes as numbers: `b"%" in text` raises and catches an error inside Python, `PERCENT in text` and `find`
+# do not, and take a third of its time.
+PERCENT, UNDERSCORE = b"%_"
 _EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 
 

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from codehub.proxy.engine.block_cache import BlockCache
-from codehub.proxy.engine.header_block import HeaderBlock, read_whole
-from codehub.proxy.engine.heads import HEAD_END, Refused
+from codehub.proxy.engine.header_block import HeaderBlock, ProxyFields, read_whole
+from codehub.proxy.engine.heads import HEAD_END, PERCENT, Refused
 from codehub.proxy.engine.http_body import NEVER_TRAILERS, NO_BODY, TIGHT, Body, Chunked, Sized, TooLarge
 from codehub.proxy.engine.rules import ENDS_HERE, Rules
 
@@ -32,6 +32,7 @@ class RequestHead:
     __slots__ = (
         "_blocks",
         "_bytes_max",
+        "_line",
         "_raw",
         "block",
         "body",
@@ -48,6 +49,7 @@ class RequestHead:
         self.rules = blocks.rules
         self._blocks = blocks
         self._bytes_max: int | None = None
+        self._line = b""
         self._raw = b""
         self.block = _NO_BLOCK
         self.method = b""
@@ -64,13 +66,18 @@ class RequestHead:
         if raw == self._raw and self.body is NO_BODY:  # once more the same
             return
         self._raw = b""
+        if self._line and raw.startswith(self._line):  # asked for once more, by other headers
+            self._take_block(self._blocks.read(raw, len(self._line), is_known_method=True))
+            self._raw = raw
+            return
+        self._line = b""
         line = _LINE.match(raw)
         if line is None:
             self._read_uncommon(raw)
             return
         method, target = line.groups()
         self._take(self._blocks.read(raw, line.end(), is_known_method=method in _METHODS), method, target)
-        self._raw = raw
+        self._raw, self._line = raw, line[0]
 
     def _read_uncommon(self, raw: bytes) -> None:
         """Read what is not a plain path of HTTP/1.1."""
@@ -95,15 +102,19 @@ class RequestHead:
     def _take(self, block: HeaderBlock, method: bytes, target: bytes) -> None:
         if method not in _METHODS:
             raise Refused(405 if method in _FOREIGN_METHODS else 400, "this method is not for here")
-        if b"%" in target or b"/." in target:
+        if PERCENT in target or target.find(b"/.") >= 0:
             _check_path(target.partition(b"?")[0])
-        rules = self.rules
-        self.block = block
         self.method = method
         if target != self.target:
             self.target = target
-            self.route = rules.route(target)
-        self.upgrade = block.upgrade if method == b"GET" else None
+            self.route = self.rules.route(target)
+        self._take_block(block)
+
+    def _take_block(self, block: HeaderBlock) -> None:
+        """Take the lines after the first, which says what was taken already."""
+        rules = self.rules
+        self.block = block
+        self.upgrade = block.upgrade if self.method == b"GET" else None
         if not block.length and not block.chunked:
             self.body = NO_BODY
             return
@@ -165,13 +176,13 @@ class RequestHead:
 
 
 def _check_path(path: bytes) -> None:
-    if b"%" in path and _BAD_ESCAPE.search(path):
+    if PERCENT in path and _BAD_ESCAPE.search(path):
         raise Refused(400, "a path that is badly escaped")
     segments = path.lower().replace(b"%2e", b".").replace(b"%2f", b"/").split(b"/")
     if b".." in segments or b"." in segments:
         raise Refused(400, "a path with dot segments")
 
 
-_NO_BLOCK = HeaderBlock({b"host": b"nobody"}, b"", (None, b""), keeps_alive=True)
+_NO_BLOCK = HeaderBlock(ProxyFields({}, (None, b""), keeps_alive=True), b"")
 NO_HEAD = RequestHead(BlockCache(Rules()))
 """Of a connection that reads no more heads."""

@@ -74,9 +74,7 @@ class Target:
         if self.mount is None:
             return head.to_upstream(head.target, block.to_trusted, self.mount_line, sender_lines, request_id)
         path = head.target[len(self.mount) :] if self.strips else head.target
-        secrets = head.rules.secrets
-        if secrets.token_prefix in path:
-            path = secrets.without_tokens(path)
+        path = head.rules.secrets.without_tokens(path)
         return head.to_upstream(path, block.to_untrusted, self.mount_line, sender_lines, request_id)
 
 

@@ -36,7 +36,7 @@ def header_rules(*, secure: bool) -> Rules:
 
     def identify(cookies: bytes, authorization: bytes) -> Identity:
         session: bytes | None = None
-        if name_bytes in cookies:
+        if cookies.find(name_bytes) >= 0:
             match = plain_session.search(cookies) if cookies.count(name_bytes) == 1 else None
             if match is not None:
                 session = match[1]
