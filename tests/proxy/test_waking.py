@@ -49,6 +49,36 @@ async def test_the_history_says_which_visit_and_which_button_it_was() -> None:
         assert (await made.store.history(row.id, limit=1))[0].event.request_id == "button-1"
 
 
+@pytest.mark.parametrize(
+    ("chosen", "accepted", "language"),
+    [
+        ("; codehub_language=ko", "en", "ko"),
+        ("; codehub_language=en", "ko", "en"),
+        ("; codehub_language=xx", "ko", "ko"),
+        ("; codehub_language=en; codehub_language=ko", "ko", "ko"),
+        ("; __Host-codehub_language=en", "ko", "ko"),
+        ("", "ko", "ko"),
+    ],
+)
+async def test_a_page_speaks_the_language_that_was_chosen_else_the_browsers(
+    chosen: str, accepted: str, language: str
+) -> None:
+    async with hub() as made:
+        row = await made.workspace(Phase.ARCHIVED)
+        ask = (COOKIE + chosen, *NAVIGATION, f"Accept-Language: {accepted}")
+        _, head, page = await made.ask(f"/w/{row.id}/", *ask)
+        assert f'<html lang="{language}">' in page
+        assert f"Content-Language: {language}\r\n" in head
+
+
+async def test_under_https_the_chosen_language_is_read_from_the_cookie_that_counts_there() -> None:
+    async with hub(proto=b"https", rules=GateRules(frozenset(), is_secure=True)) as made:
+        ask = (*NAVIGATION, "Accept-Language: en")
+        cookies = ("Cookie: __Host-codehub_language=ko", "Cookie: codehub_language=ko")
+        pages = [(await made.ask("/w/nothing/", cookie, *ask))[2] for cookie in cookies]
+        assert ['<html lang="ko">' in page for page in pages] == [True, False]
+
+
 async def test_the_waking_page_is_told_when_it_may_enter() -> None:
     async with hub(boot_s=0.3) as made:
         row = await made.workspace(Phase.STANDBY)

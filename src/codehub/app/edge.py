@@ -87,16 +87,17 @@ async def edge(
         targets_in_use=partial(targets_in_use, connections),
         time=time,
     )
+    proto = urlsplit(settings.base_url).scheme
     rules = GateRules(
         own_origins(settings, listener.getsockname()[1]),
+        is_secure=proto == "https",
         wake_archived=settings.wake_archived,
         wake_wait_s=settings.wake_wait_seconds,
     )
     gate = WorkspaceGate(routes, workspaces, service, Target(api), rules, clock=clock, tasks=tasks)
-    proto = urlsplit(settings.base_url).scheme
     public_port = Edge(
         gate,
-        rules=header_rules(secure=proto == "https"),
+        rules=header_rules(secure=rules.is_secure),
         answers=EngineAnswers(),
         clock=clock,
         tasks=tasks,

@@ -38,7 +38,7 @@ def session_name(*, secure: bool) -> str:
 
 def session_cookie(base_url: str, word: str | None) -> str:
     """Return the header that gives a browser its session's word. No word ends it."""
-    secure = _is_secure(base_url)
+    secure = is_secure(base_url)
     plain = f"{session_name(secure=secure)}={word or ''}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
     return plain if word else f"{plain}; Max-Age=0"
 
@@ -57,20 +57,20 @@ def session_word(cookies: str, name: str) -> str | None:
 def sent_session(request: "HTTPConnection", base_url: str) -> str | None:
     """Return the word of the session that a request was sent with, if any. Raises SeveralSessions."""
     return session_word(
-        "; ".join(request.headers.getlist("cookie")), session_name(secure=_is_secure(base_url))
+        "; ".join(request.headers.getlist("cookie")), session_name(secure=is_secure(base_url))
     )
 
 
 def device_cookie(base_url: str, word: str) -> str:
     """Return the header by which a browser is known when it signs in the next time. It opens nothing."""
-    secure = _is_secure(base_url)
+    secure = is_secure(base_url)
     name, lasts_s = _HOST_ONLY + _DEVICE if secure else _DEVICE, int(DEVICE_LASTS.total_seconds())
     return f"{name}={word}; Max-Age={lasts_s}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
 
 
 def sent_device(request: "HTTPConnection", base_url: str) -> str | None:
     """Return the device's word that a request was sent with. Of several none counts, as if there were none."""
-    name = _HOST_ONLY + _DEVICE if _is_secure(base_url) else _DEVICE
+    name = _HOST_ONLY + _DEVICE if is_secure(base_url) else _DEVICE
     try:
         return session_word("; ".join(request.headers.getlist("cookie")), name)
     except SeveralSessions:
@@ -79,19 +79,23 @@ def sent_device(request: "HTTPConnection", base_url: str) -> str | None:
 
 def language_cookie(base_url: str, language: str | None) -> str:
     """Return the header by which a browser is spoken to in this language. None ends it: the browser's own counts again."""
-    secure = _is_secure(base_url)
+    secure = is_secure(base_url)
     name, lasts_s = _HOST_ONLY + _LANGUAGE if secure else _LANGUAGE, 0 if language is None else _YEAR_S
     return f"{name}={language or ''}; Max-Age={lasts_s}; Path=/; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
 
 
 def sent_language(request: "HTTPConnection", base_url: str) -> str | None:
     """Return the language that somebody chose in this browser. Of several none counts, as if there were none."""
-    name = _HOST_ONLY + _LANGUAGE if _is_secure(base_url) else _LANGUAGE
+    return language_among("; ".join(request.headers.getlist("cookie")), secure=is_secure(base_url))
+
+
+def language_among(cookies: str, *, secure: bool) -> str | None:
+    """Return the language among the cookies that were sent, as `sent_language` does."""
     try:
-        return session_word("; ".join(request.headers.getlist("cookie")), name)
+        return session_word(cookies, _HOST_ONLY + _LANGUAGE if secure else _LANGUAGE)
     except SeveralSessions:
         return None
 
 
-def _is_secure(base_url: str) -> bool:
+def is_secure(base_url: str) -> bool:
     return base_url.startswith("https://")

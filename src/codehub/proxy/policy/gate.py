@@ -48,7 +48,6 @@ from codehub.proxy.policy.answers import RETRY_S, bad_gateway, error, redirect, 
 from codehub.proxy.policy.header_rules import AMBIGUOUS
 from codehub.proxy.policy.pages import (
     ACTIONS,
-    language_of,
     limit_page,
     progress_content,
     refused_page,
@@ -59,6 +58,7 @@ from codehub.proxy.policy.route_cache import CachedWorkspace, Grant, RouteCache
 from codehub.proxy.policy.visits import visit_of
 from codehub.service.workspaces import By, WorkspaceService
 from codehub.web.cookies import SeveralSessions
+from codehub.web.language import language_of
 
 log = structlog.get_logger()
 
@@ -79,6 +79,8 @@ _RESTING = {
 @dataclass(frozen=True, slots=True)
 class GateRules:
     own_origins: frozenset[str]
+    is_secure: bool = False
+    """Whether browsers come by https: then other cookies are ours."""
     wake_archived: bool = False
     wake_wait_s: float = 60.0
     keep_awake_s: int = 3600
@@ -146,7 +148,7 @@ class WorkspaceGate:
 
     def _look(self, head: RequestHead) -> Answer | Awaitable[Target | Answer]:
         route: Route = head.route
-        visit, language = visit_of(head), language_of(head.noted(b"accept-language"))
+        visit, language = visit_of(head), self._language(head)
         workspace_id = route.workspace
         if workspace_id is None:
             return _refused(NoSuch(), head, visit, language)
@@ -163,6 +165,12 @@ class WorkspaceGate:
             return self._act(head, workspace_id, action, route.query, language)
         until = self._clock.monotonic() + self._rules.wake_wait_s
         return self._enter(Entry(head, visit, language, until), workspace_id)
+
+    def _language(self, head: RequestHead) -> str:
+        cookies, accepted = head.block.fields.get(b"cookie", b""), head.noted(b"accept-language")
+        return language_of(
+            cookies.decode("latin-1"), accepted.decode("latin-1"), secure=self._rules.is_secure
+        )
 
     async def _enter(self, entry: Entry, workspace_id: UUID) -> Target | Answer:
         try:

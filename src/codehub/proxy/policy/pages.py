@@ -19,7 +19,6 @@ from codehub.core.visit import Page
 from codehub.core.workspace import Workspace
 from codehub.proxy.engine.targets import Answer
 from codehub.text import section
-from codehub.text.language import preferred_language
 from codehub.web.domain_text import reason_text, remedy_text, trouble_text, under_way_text
 from codehub.web.measures import progress_words
 from codehub.web.theme import TOKENS
@@ -116,7 +115,7 @@ _HEADERS: Mapping[str, str] = {
     # Not no-referrer: with that a browser sends `Origin: null` with a button's form, which is nobody's own.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
-    "Vary": "Accept-Language",
+    "Vary": "Accept-Language, Cookie",
 }
 
 
@@ -202,10 +201,6 @@ def refused_page(status: int, language: str) -> Answer:
     words, key = _words(language), _REFUSED[status]
     html = _html(language, words[key], f"<p>{escape(words[f'{key}_why'])}</p>")
     return _answer(status, html, language)
-
-
-def language_of(accept_language: bytes) -> str:
-    return preferred_language(accept_language.decode("latin-1"))
 
 
 def _now(workspace: Workspace, language: str) -> str:
