@@ -16,7 +16,8 @@ from tests.support.patience import PATIENCE_S
 from codehub.core.limits import Limits
 from codehub.core.operations import DesiredState, Phase
 from codehub.ports.store import Ruled
-from codehub.proxy.policy.gate import _FOLLOW_S_MAX, GateRules, WorkspaceGate
+from codehub.proxy.policy.gate import GateRules, WorkspaceGate
+from codehub.proxy.policy.route_cache import FOLLOW_S_MAX
 from codehub.service.workspaces import By
 
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
@@ -145,7 +146,7 @@ async def test_a_program_waits_no_longer_however_many_steps_it_takes(
             return await wake(*arguments)
 
         monkeypatch.setattr(gate, "_wake", wake_slowly)
-        async with asyncio.timeout(_FOLLOW_S_MAX / 2):
+        async with asyncio.timeout(FOLLOW_S_MAX / 2):
             assert (await made.ask(f"/w/{row.id}/x", COOKIE))[0] == 503
 
 

@@ -4,18 +4,15 @@ It does what core/visit.py decides.
 """
 
 import asyncio
-import json
-import re
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 from uuid import UUID
 
 import structlog
 
-from codehub.core.operations import DesiredState, Operation
-from codehub.core.requests import Refused
-from codehub.core.route import WRITTEN_ID, Kind, Route, entry_of
+from codehub.core.operations import Operation
+from codehub.core.route import Kind, Route, entry_of
 from codehub.core.visit import (
     AtLimit,
     Connect,
@@ -38,7 +35,7 @@ from codehub.core.visit import (
     refuse_entry,
     wants_page,
 )
-from codehub.core.workspace import Workspace, counts_as_running
+from codehub.core.workspace import Workspace
 from codehub.ports.proxy_lookups import Credential, WorkspaceLocator
 from codehub.ports.store import Ruled, StoreUnavailable, UnknownWorkspace
 from codehub.ports.system import Clock, Tasks
@@ -46,10 +43,10 @@ from codehub.proxy.engine.requests import RequestHead
 from codehub.proxy.engine.targets import Answer, Target
 from codehub.proxy.policy.answers import RETRY_S, bad_gateway, error, redirect, unavailable
 from codehub.proxy.policy.header_rules import AMBIGUOUS
+from codehub.proxy.policy.page_actions import PageActions
 from codehub.proxy.policy.pages import (
     ACTIONS,
     limit_page,
-    progress_content,
     refused_page,
     resting_page,
     waking_page,
@@ -62,13 +59,7 @@ from codehub.web.language import language_of
 
 log = structlog.get_logger()
 
-_WORKSPACE_ID = re.compile(WRITTEN_ID)
-# What a button may lead to afterwards: what a request's first line can hold, and no way out of its workspace.
-_HARMLESS = re.compile(r"/[!-\[\]-~]*")
-_CLIMBS = re.compile(r"/(?:\.|%2e){1,2}(?:[/?#]|$)", re.IGNORECASE)
 _ACTIONS = f"/{ACTIONS}/"
-_FOLLOW_S_MAX = 20.0
-_LEAVING_S_MAX = 30.0
 _RESTING = {
     Page.ARCHIVED: "The workspace is in the archive. Start it to restore it.",
     Page.PENDING: "The workspace has not been started.",
@@ -115,6 +106,7 @@ class WorkspaceGate:
         self._rules = rules
         self._clock = clock
         self._tasks = tasks
+        self._actions = PageActions(locator, service, clock=clock, keep_awake_s=rules.keep_awake_s)
         self._waking: dict[UUID, asyncio.Future[Ruled]] = {}
 
     def admit(self, head: RequestHead) -> Target | Answer | Awaitable[Target | Answer]:
@@ -263,16 +255,8 @@ class WorkspaceGate:
             if not isinstance(decision, Follow):
                 return await self._carry_out(entry, person, cached)
             assert cached is not None
-            await self._wait_for_change(cached, left)
+            await cached.wait_for_change(left)
         return unavailable("The workspace is still waking up.")
-
-    async def _wait_for_change(self, cached: CachedWorkspace, seconds: float) -> None:
-        cached.idle_rounds = 0
-        try:
-            async with asyncio.timeout(min(seconds, _FOLLOW_S_MAX)):
-                await cached.changed.wait()
-        except TimeoutError:
-            return
 
     async def _act(
         self, head: RequestHead, workspace_id: UUID, action: str, query: str, language: str
@@ -286,57 +270,15 @@ class WorkspaceGate:
             assert person is not None
             assert cached is not None
             if head.method == b"GET" and action == "progress":
-                return await self._progress(cached, query, language)
+                return await self._actions.progress(cached, query, language)
             if head.method == b"POST":
                 by = By(person, "asked for on a page", head.request_id.decode("ascii"))
-                return await self._button(cached, by, action, query, language)
+                return await self._actions.press(cached, by, action, query, language)
         except StoreUnavailable:
             return unavailable()
         except UnknownWorkspace:
             pass
         return error(404, "There is nothing here.")
-
-    async def _progress(self, cached: CachedWorkspace, query: str, language: str) -> Answer:
-        seen = parse_qs(query.removeprefix("?")).get("seen", [""])[0]
-        if seen == str(cached.workspace.status.version) and is_on_its_way(cached.workspace):
-            await self._wait_for_change(cached, _FOLLOW_S_MAX)
-        row = cached.workspace
-        progress = await self._locator.progress(row.id)
-        content = progress_content(row, progress, language, moves=is_on_its_way(row))
-        return Answer(200, json.dumps(content).encode(), headers={"Cache-Control": "no-store"})
-
-    async def _button(
-        self, cached: CachedWorkspace, by: By, action: str, query: str, language: str
-    ) -> Target | Answer:
-        workspace_id = cached.workspace.id
-        match action:
-            case "start":
-                ruled = await self._service.set_wish(workspace_id, DesiredState.RUNNING, by)
-            case "stop":
-                ruled = await self._service.set_wish(workspace_id, DesiredState.STANDBY, by)
-            case "recover":
-                ruled = await self._service.recover(workspace_id, by)
-            case "keep_awake":
-                ruled = await self._service.keep_awake(workspace_id, by, seconds=self._rules.keep_awake_s)
-            case _:
-                return error(404, "There is nothing here.")
-        cached.workspace = ruled.workspace
-        asked = parse_qs(query.removeprefix("?"))
-        then, to = (asked.get(name, [""])[0] for name in ("then", "to"))
-        if isinstance(outcome := after_wake(ruled.ruling), AtLimit):
-            return limit_page(cached.workspace, outcome.refused, language, _path_in(workspace_id, to))
-        if action == "stop" and isinstance(ruled.ruling, Refused) and not _is_leaving(cached.workspace):
-            return redirect(303, f"/workspaces/{workspace_id}")  # which says why, and what can be done
-        if not _WORKSPACE_ID.fullmatch(then):
-            return redirect(303, _path_in(workspace_id, to))
-        await self._wait_until_stopped(cached)
-        return redirect(303, _path_in(then, to))
-
-    async def _wait_until_stopped(self, cached: CachedWorkspace) -> None:
-        """Wait until a workspace that is to stop has made room, but not for ever."""
-        until = self._clock.monotonic() + _LEAVING_S_MAX
-        while _is_leaving(cached.workspace) and (left := until - self._clock.monotonic()) > 0:
-            await self._wait_for_change(cached, left)
 
 
 def _shows_token(head: RequestHead) -> bool:
@@ -346,10 +288,6 @@ def _shows_token(head: RequestHead) -> bool:
     """
     identity = head.block.identity
     return isinstance(identity, Credential) and identity.kind == "token" and head.upgrade is None
-
-
-def _is_leaving(row: Workspace) -> bool:
-    return counts_as_running(row) and row.spec.desired_state is not DesiredState.RUNNING
 
 
 def _why_later(row: Workspace) -> str:
@@ -374,13 +312,6 @@ def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Vi
             return error(404, "There is no such workspace.", code="WORKSPACE_NOT_FOUND")
         case Forbidden(why):
             return refused_page(403, language) if is_seen else error(403, why)
-
-
-def _path_in(workspace_id: UUID | str, to: str) -> str:
-    """Return the path in a workspace that was asked for, or its first page if it is none (security.md 7)."""
-    entry = entry_of(workspace_id)
-    is_in_it = to.startswith(entry) and not to.startswith(f"{entry}{ACTIONS}/")
-    return to if is_in_it and _HARMLESS.fullmatch(to) and not _CLIMBS.search(to) else entry
 
 
 def _resting(page: Page, row: Workspace, visit: Visit, language: str, head: RequestHead) -> Answer:

@@ -30,6 +30,7 @@ _STALE_S_MAX = 60.0
 _RESOLVE_S_MAX = 5.0
 _IDLE_ROUNDS_MAX = 60
 _STRANGERS_MAX = 10_000
+FOLLOW_S_MAX = 20.0
 MonitorOf = Callable[[Workspace], Monitor | None]
 
 
@@ -61,7 +62,7 @@ class Grant(Target):
 class CachedWorkspace:
     """A workspace as it was seen last, and the ways that lead into it."""
 
-    __slots__ = ("changed", "grants", "idle_rounds", "monitor", "upstream", "workspace")
+    __slots__ = ("_changed", "grants", "idle_rounds", "monitor", "upstream", "workspace")
 
     def __init__(self, workspace: Workspace, monitor: Monitor | None) -> None:
         self.workspace = workspace
@@ -69,7 +70,7 @@ class CachedWorkspace:
         self.monitor = monitor
         self.grants: dict[Credential, Grant] = {}
         self.idle_rounds = 0
-        self.changed = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def end(self, grants: Collection[Grant]) -> None:
         for grant in list(grants):
@@ -78,8 +79,17 @@ class CachedWorkspace:
 
     def notify(self) -> None:
         """Wake whoever waits for a change."""
-        changed, self.changed = self.changed, asyncio.Event()
+        changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+    async def wait_for_change(self, s_max: float = FOLLOW_S_MAX) -> None:
+        """Wait until it changes, at most for so long, and never for longer than anybody follows it."""
+        self.idle_rounds = 0
+        try:
+            async with asyncio.timeout(min(s_max, FOLLOW_S_MAX)):
+                await self._changed.wait()
+        except TimeoutError:
+            return
 
 
 class RouteCache:
