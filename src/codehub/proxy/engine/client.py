@@ -11,7 +11,7 @@ from codehub.proxy.engine.forwarded import Sender
 from codehub.proxy.engine.heads import Refused, find_head
 from codehub.proxy.engine.http_body import Malformed
 from codehub.proxy.engine.requests import NO_HEAD, RequestHead
-from codehub.proxy.engine.targets import Answer, SocketMonitor, Target
+from codehub.proxy.engine.targets import Answer, SocketMonitor, Target, count_traffic
 from codehub.proxy.engine.transport import ClientTransport
 from codehub.proxy.engine.tunnel import Tunnel, Write
 from codehub.proxy.engine.upstream import UpstreamConnection
@@ -19,8 +19,7 @@ from codehub.proxy.engine.upstream import UpstreamConnection
 if TYPE_CHECKING:
     from codehub.proxy.engine.runtime import Task
 
-# What it does or waits for. At the gate it also waits for a connection; lingering, it reads what nobody
-# wants.
+# What it waits for. At the gate it is a connection too; lingering, it reads what nobody wants.
 _HEAD, _GATE, _BODY, _RESPONSE, _TUNNEL, _LINGER = range(6)
 
 
@@ -137,9 +136,7 @@ class ClientConnection(ClientTransport):
 
     def resume_writing(self) -> None:
         self._stuck = False
-        self._lingers_until = (
-            self._context.now + self._context.limits.linger_s_max
-        )  # if it does, then since now
+        self._lingers_until = self._context.now + self._context.limits.linger_s_max  # if it does
         self.deadline = self._patience()
         if self._upstream is not None:
             self._upstream.resume()
@@ -296,11 +293,10 @@ class ClientConnection(ClientTransport):
         self._responds = True
         self._state = _TUNNEL
         self._raw = b""
-        traffic = None if self.target is None else self.target.monitor
-        monitor = self._monitor = None if traffic is None else traffic.open_socket(self.head)
+        if self.target is not None and self.target.monitor is not None:
+            self._monitor = self.target.monitor.open_socket(self.head)
         self.head = NO_HEAD  # an idle tunnel holds no more than it must
-        write_up: Write = upstream.write if monitor is None else monitor.count_up(upstream.write)
-        write_down: Write = self.write if monitor is None else monitor.count_down(self.write)
+        write_up, write_down = count_traffic(self._monitor, upstream.write, self.write)
         self.write(head)
         if rest:
             write_down(rest)

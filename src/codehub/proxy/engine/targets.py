@@ -32,6 +32,13 @@ class SocketMonitor(Protocol):
     def close(self) -> None: ...
 
 
+def count_traffic(monitor: SocketMonitor | None, write_up: Write, write_down: Write) -> tuple[Write, Write]:
+    """Return what takes the bytes of a tunnel's two ends, and counts them if somebody does."""
+    if monitor is None:
+        return write_up, write_down
+    return monitor.count_up(write_up), monitor.count_down(write_down)
+
+
 class Monitor(Protocol):
     """What is told of the traffic to one target."""
 
