@@ -158,11 +158,11 @@ def requests(peer: Peer, size: str, script: Path | None = None) -> tuple[float, 
     command += ["-H", f"Cookie: {cookie}"] if script is None else ["-s", str(script)]
     command.append(f"http://127.0.0.1:{peer.port}/w/{WORKSPACE}/{size}")
     command += [] if script is None else ["--", cookie]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LOAD_S_MAX).stdout
-    if "Non-2xx" in told or "Socket errors" in told:
-        raise RuntimeError(f"{peer.name}: {told}")
-    words = told.split()
-    return float(words[words.index("Requests/sec:") + 1]), float(words[words.index("requests") - 1])
+    report = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LOAD_S_MAX).stdout
+    if "Non-2xx" in report or "Socket errors" in report:
+        raise RuntimeError(f"{peer.name}: {report}")
+    fields = report.split()
+    return float(fields[fields.index("Requests/sec:") + 1]), float(fields[fields.index("requests") - 1])
 
 
 def frames(peer: Peer, sockets: Ends, path: str) -> tuple[float, float]:

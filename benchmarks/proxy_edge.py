@@ -85,7 +85,7 @@ def _now() -> datetime:
 
 async def serve(port: int, *upstreams: Upstream) -> None:
     clock, tasks = SystemClock(), SystemTasks()
-    directories = []
+    route_caches = []
     gates = []
     connections = set[ClientConnection]()
     for upstream in upstreams:
@@ -99,14 +99,14 @@ async def serve(port: int, *upstreams: Upstream) -> None:
         await store.persist([Change(row.id, replace(row.status, phase=Phase.RUNNING))])
         credentials = MemoryCredentials()
         credentials.admit(Credential("session", SESSION.encode()), OWNER)
-        places = Listening(store, {})
-        places.address = upstream
+        workspace_locator = Listening(store, {})
+        workspace_locator.address = upstream
         service = WorkspaceService(store, limits=Limits(), trash_s=1)
         time = DatabaseTime()
         activity = Activity(service, credentials, time, clock=clock, flush_s=FLUSH_S)
-        directory = RouteCache(
+        route_cache = RouteCache(
             credentials,
-            places,
+            workspace_locator,
             hints,
             MemoryHints(),
             clock=clock,
@@ -118,10 +118,12 @@ async def serve(port: int, *upstreams: Upstream) -> None:
             time=time,
         )
         tasks.spawn(activity.run(), name="activity")
-        directories.append(directory)
+        route_caches.append(route_cache)
         rules = GateRules(frozenset())
-        api = Target(places.address)
-        gates.append(WorkspaceGate(directory, places, service, api, rules, clock=clock, tasks=tasks))
+        api = Target(workspace_locator.address)
+        gates.append(
+            WorkspaceGate(route_cache, workspace_locator, service, api, rules, clock=clock, tasks=tasks)
+        )
     edge = Edge(
         ThreeServers(*gates),
         rules=header_rules(secure=False),
@@ -131,8 +133,8 @@ async def serve(port: int, *upstreams: Upstream) -> None:
         randomness=SystemRandomness(),
         connections=connections,
     )
-    for directory in directories:
-        tasks.spawn(directory.run(), name="directory")
+    for route_cache in route_caches:
+        tasks.spawn(route_cache.run(), name="route-cache")
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

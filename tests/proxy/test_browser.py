@@ -50,7 +50,7 @@ async def test_code_server_opens_from_a_sleeping_workspace_and_its_terminal_work
         await page.keyboard.type("echo $((6 * 7)) > answer\n")
         await until(lambda: says(home / "answer", "42"))
         await page.screenshot(path=tmp_path / "code-server.png")
-        cookies = {one["name"]: one["value"] for one in await context.cookies(base)}
+        cookies = {cookie["name"]: cookie["value"] for cookie in await context.cookies(base)}
         assert cookies["codehub_session"] == "anns-session"
 
 

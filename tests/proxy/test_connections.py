@@ -168,9 +168,9 @@ async def test_a_revoked_target_ends_its_open_connections() -> None:
 
 async def test_a_target_that_was_revoked_while_it_was_connected_to_is_sent_nothing() -> None:
     async with world(answer_ok) as made:
-        found = Target(made.workspace.upstream, mount=PREFIX.encode(), strips=True)
-        found.alive = False
-        made.gate.moved_to = found
+        target = Target(made.workspace.upstream, mount=PREFIX.encode(), strips=True)
+        target.alive = False
+        made.gate.moved_to = target
         made.gate.workspace = Target(TcpUpstream("127.0.0.1", 9), mount=PREFIX.encode(), strips=True)
         talk = await made.connect()
         await talk.send(get())

@@ -56,7 +56,7 @@ async def test_the_rest_of_an_answer_arrives_though_the_rest_of_the_upload_can_t
 
 
 @pytest.mark.parametrize(
-    "words",
+    "last_bytes",
     [
         b"",
         b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 3\r\n",
@@ -78,9 +78,11 @@ async def test_the_rest_of_an_answer_arrives_though_the_rest_of_the_upload_can_t
         "no head",
     ],
 )
-async def test_last_words_that_are_no_whole_answer_are_a_bad_gateway(meeting: Meeting, words: bytes) -> None:
+async def test_last_words_that_are_no_whole_answer_are_a_bad_gateway(
+    meeting: Meeting, last_bytes: bytes
+) -> None:
     await meeting.ask(UPLOAD)
-    meeting.cross(words)
+    meeting.cross(last_bytes)
     heard = await meeting.heard()
     assert heard.startswith(b"HTTP/1.1 502 ")
     assert heard.count(b"HTTP/1.1") == 1
@@ -215,8 +217,8 @@ async def test_a_body_that_is_too_large_for_the_api_is_refused_before_anything_i
         assert b"\r\nX-Request-Id: mine\r\n" in head
         assert b"\r\nConnection: close" in head
         message = f"The body is larger than {BODY_BYTES_MAX} bytes."
-        told = {"code": "PAYLOAD_TOO_LARGE", "message": message, "details": None}
-        assert json.loads(body) == {"error": told}
+        error = {"code": "PAYLOAD_TOO_LARGE", "message": message, "details": None}
+        assert json.loads(body) == {"error": error}
         assert made.gate.admitted == []
         assert made.workspace.talks == []
 

@@ -133,13 +133,13 @@ async def test_a_browser_that_may_not_enter_gets_a_page_and_a_program_json(
     bobs = "Cookie: codehub_session=bobs-session"
     async with hub() as made:
         row = await made.workspace(name="secret")
-        for path, who, status, words in (
+        for path, who, status, text in (
             (f"/w/{UNKNOWN}/", COOKIE, 404, missing),
             ("/w/x/", COOKIE, 404, missing),
             (f"/w/{row.id}/", bobs, 403, foreign),
         ):
             got, head, page = await made.ask(path, who, *NAVIGATION, f"Accept-Language: {language}")
-            assert (got, words in page, f'lang="{language}"' in page) == (status, True, True), path
+            assert (got, text in page, f'lang="{language}"' in page) == (status, True, True), path
             assert "Content-Type: text/html" in head
             assert "X-Codehub-Page" not in head
             assert '<a href="/">' in page

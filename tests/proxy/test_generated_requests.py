@@ -46,7 +46,7 @@ class Reading:
 
     @property
     def heads(self) -> list[Head]:
-        return [one.head for one in self.whole] + ([self.unfinished] if self.unfinished else [])
+        return [message.head for message in self.whole] + ([self.unfinished] if self.unfinished else [])
 
 
 def read(raw: bytes, *, switches: bool) -> Reading:
@@ -154,7 +154,7 @@ async def play(attack: Attack, reading: Reading) -> Outcome:
         for piece in pieces(attack.raw, attack.cuts):
             client.write(piece)
             await turns(attack.turns)
-        methods = [one.head.start[0] for one in reading.whole]
+        methods = [message.head.start[0] for message in reading.whole]
         await holds(lambda: client.is_over or count_answers(client.data, methods) == len(methods))
         await hang_up(made, client)
         outcome.admitted = made.gate.asked
@@ -190,7 +190,11 @@ def judge_arrivals(reading: Reading, outcome: Outcome) -> None:
         (outcome.to_workspace, outcome.workspace, WORKSPACE),
         (outcome.to_api, outcome.api, API),
     ):
-        sent = [one for one in reading.whole if one.head in admitted and place_of(one.head) == place]
+        sent = [
+            message
+            for message in reading.whole
+            if message.head in admitted and place_of(message.head) == place
+        ]
         assert len(arrived) <= len(sent), "more arrived than was sent"
         for there, here in zip(arrived, sent, strict=False):
             judge_head(there.head, here.head)
@@ -204,10 +208,10 @@ def judge_arrivals(reading: Reading, outcome: Outcome) -> None:
 
 def judge_rests(connections: list[End], reading: Reading) -> None:
     """What is no whole request is the beginning of the one that was not finished, or of one that was answered early."""
-    for one in connections:
-        assert isinstance(one, Server)
-        rest = one.data[one.read_up_to :]
-        if one.has_switched:
+    for connection in connections:
+        assert isinstance(connection, Server)
+        rest = connection.data[connection.read_up_to :]
+        if connection.has_switched:
             assert reading.tunnelled.startswith(rest), "the tunnel is not what was sent"
         elif rest:
             head = request_head_at(rest, 0)
@@ -241,7 +245,7 @@ def judge_head(there: Head, here: Head) -> None:
         if name.replace(b"_", b"-") not in ENDS_AT_PROXY and name not in nominated and not TOKEN.search(value)
     ]
     passed = [(name, value) for name, value in there.fields if name not in made]
-    assert [one for one in passed if not TOKEN.search(one[1])] == kept, (
+    assert [line for line in passed if not TOKEN.search(line[1])] == kept, (
         "headers were lost, or came from nowhere"
     )
     if to_workspace:
@@ -284,8 +288,8 @@ def judge_answers(attack: Attack, reading: Reading, outcome: Outcome) -> None:
 
 def count_plain(asked: tuple[Asked, ...], reading: Reading) -> int:
     leading = 0
-    for one in asked[: len(reading.whole)]:
-        if not one.is_plain:
+    for request in asked[: len(reading.whole)]:
+        if not request.is_plain:
             break
         leading += 1
     return leading
@@ -302,8 +306,8 @@ def judge(attack: Attack, reading: Reading, outcome: Outcome) -> None:
     judge_admissions(reading, outcome)
     judge_arrivals(reading, outcome)
     judge_answers(attack, reading, outcome)
-    if not any(one.is_edited for one in attack.asked) and not reading.tunnelled:
-        received = b"".join(one.data for one in outcome.workspace)
+    if not any(request.is_edited for request in attack.asked) and not reading.tunnelled:
+        received = b"".join(connection.data for connection in outcome.workspace)
         assert SECRET not in received, "a secret reached the workspace"
         assert FORGED not in received, "a forged sender reached the workspace"
 

@@ -39,8 +39,8 @@ class Heard:
 class Record:
     served: list[tuple[int, int]] = field(default_factory=list)
     """Which connection was asked for which exchange, in order."""
-    said: set[int] = field(default_factory=set)
-    """The exchanges whose reply is said to its end."""
+    replied: set[int] = field(default_factory=set)
+    """The exchanges whose reply was sent to its end."""
     connections: int = 0
 
 
@@ -80,7 +80,7 @@ class Server(End):
             sock = self.transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.transport.abort()
-        self._record.said.add(number)
+        self._record.replied.add(number)
 
 
 async def play(talk: Conversation, record: Record) -> list[Heard]:
@@ -99,7 +99,7 @@ async def ask_in_turn(made: Stage, talk: Conversation, record: Record) -> list[H
         at = len(client.data)
         client.write(request(number, exchange))
         await answered(client, at, [exchange.method])
-        await holds(lambda number=number: number in record.said)  # type: ignore[misc]  # a default binds it now
+        await holds(lambda number=number: number in record.replied)  # type: ignore[misc]  # a default binds it now
         await turns(6)
         heard.append(Heard(client.data[at:], client.is_over))
     return heard
@@ -175,13 +175,13 @@ def is_reusable(exchange: Exchange) -> bool:
 
 def judge_answer(exchange: Exchange, got: Heard) -> None:
     assert got.data, "no answer at all"
-    there, said = read(exchange.reply, exchange.method, is_over=exchange.then == ENDS)
+    there, sent = read(exchange.reply, exchange.method, is_over=exchange.then == ENDS)
     if exchange.then == RESETS:
         there = None
     here, heard = read(got.data, exchange.method, is_over=got.is_over)
     if here is None:
         assert there is None, "a whole answer was cut"
-        assert said.startswith(heard), "something else came than was said"
+        assert sent.startswith(heard), "something else came than was sent"
         assert got.is_over
         return
     assert here.message.end == len(got.data), "bytes after the answer"
@@ -191,9 +191,9 @@ def judge_answer(exchange: Exchange, got: Heard) -> None:
         assert not exchange.is_plain, "a plain answer was refused"
     elif there is None:
         assert here.ends_with_connection or exchange.then == RESETS, "half an answer looks whole"
-        assert said.startswith(heard), "something else came than was said"
+        assert sent.startswith(heard), "something else came than was sent"
     else:
-        assert heard == said, "the content differs"
+        assert heard == sent, "the content differs"
         assert head.start[1] == there.message.head.start[1], "the status differs"
         assert kept(head) == kept(there.message.head), "headers were lost, or came from nowhere"
         assert list(here.interim) == ([] if exchange.version == b"1.0" else list(there.interim))
@@ -259,6 +259,6 @@ async def play_last_words(exchange: Exchange) -> Heard:
 def test_last_words_are_an_answer_as_any_other_or_none(talk: Conversation) -> None:
     note(repr(talk))
     exchange = talk.exchanges[0]
-    said = replace(exchange, then=ENDS) if exchange.then == STAYS else exchange
+    ended = replace(exchange, then=ENDS) if exchange.then == STAYS else exchange
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        judge_answer(said, runner.run(play_last_words(said)))
+        judge_answer(ended, runner.run(play_last_words(ended)))

@@ -19,7 +19,7 @@ async def test_a_person_who_types_keeps_it_awake_and_a_forgotten_tab_neither_kee
     with running(data, initial_admin_password=PASSWORD, ide="jupyterlab") as server:
         await sit_before_a_tab(
             server,
-            lambda one: next(data.glob(f"users/*/workspaces/{one}/home")),
+            lambda workspace_id: next(data.glob(f"users/*/workspaces/{workspace_id}/home")),
             open_terminal,
             tmp_path / "jupyterlab.png",
         )

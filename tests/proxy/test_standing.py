@@ -42,7 +42,7 @@ async def tunnel(made: Hub, row: Workspace) -> Talk:
 async def no_more_rounds(made: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one more round come to its end, and none follow."""
     monkeypatch.setattr(route_cache, "_ROUND_S", 3600.0)
-    known = made.directory
+    known = made.route_cache
     await until(lambda: known._clock.monotonic() + 60 < known._round_at <= known._seen_at + 3600)
 
 
@@ -60,7 +60,7 @@ async def test_a_logout_closes_open_connections_within_two_seconds() -> None:
 async def test_the_next_look_at_keys_is_never_more_than_two_seconds_ahead() -> None:
     """What a lost hint costs at most: each look plans the next one, and looks come without any hint."""
     async with hub(switch) as made:
-        talk, known = await tunnel(made, await made.workspace()), made.directory
+        talk, known = await tunnel(made, await made.workspace()), made.route_cache
         for _ in range(3):
             before = known._seen_at
             await until(lambda before=before: known._seen_at > before)  # type: ignore[misc]
@@ -95,7 +95,7 @@ async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_
         talk = await tunnel(made, row)
         another = await tunnel(made, other)
         asked = asyncio.Event()
-        upstream = made.directory._locator.upstream
+        upstream = made.route_cache._locator.upstream
 
         async def hang(asked_for: Workspace) -> Upstream | None:
             if asked_for.id == other.id:
@@ -103,7 +103,7 @@ async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_
                 await asyncio.Event().wait()
             return await upstream(asked_for)
 
-        monkeypatch.setattr(made.directory._locator, "upstream", hang)
+        monkeypatch.setattr(made.route_cache._locator, "upstream", hang)
         await made.service.change(other.id, lambda _spec: {"memo": "changed"}, None, BY)
         async with within(PATIENCE_S):
             await asked.wait()
@@ -190,9 +190,9 @@ async def test_an_instance_that_moved_is_found_at_its_new_address() -> None:
         assert (await made.ask(f"/w/{row.id}/", COOKIE))[0] == 200
         async with server(switch) as dead:
             made.instances.served_by = dead.upstream
-            place = await made.directory.workspace(row.id)
+            place = await made.route_cache.workspace(row.id)
             assert place is not None
-            await made.directory.find_again(place)
+            await made.route_cache.find_again(place)
         made.instances.served_by = elsewhere.upstream
         talk = await tunnel(made, row)
         await talk.close()
@@ -240,10 +240,10 @@ async def test_who_comes_while_the_round_asks_for_others_stays() -> None:
         async def slow(credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
             if WRITES in credentials:
                 return await people(credentials)
-            found = await people(credentials)
+            visitors = await people(credentials)
             asked.set()
             await go_on.wait()
-            return found
+            return visitors
 
         made.credentials.people = slow  # type: ignore[method-assign]
         async with asyncio.timeout(PATIENCE_S):

@@ -44,7 +44,9 @@ async def test_the_history_says_which_visit_and_which_button_it_was() -> None:
         await made.ask(f"/w/{row.id}/", COOKIE, "X-Request-Id: visit-1", *NAVIGATION)
         await made.arrives(row.id, Phase.RUNNING)
         wakeup = await made.store.history(row.id)
-        assert {one.event.request_id for one in wakeup if one.event.after == "RUNNING"} == {"visit-1"}
+        assert {record.event.request_id for record in wakeup if record.event.after == "RUNNING"} == {
+            "visit-1"
+        }
         button = (COOKIE, f"Origin: {ORIGIN}", "X-Request-Id: button-1", "Content-Length: 0")
         assert (await made.ask(f"/w/{row.id}/_codehub/stop", *button, method="POST"))[0] == 303
         assert (await made.store.history(row.id, limit=1))[0].event.request_id == "button-1"
@@ -99,16 +101,16 @@ async def test_the_waking_page_says_what_holds_it_up_and_leads_in_when_nothing_d
     async with hub() as made:
         row = await made.workspace(Phase.STANDBY)
         made.disk.free_mb = 100
-        why, page, told = "Only 100 MB are free where homes lie", "", ""
+        why, page, progress = "Only 100 MB are free where homes lie", "", ""
         async with asyncio.timeout(PATIENCE_S):
             while why not in page:
                 status, _, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION)
                 assert status == 202
-            while why not in told:
-                told = (await made.ask(f"/w/{row.id}/_codehub/progress", COOKIE))[2]
+            while why not in progress:
+                progress = (await made.ask(f"/w/{row.id}/_codehub/progress", COOKIE))[2]
         assert "It is held up" in page
-        assert "It is held up" in told
-        assert '"moves": true' in told
+        assert "It is held up" in progress
+        assert '"moves": true' in progress
         in_korean = (await made.ask(f"/w/{row.id}/", COOKIE, "Accept-Language: ko", *NAVIGATION))[2]
         assert "100 MB만 남았습니다" in in_korean
         made.disk.free_mb = 5000
@@ -200,7 +202,10 @@ async def test_a_hundred_visits_at_once_cause_one_start_and_all_are_served() -> 
         )
         assert [body for _, _, body in answers] == [f"GET /{number} HTTP/1.1" for number in range(100)]
         events = await made.store.history(row.id, limit=100)
-        assert sum(one.event.kind == "operation" and one.event.after == "STARTING" for one in events) == 1
+        assert (
+            sum(record.event.kind == "operation" and record.event.after == "STARTING" for record in events)
+            == 1
+        )
 
 
 @pytest.mark.parametrize("phase", [Phase.ARCHIVED, Phase.PENDING])

@@ -65,7 +65,7 @@ class Door:
             if tab is not None and tab not in self._sockets:
                 self._sockets[tab] = [monitor.add_socket(None), monitor.add_socket(None)]
             monitor.bytes_up += size
-            monitor.judge()
+            monitor.evaluate_traffic()
 
     def close(self, tab: object) -> None:
         for socket in self._sockets.pop(tab, ()):

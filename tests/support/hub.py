@@ -76,7 +76,7 @@ class Hub:
     people_hints: MemoryHints
     instances: ServedInstances
     disk: MemoryDisk
-    directory: RouteCache
+    route_cache: RouteCache
     ide: Server
     api: Server
 
@@ -151,10 +151,10 @@ async def hub(
             person.user_id, username=person.username, password_hash=PASSWORD_HASH, role=Role.ADMIN
         )
     connections = set[ClientConnection]()
-    places = StoredWorkspaces(store, platforms.instances)
-    directory = RouteCache(
+    workspace_locator = StoredWorkspaces(store, platforms.instances)
+    route_cache = RouteCache(
         credentials,
-        places,
+        workspace_locator,
         hints,
         people_hints,
         clock=clock,
@@ -170,7 +170,7 @@ async def hub(
         instances.served_by = ide.upstream
         rules = rules or GateRules(frozenset({ORIGIN}))
         gate = WorkspaceGate(
-            directory, places, service, Target(api.upstream), rules, clock=clock, tasks=tasks
+            route_cache, workspace_locator, service, Target(api.upstream), rules, clock=clock, tasks=tasks
         )
         edge, address = await stack.enter_async_context(serving(gate, proto=proto, connections=connections))
         system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
@@ -178,8 +178,8 @@ async def hub(
             "c1", store, platforms, hints, system, cadence=Cadence(idle_s=1.0, active_s=0.05)
         )
         tasks.spawn(controller.run(), name="controller")
-        tasks.spawn(directory.run(), name="directory")
+        tasks.spawn(route_cache.run(), name="route-cache")
         stack.push_async_callback(tasks.cancel_all)
         yield Hub(
-            edge, address, store, service, credentials, people_hints, instances, disk, directory, ide, api
+            edge, address, store, service, credentials, people_hints, instances, disk, route_cache, ide, api
         )

@@ -68,15 +68,15 @@ async def edge(
     """Serve the public port until the end; then what was used is recorded, and every connection is closed."""
     system = replace(system, tasks=SystemTasks())
     clock, tasks = system.clock, system.tasks
-    workspaces = StoredWorkspaces(all_stores.api, backends.instances)
+    workspace_locator = StoredWorkspaces(all_stores.api, backends.instances)
     service = make_service(settings, all_stores)
     time, connections = DatabaseTime(), set[ClientConnection]()
     activity = Activity(
         service, all_stores.credentials, time, clock=clock, flush_s=settings.activity_flush_seconds
     )
-    routes = RouteCache(
+    route_cache = RouteCache(
         all_stores.credentials,
-        workspaces,
+        workspace_locator,
         all_stores.api_hints,
         all_stores.people_hints,
         clock=clock,
@@ -94,7 +94,9 @@ async def edge(
         wake_archived=settings.wake_archived,
         wake_wait_s=settings.wake_wait_seconds,
     )
-    gate = WorkspaceGate(routes, workspaces, service, Target(api), rules, clock=clock, tasks=tasks)
+    gate = WorkspaceGate(
+        route_cache, workspace_locator, service, Target(api), rules, clock=clock, tasks=tasks
+    )
     public_port = Edge(
         gate,
         rules=header_rules(secure=rules.is_secure),
@@ -109,7 +111,7 @@ async def edge(
     )
     try:
         async with public_port.serving(listener):
-            tasks.spawn(routes.run(), name="routes")
+            tasks.spawn(route_cache.run(), name="route-cache")
             tasks.spawn(activity.run(), name="activity")
             yield public_port
     finally:

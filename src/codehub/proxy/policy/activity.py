@@ -70,7 +70,7 @@ class WorkspaceMonitor:
         self._used_by: set[Credential] = set()
         self.bytes_up = 0
         self.frames_down = 0
-        """What went over its sockets since it was last judged."""
+        """What went over its sockets since it was last evaluated."""
 
     def note_request(self, head: RequestHead) -> None:
         credential: Credential | None = head.block.identity
@@ -99,10 +99,10 @@ class WorkspaceMonitor:
         self.used_at = self._clock.monotonic()
         self._used_by.update(credential for credential in credentials if credential is not None)
 
-    def judge(self) -> None:
+    def evaluate_traffic(self) -> None:
         """Decide whether what was counted since the last time is somebody's work.
 
-        Frames are counted when they pass, and judged here, once a tick.
+        Frames are counted when they pass, and evaluated here, once a tick.
         """
         now = self._clock.monotonic()
         bytes_up, self.bytes_up = self.bytes_up, 0
@@ -238,7 +238,7 @@ class Activity:
         now = self._clock.monotonic()
         due: dict[UUID, tuple[WorkspaceMonitor, float]] = {}
         for workspace_id, monitor in self._monitors.items():
-            monitor.judge()
+            monitor.evaluate_traffic()
             is_due = everything or now - monitor.recorded_at >= monitor.flush_s
             if monitor.used_at > monitor.recorded_at and is_due:
                 due[workspace_id] = (monitor, monitor.used_at)

@@ -171,7 +171,7 @@ class WorkspaceGate:
         except UnknownWorkspace:  # it was deleted meanwhile
             return _refused(NoSuch(), entry.head, entry.visit, entry.language)
         except StoreUnavailable as lost:
-            log.warning("gate_blind", reason=str(lost))
+            log.warning("visit_not_decided", reason=str(lost))
             return unavailable()
 
     async def _who_and_where(

@@ -121,16 +121,16 @@ _HEADERS: Mapping[str, str] = {
 
 def waking_page(workspace: Workspace, progress: Progress | None, language: str) -> Answer:
     """Say what is under way. It comes back every two seconds without scripts, and follows live with them."""
-    words = _words(language)
+    texts = _texts(language)
     bar = '<progress aria-labelledby="now"></progress>'
     if progress is not None and progress.total_bytes:
         bar = f'<progress aria-labelledby="now" max="{progress.total_bytes}" value="{progress.done_bytes}"></progress>'
-    body = f"""<p>{escape(words["waking_why"])}</p>
+    body = f"""<p>{escape(texts["waking_why"])}</p>
 <p id="now" role="status" aria-live="polite">{escape(_now(workspace, language))}</p>
 {bar}
 <p id="far">{escape(_far(workspace, progress, language))}</p>"""
     follow = f' data-follow="{mount_of(workspace.id)}/{ACTIONS}/progress" data-version="{workspace.status.version}"'
-    link = (f"/workspaces/{workspace.id}", words["happening"])
+    link = (f"/workspaces/{workspace.id}", texts["happening"])
     return _page(Page.WAKING, workspace, language, body, main=follow, script=_SCRIPT, link=link)
 
 
@@ -152,7 +152,7 @@ def progress_content(
 
 def resting_page(page: Page, workspace: Workspace, language: str, to: str) -> Answer:
     """Say why it can't be entered, with the button that goes on from there. `to`: the path in it that was asked for."""
-    words = _words(language)
+    texts = _texts(language)
     action, label = {
         Page.ARCHIVED: ("start", "restore"),
         Page.PENDING: ("start", "start"),
@@ -160,46 +160,51 @@ def resting_page(page: Page, workspace: Workspace, language: str, to: str) -> An
     }[page]
     error = workspace.status.error_info
     if page is not Page.ERROR:
-        why = f"<p>{escape(words[f'{page}_why'])}</p>"
+        why = f"<p>{escape(texts[f'{page}_why'])}</p>"
     elif error is not None:
         trouble, message = trouble_text(error.reason, language), reason_text(error.message, language)
         why = f"<p>{escape(trouble)}</p><p><code>{escape(message)}</code></p><p>{escape(remedy_text(error.reason, language))}</p>"
     else:
         why = ""
-    link = (f"/workspaces/{workspace.id}", words["details"]) if page is Page.ERROR else None
-    button = _button(workspace.id, action, words[label], _way_on(workspace, to))
-    hint = f'<p class="hint">{escape(words["recover_why"])}</p>' if page is Page.ERROR else ""
+    link = (f"/workspaces/{workspace.id}", texts["details"]) if page is Page.ERROR else None
+    button = _button(workspace.id, action, texts[label], _way_on(workspace, to))
+    hint = f'<p class="hint">{escape(texts["recover_why"])}</p>' if page is Page.ERROR else ""
     return _page(page, workspace, language, f"{why}{button}{hint}", link=link)
 
 
 def limit_page(workspace: Workspace, refused: Refused, language: str, to: str) -> Answer:
     """List what runs, each with a button that stops it and comes back; what has a problem with a link to it, for no wish stops that."""
-    words = _words(language)
+    texts = _texts(language)
     details = refused.details or {}
     running = details.get("running")
     most = details.get("max")
     listed: Sequence[Mapping[str, str]] = running if isinstance(running, Sequence) else ()
-    failed = [one for one in listed if one["id"] in refused.in_error]
-    awake = [one for one in listed if one not in failed]
-    whys = [words["limit_total"].format(max=most)]
+    failed = [entry for entry in listed if entry["id"] in refused.in_error]
+    awake = [entry for entry in listed if entry not in failed]
+    whys = [texts["limit_total"].format(max=most)]
     if details.get("limit") == "per_user":
-        whys = [words["limit_max"].format(max=most)]
-        whys += [words["limit_why"].format(names=", ".join(one["name"] for one in awake))] if awake else []
-    whys += [words["limit_problem"].format(name=one["name"]) for one in failed]
+        whys = [texts["limit_max"].format(max=most)]
+        whys += (
+            [texts["limit_why"].format(names=", ".join(entry["name"] for entry in awake))] if awake else []
+        )
+    whys += [texts["limit_problem"].format(name=entry["name"]) for entry in failed]
     way_on = {"then": str(workspace.id), **_way_on(workspace, to)}
-    ways = [_button(UUID(one["id"]), "stop", words["stop"].format(name=one["name"]), way_on) for one in awake]
+    ways = [
+        _button(UUID(entry["id"]), "stop", texts["stop"].format(name=entry["name"]), way_on)
+        for entry in awake
+    ]
     ways += [
-        f'<a class="way" href="/workspaces/{UUID(one["id"])}">{escape(words["look"].format(name=one["name"]))}</a>'
-        for one in failed
+        f'<a class="way" href="/workspaces/{UUID(entry["id"])}">{escape(texts["look"].format(name=entry["name"]))}</a>'
+        for entry in failed
     ]
     body = f"<p>{escape(' '.join(whys))}</p>{''.join(ways)}"
-    return _page(Page.LIMIT, workspace, language, body, link=(escape(to), words["again"]))
+    return _page(Page.LIMIT, workspace, language, body, link=(escape(to), texts["again"]))
 
 
 def refused_page(status: int, language: str) -> Answer:
     """Say to whoever may not enter that nobody knows who they are (400), that it is not theirs (403), or that there is nothing (404). It tells nothing of the workspace."""
-    words, key = _words(language), _REFUSED[status]
-    html = _html(language, words[key], f"<p>{escape(words[f'{key}_why'])}</p>")
+    texts, key = _texts(language), _REFUSED[status]
+    html = _html(language, texts[key], f"<p>{escape(texts[f'{key}_why'])}</p>")
     return _answer(status, html, language)
 
 
@@ -207,7 +212,7 @@ def _now(workspace: Workspace, language: str) -> str:
     """Say what is done, or that it is held up: that counts while it is tried again, too, for the words would flicker."""
     status = workspace.status
     if status.held_up is not None:
-        return _words(language)["held_up"]
+        return _texts(language)["held_up"]
     return under_way_text(status.operation, language)
 
 
@@ -219,7 +224,7 @@ def _far(workspace: Workspace, progress: Progress | None, language: str) -> str:
     return "" if progress is None else progress_words(progress, language)
 
 
-def _words(language: str) -> Mapping[str, str]:
+def _texts(language: str) -> Mapping[str, str]:
     return section(language, "proxy")
 
 
@@ -247,7 +252,7 @@ def _page(
     script: str = "",
     link: tuple[str, str] | None = None,
 ) -> Answer:
-    title = _words(language)[page].format(name=workspace.spec.name)
+    title = _texts(language)[page].format(name=workspace.spec.name)
     html = _html(language, title, body, main=main, script=script, link=link)
     return _answer(_STATUS[page], html, language, {"X-Codehub-Page": page.value})
 
@@ -277,7 +282,7 @@ def _html(
 {_MARK}
 <h1>{title}</h1>
 {body}
-<nav>{more}<a href="/">{escape(_words(language)["dashboard"])}</a></nav>
+<nav>{more}<a href="/">{escape(_texts(language)["dashboard"])}</a></nav>
 </main>
 {scripted}
 </html>

@@ -140,7 +140,7 @@ class RouteCache:
     async def run(self) -> None:
         """Keep everything here current, until cancelled."""
         beside = [
-            self._tasks.spawn(self._listen(self._hints, self._on_workspace_hint), name="directory-hints"),
+            self._tasks.spawn(self._listen(self._hints, self._on_workspace_hint), name="workspace-hints"),
             self._tasks.spawn(self._listen(self._people_hints, self._on_people_hint), name="people-hints"),
             self._tasks.spawn(self._follow_revocations(), name="revocations"),
         ]
@@ -343,6 +343,6 @@ def _log_outage() -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as error:
-        log.warning("directory_blind", reason=str(error))
+        log.warning("route_cache_not_refreshed", reason=str(error))
     except Exception:
-        log.exception("directory_failed")
+        log.exception("route_cache_failed")
