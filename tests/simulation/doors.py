@@ -1,4 +1,7 @@
-"""A door: the proxy's decisions without its sockets. A visit goes in; whether it is led in, wakes or waits comes out, and use is noted."""
+"""A door: the proxy's decisions without its sockets. A visit goes in; whether it is led in, wakes or waits comes out, and use is noted.
+
+The policy itself, with its route cache, grants and revocation, is simulated in policy_world.py.
+"""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
