@@ -55,9 +55,9 @@ class Meeting:
     def narrow(self) -> ClientConnection:
         """Let little fit between the proxy and its two ends. Returns the proxy's side of the client's connection."""
         [connection] = self.edge.connections
-        assert connection._transport is not None
-        assert connection._upstream is not None
-        for transport in (connection._transport, connection._upstream._transport):
+        assert connection.transport is not None
+        assert connection.upstream is not None
+        for transport in (connection.transport, connection.upstream.transport):
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
         return connection

@@ -119,7 +119,7 @@ class Stage:
         for client in self._clients:
             client.transport.close()
         await holds(lambda: not self.edge.connections)
-        for idle in self.edge.pool._idle.values():
+        for idle in self.edge.pool.all_idle():
             for connection in idle:
                 connection.write_eof()
         await holds(lambda: all(end.is_lost for end in self._servers + self._clients))

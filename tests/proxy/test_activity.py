@@ -72,10 +72,12 @@ SYNC, PRINT = frame(b"sync", opcode=9, masked=True), frame(b"print", opcode=9, m
 
 
 @asynccontextmanager
-async def watched(flush_s: float = 0.0) -> AsyncIterator[tuple[Hub, Activity, Uses]]:
+async def watched(
+    flush_s: float = 0.0, keys: MemoryCredentials | None = None
+) -> AsyncIterator[tuple[Hub, Activity, Uses]]:
     uses = Uses()
     time = DatabaseTime()
-    activity = Activity(uses, MemoryCredentials(), time, clock=SystemClock(), flush_s=flush_s)
+    activity = Activity(uses, keys or MemoryCredentials(), time, clock=SystemClock(), flush_s=flush_s)
     async with hub(ide, monitor_of=activity.monitor, time=time) as made:
         yield made, activity, uses
 
@@ -114,9 +116,9 @@ async def test_a_navigation_and_a_program_are_uses_and_a_pages_own_requests_are_
     async with watched() as (made, activity, uses):
         row = await made.workspace()
         for lines, used in ((NAVIGATION, True), (QUIET, False), (("User-Agent: curl/8",), True)):
-            for watch in activity._monitors.values():
-                watch.used_at -= 5  # as if it were a while ago
-                watch.recorded_at -= 5
+            monitor = activity.monitor(row)
+            monitor.used_at -= 5  # as if it were a while ago
+            monitor.recorded_at -= 5
             assert (await made.ask(f"/w/{row.id}/", COOKIE, *lines))[0] == 200
             assert await counts(activity, uses) is used, lines
 
@@ -189,10 +191,9 @@ async def test_for_jupyterlab_what_it_tells_its_tab_of_the_tabs_own_doing_is_no_
 
 
 async def test_a_key_is_noted_while_its_owner_works_and_not_for_an_open_tab() -> None:
-    async with watched() as (made, activity, _uses):
+    keys = MemoryCredentials()
+    async with watched(keys=keys) as (made, activity, _uses):
         row = await made.workspace()
-        keys = MemoryCredentials()
-        activity._keys = keys
         talk = await socket(made, row)
         await talk.send(frame(b"x" * 20, masked=True))
         await synced(talk)
@@ -209,16 +210,19 @@ async def test_a_key_is_noted_while_its_owner_works_and_not_for_an_open_tab() ->
 
 
 async def test_a_key_that_could_not_be_noted_is_noted_later() -> None:
-    async with watched() as (made, activity, _uses):
-        row = await made.workspace()
+    is_down = True
 
-        async def down(_call: str) -> None:
+    async def fault(_call: str) -> None:
+        if is_down:
             raise StoreUnavailable("down")
 
-        activity._keys = MemoryCredentials(faults=down)
+    keys = MemoryCredentials(faults=fault)
+    async with watched(keys=keys) as (made, activity, _uses):
+        row = await made.workspace()
         await made.ask(f"/w/{row.id}/", COOKIE)
         await activity.flush(everything=True)
-        keys = activity._keys = MemoryCredentials()
+        assert keys.in_use == set()
+        is_down = False
         await activity.flush(everything=True)
         assert keys.in_use == {SESSION}
 
@@ -231,8 +235,8 @@ async def test_a_thousand_requests_are_one_write() -> None:
             await talk.send(f"GET /w/{row.id}/ HTTP/1.1\r\nHost: hub.test\r\n{COOKIE}\r\n\r\n".encode())
             await talk.head()
         await talk.close()
-        for watch in activity._monitors.values():
-            watch.recorded_at = watch.used_at - 30
+        monitor = activity.monitor(row)
+        monitor.recorded_at = monitor.used_at - 30
         await activity.flush()
         await activity.flush()
         assert len(uses.written) == 1

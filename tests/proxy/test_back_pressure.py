@@ -57,10 +57,10 @@ async def test_a_client_that_takes_nothing_is_cut_though_it_has_asked_for_more(m
     await meeting.ask(get("/") * 2)
     connection = meeting.narrow()
     meeting.read()
-    meeting.fill(connection._transport)
+    meeting.fill(connection.transport)
     meeting.server.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(LONG), LONG))
     await until(lambda: bool(meeting.waiting()))
-    assert connection._stuck
+    assert connection.is_stuck
     meeting.pass_time(DEFAULT_LIMITS.stall_s_max + 30)
     await until(lambda: not meeting.edge.connections)
 
@@ -68,12 +68,12 @@ async def test_a_client_that_takes_nothing_is_cut_though_it_has_asked_for_more(m
 async def test_a_client_that_never_takes_the_last_of_its_response_is_cut(meeting: Meeting) -> None:
     await meeting.ask(get("/", "Connection: close"))
     connection = meeting.narrow()
-    assert connection._transport is not None
-    meeting.fill(connection._transport)
+    assert connection.transport is not None
+    meeting.fill(connection.transport)
     meeting.server.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(SHORT), SHORT))
     await until(lambda: not targets_in_use(meeting.edge.connections))
-    assert connection._transport.get_write_buffer_size()
-    assert not connection._stuck
+    assert connection.transport.get_write_buffer_size()
+    assert not connection.is_stuck
     meeting.pass_time(DEFAULT_LIMITS.stall_s_max + 30)
     await until(lambda: not meeting.edge.connections)
 
@@ -83,17 +83,17 @@ async def test_a_client_of_a_tunnel_is_not_read_while_nobody_takes_what_it_sent_
 ) -> None:
     await meeting.ask(get("/", "Connection: Upgrade", "Upgrade: websocket"))
     connection = meeting.narrow()
-    assert connection._transport is not None
-    assert connection._upstream is not None
+    assert connection.transport is not None
+    assert connection.upstream is not None
     meeting.read()
-    filled = meeting.fill(connection._upstream._transport)
+    filled = meeting.fill(connection.upstream.transport)
     await asyncio.get_running_loop().sock_sendall(meeting.client, LONG)
     await until(lambda: len(connection._buffer) > DEFAULT_LIMITS.ahead_bytes_max)
     meeting.server.send(b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
     assert (await meeting.heard(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
-    assert not connection._transport.is_reading()
+    assert not connection.transport.is_reading()
     assert (await meeting.taken(filled + len(LONG))).endswith(LONG)
-    await until(connection._transport.is_reading)
+    await until(connection.transport.is_reading)
 
 
 async def held_upload(meeting: Meeting) -> None:

@@ -305,7 +305,7 @@ async def stuck_meeting(unix_meeting: Meeting) -> Meeting:
     connection = unix_meeting.narrow()
     unix_meeting.cross(b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: %d\r\n\r\n%b" % (len(LONG), LONG))
     await until(lambda: not targets_in_use(unix_meeting.edge.connections))
-    assert connection._stuck
+    assert connection.is_stuck
     return unix_meeting
 
 

@@ -95,7 +95,7 @@ async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_
         talk = await tunnel(made, row)
         another = await tunnel(made, other)
         asked = asyncio.Event()
-        upstream = made.route_cache._locator.upstream
+        upstream = made.workspace_locator.upstream
 
         async def hang(asked_for: Workspace) -> Upstream | None:
             if asked_for.id == other.id:
@@ -103,7 +103,7 @@ async def test_a_logout_counts_though_the_address_of_another_workspace_can_t_be_
                 await asyncio.Event().wait()
             return await upstream(asked_for)
 
-        monkeypatch.setattr(made.route_cache._locator, "upstream", hang)
+        monkeypatch.setattr(made.workspace_locator, "upstream", hang)
         await made.service.change(other.id, lambda _spec: {"memo": "changed"}, None, BY)
         async with within(PATIENCE_S):
             await asked.wait()
@@ -122,7 +122,7 @@ async def test_hints_however_many_put_no_round_off() -> None:
         made.credentials.revoke(SESSION)
         async with within(3):
             while not talk.reader.at_eof():
-                await made.store._hints.send({row.id})
+                await made.hints.send({row.id})
                 await asyncio.sleep(0.01)
         await talk.close()
 

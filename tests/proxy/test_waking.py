@@ -281,7 +281,7 @@ async def test_at_the_limit_what_has_a_problem_is_shown_as_such_and_not_put_to_s
     async with hub(limits=Limits(per_user=2)) as made:
         crashy, fine = [await made.workspace(Phase.RUNNING, name) for name in ("crashy", "fine")]
         row = await made.workspace(Phase.STANDBY)
-        made.instances._storage._disks.pop(crashy.id)  # its IDE is still there, so it still counts
+        made.storage.lose_volume(crashy.id)  # its IDE is still there, so it still counts
         await made.arrives(crashy.id, Phase.ERROR)
         _, _, page = await made.ask(f"/w/{row.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
         assert "Running now: fine. Put one to sleep" in page
@@ -295,7 +295,7 @@ async def test_at_the_limit_what_has_a_problem_is_shown_as_such_and_not_put_to_s
         await made.arrives(fine.id, Phase.DELETED)
         await made.service.set_wish(row.id, DesiredState.RUNNING, By("ann", "test"))
         other = await made.workspace(Phase.STANDBY, "other")
-        made.instances._storage._disks.pop(row.id)
+        made.storage.lose_volume(row.id)
         await made.arrives(row.id, Phase.ERROR)
         _, _, page = await made.ask(f"/w/{other.id}/", COOKIE, *NAVIGATION, "Accept-Language: en")
         assert "You can run 2 at a time. crashy takes a place" in page

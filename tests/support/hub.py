@@ -73,9 +73,12 @@ class Hub:
     store: MemoryStore
     service: WorkspaceService
     credentials: MemoryCredentials
+    hints: MemoryHints
     people_hints: MemoryHints
     instances: ServedInstances
+    storage: MemoryStorage
     disk: MemoryDisk
+    workspace_locator: StoredWorkspaces
     route_cache: RouteCache
     ide: Server
     api: Server
@@ -181,5 +184,18 @@ async def hub(
         tasks.spawn(route_cache.run(), name="route-cache")
         stack.push_async_callback(tasks.cancel_all)
         yield Hub(
-            edge, address, store, service, credentials, people_hints, instances, disk, route_cache, ide, api
+            edge=edge,
+            address=address,
+            store=store,
+            service=service,
+            credentials=credentials,
+            hints=hints,
+            people_hints=people_hints,
+            instances=instances,
+            storage=storage,
+            disk=disk,
+            workspace_locator=workspace_locator,
+            route_cache=route_cache,
+            ide=ide,
+            api=api,
         )

@@ -36,13 +36,13 @@ class ClientConnection(ClientTransport):
         "_searched",
         "_sender",
         "_state",
-        "_stuck",
         "_task",
-        "_upstream",
         "deadline",
         "head",
+        "is_stuck",
         "request_id",
         "target",
+        "upstream",
     )
 
     def __init__(self, context: Context) -> None:
@@ -54,13 +54,13 @@ class ClientConnection(ClientTransport):
         self._raw = b""
         self._searched = 0  # so much of the buffer is a head that has no end yet
         self._task: Task | None = None
-        self._upstream: UpstreamConnection | None = None
+        self.upstream: UpstreamConnection | None = None
         self._closes = False  # after this response
         self._responds = False  # something of this response was sent
         self._lingered = 0
         self._lingers_until = math.inf
         self._monitor: SocketMonitor | None = None
-        self._stuck = False  # the client takes nothing more for now
+        self.is_stuck = False  # the client takes nothing more for now
         self.deadline = math.inf
         self.head = RequestHead(context.blocks)
         self.request_id = b""
@@ -109,7 +109,7 @@ class ClientConnection(ClientTransport):
             self._lingered += len(data)
             if self._lingered > self._context.limits.linger_bytes_max:
                 self.abort()
-            elif not self._stuck:
+            elif not self.is_stuck:
                 self.deadline = self._patience()
         else:
             self._buffer += data
@@ -117,9 +117,9 @@ class ClientConnection(ClientTransport):
 
     def eof_received(self) -> bool:
         if self._state == _TUNNEL:
-            assert self._upstream is not None
-            self._upstream.write_eof()
-            return self._upstream.half_ends()
+            assert self.upstream is not None
+            self.upstream.write_eof()
+            return self.upstream.half_ends()
         if self._state == _RESPONSE or (self._state == _GATE and self.head.body.done):
             # It may wait for its response; one that has gone away is not waited for long.
             self._closes = True
@@ -129,17 +129,17 @@ class ClientConnection(ClientTransport):
         return False
 
     def pause_writing(self) -> None:
-        self._stuck = True
+        self.is_stuck = True
         self.deadline = self._patience()
-        if self._upstream is not None:
-            self._upstream.pause()
+        if self.upstream is not None:
+            self.upstream.pause()
 
     def resume_writing(self) -> None:
-        self._stuck = False
+        self.is_stuck = False
         self._lingers_until = self._context.now + self._context.limits.linger_s_max  # if it does
         self.deadline = self._patience()
-        if self._upstream is not None:
-            self._upstream.resume()
+        if self.upstream is not None:
+            self.upstream.resume()
 
     # Requests.
 
@@ -169,7 +169,7 @@ class ClientConnection(ClientTransport):
             self._read_on()
         self._closes = not head.block.keeps_alive
         self._responds = False
-        if not self._stuck:
+        if not self.is_stuck:
             self.deadline = math.inf
         decision = self._context.gate.admit(head)
         if isinstance(decision, Target):
@@ -218,8 +218,8 @@ class ClientConnection(ClientTransport):
         if self._is_over:
             upstream.close()
             return
-        self._upstream = upstream
-        if self._stuck:
+        self.upstream = upstream
+        if self.is_stuck:
             upstream.pause()
         upstream.begin(self, self._raw + self._part if self._part else self._raw)
         self._part = b""
@@ -238,7 +238,7 @@ class ClientConnection(ClientTransport):
         except Malformed as malformed:
             self._give_up(self._context.refuse_body(malformed))
             return
-        upstream = self._upstream
+        upstream = self.upstream
         assert upstream is not None
         upstream.write(self.head.passed_on(data, 0, stop))
         self._buffer = data[stop:]
@@ -253,14 +253,14 @@ class ClientConnection(ClientTransport):
     def response_begins(self, *, ends_with_connection: bool) -> bool:
         """Return whether the connection is closed after it: an answer to half a request ends it."""
         self._responds = True
-        if self._state == _RESPONSE and not self._stuck:
+        if self._state == _RESPONSE and not self.is_stuck:
             self.deadline = math.inf
         self._closes = self._closes or ends_with_connection or self._state == _BODY
         return self._closes
 
     def response_done(self, upstream: UpstreamConnection, *, reusable: bool) -> None:
-        self._upstream, self._held = None, False
-        if self._stuck:
+        self.upstream, self._held = None, False
+        if self.is_stuck:
             upstream.resume()
         if reusable and self._state == _RESPONSE:
             upstream.release()
@@ -287,9 +287,9 @@ class ClientConnection(ClientTransport):
 
     def tunnel_begins(self, head: bytes, rest: bytes) -> Write:
         """Answer the upgrade and turn into an end of a tunnel. Returns what takes the other end's bytes."""
-        upstream = self._upstream
+        upstream = self.upstream
         assert upstream is not None
-        assert self._transport is not None
+        assert self.transport is not None
         self._responds = True
         self._state = _TUNNEL
         self._raw = b""
@@ -303,12 +303,12 @@ class ClientConnection(ClientTransport):
         waiting, self._buffer = self._buffer, b""
         if waiting:
             write_up(waiting)
-        self._transport.set_protocol(Tunnel(self, write_up))
+        self.transport.set_protocol(Tunnel(self, write_up))
         self._read_on()
         return write_down
 
     def tunnel_closed(self) -> None:
-        self._upstream = None
+        self.upstream = None
         self._leave()
 
     # Answers of our own, and endings.
@@ -382,7 +382,7 @@ class ClientConnection(ClientTransport):
     def _patience(self) -> float:
         """Return until when a client may be silent."""
         limits = self._context.limits
-        if self._stuck:
+        if self.is_stuck:
             return self._context.now + limits.stall_s_max
         if self._state == _HEAD:
             return self._context.now + (limits.head_s_max if self._buffer else limits.idle_s_max)
@@ -392,7 +392,7 @@ class ClientConnection(ClientTransport):
         return self._context.now + limits.body_silence_s_max if is_late else math.inf
 
     def _drop_upstream(self) -> None:
-        upstream, self._upstream = self._upstream, None
+        upstream, self.upstream = self.upstream, None
         self._held = False
         if upstream is not None:
             upstream.close()

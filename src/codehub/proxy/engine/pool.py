@@ -40,15 +40,19 @@ class Pool:
 
     def sweep(self) -> None:
         """Close what has waited for longer than servers do."""
-        for idle in list(self._idle.values()):
+        for idle in self.all_idle():
             for connection in list(idle):
                 connection.sweeps += 1
                 if connection.sweeps > _IDLE_SWEEPS_MAX:
                     idle.remove(connection)
                     connection.close()
 
+    def all_idle(self) -> list[Idle[UpstreamConnection]]:
+        """Return the idle connections to each server."""
+        return list(self._idle.values())
+
     def close(self) -> None:
-        for idle in list(self._idle.values()):
+        for idle in self.all_idle():
             for connection in idle:
                 connection.close()
             idle.clear()

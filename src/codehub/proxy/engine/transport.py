@@ -17,13 +17,13 @@ class ClientTransport(asyncio.Protocol):
         "_held",
         "_is_busy",
         "_reads",
-        "_transport",
+        "transport",
         "write",
         "writelines",
     )
 
     def __init__(self, ahead_bytes_max: int) -> None:
-        self._transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None
         self._ahead_bytes_max = ahead_bytes_max
         self._buffer = b""  # what came before its turn
         self._held = False  # nobody takes more of it for now
@@ -31,27 +31,27 @@ class ClientTransport(asyncio.Protocol):
         self._reads = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self.write = self._transport.write
-        self.writelines = self._transport.writelines
+        self.transport = cast("asyncio.Transport", transport)
+        self.write = self.transport.write
+        self.writelines = self.transport.writelines
 
     def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     @property
     def _is_over(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
+        return self.transport is None or self.transport.is_closing()
 
     def _close(self) -> None:
         """End it once everything that was written has gone out."""
-        if self._transport is not None:
-            self._transport.close()
+        if self.transport is not None:
+            self.transport.close()
 
     def half_close(self) -> None:
         """Say that nothing more will be written; what comes in is still read."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write_eof()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write_eof()
 
     def _later(self, go_on: Callable[[], None]) -> None:
         """Go on in the next turn of the event loop, and read nothing until then."""
@@ -71,10 +71,10 @@ class ClientTransport(asyncio.Protocol):
         Nor while what has come is not all read yet, or enough has come before its turn.
         """
         reads = not self._held and not self._is_busy and len(self._buffer) <= self._ahead_bytes_max
-        if reads is self._reads or self._transport is None or self._transport.is_closing():
+        if reads is self._reads or self.transport is None or self.transport.is_closing():
             return
         self._reads = reads
         if reads:
-            self._transport.resume_reading()
+            self.transport.resume_reading()
         else:
-            self._transport.pause_reading()
+            self.transport.pause_reading()

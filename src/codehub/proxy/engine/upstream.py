@@ -66,10 +66,10 @@ class UpstreamConnection(asyncio.Protocol):
         "_searched",
         "_spoke_first",
         "_state",
-        "_transport",
         "_was_used",
         "client",
         "sweeps",
+        "transport",
         "write",
     )
 
@@ -92,7 +92,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        return not self._transport.is_closing()
+        return not self.transport.is_closing()
 
     def begin(self, client: Client, raw: bytes) -> None:
         """Send a request's head, and as much of its body as is there, for this client."""
@@ -109,7 +109,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def write_eof(self) -> None:
         if self.is_open:
-            self._transport.write_eof()
+            self.transport.write_eof()
 
     def half_ends(self) -> bool:
         """Note that one direction of the tunnel is at its end, and return whether the other is not.
@@ -120,7 +120,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._state = _HALF_A_TUNNEL
             return True
         client, self.client = self.client, None
-        self._transport.close()
+        self.transport.close()
         if client is not None:
             client.tunnel_closed()
         return False
@@ -135,9 +135,9 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _read_on(self) -> None:
         if self.is_open and (self._is_held or self._is_busy):
-            self._transport.pause_reading()
+            self.transport.pause_reading()
         elif self.is_open:
-            self._transport.resume_reading()
+            self.transport.resume_reading()
 
     def release(self) -> None:
         """Wait for the next request, or end."""
@@ -150,13 +150,13 @@ class UpstreamConnection(asyncio.Protocol):
     def close(self) -> None:
         """End it: nothing that is still under way on it counts any more."""
         self.client = None
-        self._transport.abort()
+        self.transport.abort()
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self.write = self._transport.write
+        self.transport = cast("asyncio.Transport", transport)
+        self.write = self.transport.write
 
     def data_received(self, data: bytes) -> None:
         client = self.client
@@ -186,7 +186,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.client = None
             client.response_done(self, reusable=False)
         elif client is not None:
-            self._transport.abort()  # whatever is still to be sent to it, no answer will come
+            self.transport.abort()  # whatever is still to be sent to it, no answer will come
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -217,7 +217,7 @@ class UpstreamConnection(asyncio.Protocol):
         What is taken is bounded: a server on a unix socket that merely refuses to be written to could go on
         answering for ever.
         """
-        socket = self._transport.get_extra_info("socket").fileno()
+        socket = self.transport.get_extra_info("socket").fileno()
         last = part = b""
         try:
             while len(last) < _LAST_BYTES_MAX and (part := os.read(socket, _LAST_BYTES_MAX)):
@@ -319,7 +319,7 @@ class UpstreamConnection(asyncio.Protocol):
             raise Malformed("a switch of protocols that was not asked for")
         self._state = _TUNNEL
         write_down = client.tunnel_begins(head.to_client(client.request_id, closes=False), rest)
-        self._transport.set_protocol(Tunnel(self, write_down))
+        self.transport.set_protocol(Tunnel(self, write_down))
 
     def _forget(self) -> None:
         if self in self._idle:
