@@ -44,6 +44,7 @@ from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.access import Role as UserRole
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import InstanceBackend, Resources, Spec, StorageBackend
 from codehub.engine.observe import Observer
@@ -52,7 +53,7 @@ from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home, ignore_progress
 from codehub.service.workspaces import By, WorkspaceService
 
-BY = By("bench", "measuring")
+BY = By("bench", verbatim("measuring"))
 _MB = 1_000_000
 _PROBE_S = 0.005
 

@@ -25,7 +25,9 @@ from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock
 from codehub.core.conditions import Condition, Truth
 from codehub.core.history import observed
+from codehub.core.messages import Code, Message
 from codehub.core.operations import Operation, Phase
+from codehub.core.plan import Why
 from codehub.core.workspace import HomeCtx, Workspace
 from codehub.ports.store import Change
 
@@ -58,8 +60,10 @@ FROM unnest(
 WHERE w.id = s.id
 """
 PEER_INSERT = """
-INSERT INTO workspace_events (workspace_id, kind, before, after, actor, reason, request_id, owner_user_id)
-SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[])
+INSERT INTO workspace_events (workspace_id, kind, before, after, actor, reason, request_id, facts, owner_user_id)
+SELECT * FROM unnest(
+    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::uuid[]
+)
 """
 
 
@@ -149,7 +153,7 @@ def next_change(workspace: Workspace) -> Change:
     """Begin STARTING, then arrive in RUNNING, then begin STOPPING, then arrive in STANDBY: one or two events each."""
     now = datetime.now(UTC)
     before = workspace.status
-    ready = Condition(Truth.TRUE, "Ready", "The instance runs and passed its health check.", now)
+    ready = Condition(Truth.TRUE, "Ready", Message(Code.INSTANCE_READY), now)
     if before.operation is Operation.NONE:
         operation = Operation.STOPPING if before.phase is Phase.RUNNING else Operation.STARTING
         after = replace(before, operation=operation, op_id=uuid4(), op_started_at=now, observed_at=now)
@@ -165,7 +169,7 @@ def next_change(workspace: Workspace) -> Change:
             observed_at=now,
             home_ctx=HomeCtx(volume_id=str(uuid4()), dirty=True),
         )
-    events = observed(before, after, actor="controller", reason="It was asked to be further up.")
+    events = observed(before, after, actor="controller", reason=Message(Why.MOVES_UP))
     return Change(workspace.id, after, tuple(events))
 
 

@@ -22,6 +22,7 @@ from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness
 from codehub.app.edge import StoredWorkspaces
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
@@ -37,7 +38,7 @@ from codehub.proxy.policy.route_cache import RouteCache
 from codehub.service.workspaces import By, WorkspaceService
 
 WAKES = 10
-BY = By("bench", "bench")
+BY = By("bench", verbatim("bench"))
 
 
 class Listening(StoredWorkspaces):

@@ -11,12 +11,13 @@ from codehub.api.app import openapi
 from codehub.api.document import EXAMPLE_MESSAGES
 from codehub.cli.main import SECTIONS
 from codehub.cli.main import cli as commands
-from codehub.core.errors import REMEDY, ErrorReason
+from codehub.core.errors import ErrorReason
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase
 from codehub.core.rules import DEFAULT_RULES
 from codehub.error_codes import ErrorCode, Exit
 from codehub.rule_settings import RuleSettings
 from codehub.settings import PREFIX, Settings
+from codehub.text import DEFAULT, text
 
 DOCS = Path(__file__).parent
 _MARK = "<!-- made by `make docs` from the code: do not edit -->"
@@ -79,7 +80,9 @@ def lifecycle() -> str:
         "|---|---|---|",
     ]
     for reason in ErrorReason:
-        lines.append(f"| {reason} | {'yes' if reason.is_terminal else 'no'} | {REMEDY[reason]} |")
+        lines.append(
+            f"| {reason} | {'yes' if reason.is_terminal else 'no'} | {text(DEFAULT, f'remedy.{reason}')} |"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -23,6 +23,7 @@ from codehub.api import events as events_module
 from codehub.api import feed as feed_module
 from codehub.core.access import Role
 from codehub.core.history import Event, EventKind
+from codehub.core.messages import verbatim
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted
@@ -313,7 +314,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_nothing_is_kept_for_it
     (stream,) = site.web.feed.held
     assert isinstance(stream, feed_module.Stream)
     row = await site.world.api.get(UUID(made["id"]))
-    told = Event(EventKind.WISH, "PENDING", "PENDING", "ann", "asked for")
+    told = Event(EventKind.WISH, "PENDING", "PENDING", "ann", verbatim("asked for"))
     large = [RulingRecord(Accepted(replace(row.spec, memo=word * 200_000)), (told,)) for word in "xy"]
     turns = itertools.cycle(large)
     try:

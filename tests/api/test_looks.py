@@ -129,7 +129,7 @@ async def test_however_many_are_shown_it_is_asked_once_a_second_when_they_were_l
     view = View(plane.store, "http://hub.test", plane.clock)
 
     async def observed() -> list[Any]:
-        return [json.loads(body)["observed_at"] for body in await view.rendered(rows)]
+        return [json.loads(body)["observed_at"] for body in await view.rendered(rows, "en")]
 
     first = await observed()
     plane.clock.seconds += 0.5

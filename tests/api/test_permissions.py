@@ -12,6 +12,7 @@ from tests.support.stores import World, memory_world
 
 from codehub.core.access import Person, Role, Scope, User
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.permissions import Requester
 from codehub.core.requests import Accepted
@@ -123,7 +124,7 @@ async def test_every_requester_gets_the_answer_of_the_table(state: str, verb: st
         service = WorkspaceService(world.api, limits=Limits(), trash_s=60)
         workspace_id = await place(world, state)
         before = None if state == "unknown" else await world.api.get(workspace_id)
-        by = By(requester(relation, world.user_id), "because")
+        by = By(requester(relation, world.user_id), verbatim("because"))
         assert await outcome(VERBS[verb](service, workspace_id, by)) == wanted, relation
         if wanted is not OK and before is not None:
             assert await world.api.get(workspace_id) == before

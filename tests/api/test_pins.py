@@ -53,7 +53,7 @@ async def test_a_second_pin_changes_nothing_and_is_not_recorded(site: Site) -> N
     second = (await ann.patch(path, json={"pinned": True})).json()
     assert (second["pinned_at"], second["revision"]) == (first["pinned_at"], first["revision"])
     events = (await ann.get(f"{path}/events")).json()["items"]
-    assert [event["reason"] for event in events] == ["Asked to change memo, pinned.", "Asked to make it."]
+    assert [event["message"] for event in events] == ["Asked to change memo, pinned.", "Asked to make it."]
 
 
 @pytest.mark.parametrize("value", [None, "yes", 1, "2026-01-01T00:00:00Z"], ids=str)

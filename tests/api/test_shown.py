@@ -34,7 +34,17 @@ async def test_progress_and_errors_are_shown_and_every_row_fits_the_document(sit
     }
     shown = by_phase["ERROR"]["error"]
     assert list(shown) == [
-        *("reason", "message", "is_terminal", "operation", "error_count", "context", "occurred_at")
+        *(
+            "reason",
+            "message",
+            "code",
+            "facts",
+            "is_terminal",
+            "operation",
+            "error_count",
+            "context",
+            "occurred_at",
+        )
     ]
     assert (by_phase["ERROR"]["health_status"], shown["reason"]) == ("ERROR", "DataLost")
 
@@ -50,6 +60,7 @@ async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) 
             "operation",
             "next",
             "waiting_for",
+            "waits",
             "since",
             "error",
             "actions",
@@ -57,6 +68,11 @@ async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) 
         )
     ]
     assert "person" in told["waiting_for"]
+    assert told["waits"] == {
+        "reason": "Remedy",
+        "facts": {"remedy": "DataLost"},
+        "message": told["waiting_for"],
+    }
     assert {"label": "Recover", "method": "POST", "path": f"{API}/workspaces/{lost.id}:recover"} in told[
         "actions"
     ]
@@ -66,7 +82,11 @@ async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) 
     assert (await site.world.api.get(lost.id)).spec.recover_accepts_loss
     made = await create(ann)
     told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
-    assert told["next"] == {"operation": "PROVISIONING", "why": "One step up, to where it should be."}
+    assert told["next"] == {
+        "operation": "PROVISIONING",
+        "why": "One step up, to where it should be.",
+        "reason": "MovesUp",
+    }
     assert told["decisions"][0]["to"] == "RUNNING"
 
 
@@ -124,7 +144,9 @@ async def test_the_history_says_who_asked_for_what_in_which_request(living_site:
         params["cursor"] = page["next_cursor"]
     seqs = [event["seq"] for event in history]
     assert seqs == sorted(seqs, reverse=True)
-    assert list(history[0]) == ["seq", "at", "kind", "from", "to", "actor", "reason", "request_id"]
+    assert list(history[0]) == [
+        *("seq", "at", "kind", "from", "to", "actor", "reason", "message", "facts", "request_id")
+    ]
     first = history[-1]
     assert (first["kind"], first["from"], first["to"]) == ("wish", None, "RUNNING")
     assert first["actor"] == living_site.people["ann"].username
@@ -157,7 +179,8 @@ async def test_a_change_of_settings_is_in_the_history_too(site: Site) -> None:
     await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": "x", "name": "y"})
     (newest, _made) = (await ann.get(f"{API}/workspaces/{made['id']}/events")).json()["items"]
     assert (newest["kind"], newest["from"], newest["to"]) == ("wish", "PENDING", "PENDING")
-    assert newest["reason"] == "Asked to change memo, name."
+    assert (newest["reason"], newest["facts"]["fields"]) == ("AskedToChange", ["memo", "name"])
+    assert newest["message"] == "Asked to change memo, name."
 
 
 async def test_logs_are_plain_text(living_site: Site) -> None:
@@ -169,3 +192,30 @@ async def test_logs_are_plain_text(living_site: Site) -> None:
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     followed = await ann.get(f"{API}/workspaces/{made['id']}/logs", params={"follow": True})
     assert followed.text == "started\n"
+
+
+async def test_reasons_are_codes_and_facts_and_messages_are_in_the_asker_s_language(site: Site) -> None:
+    ann = await site.browser("ann")
+    made = await create(ann, **RESTS)
+    path = f"{API}/workspaces/{made['id']}"
+    texts = {}
+    for language in ("en", "ko", "xx"):
+        headers = {"Accept-Language": language}
+        row = (await ann.get(path, headers=headers)).json()
+        (event,) = (await ann.get(f"{path}/events", headers=headers)).json()["items"]
+        explained = (await ann.get(f"{path}/explain", headers=headers)).json()
+        volume = row["conditions"]["storage.volume_ready"]
+        assert (volume["reason"], volume["code"], volume["facts"]) == ("Absent", "NothingYet", {})
+        assert (event["reason"], event["facts"]) == ("AskedToCreate", {})
+        assert explained["next"]["reason"] == "Converged"
+        texts[language] = (volume["message"], event["message"], explained["next"]["why"])
+    assert (
+        texts["xx"]
+        == texts["en"]
+        == ("Nothing has been made yet.", "Asked to make it.", "It is where it should be.")
+    )
+    assert texts["ko"] == (
+        "아직 아무것도 만들지 않았습니다.",
+        "새로 만들도록 요청했습니다.",
+        "목표 상태에 있습니다.",
+    )

@@ -75,6 +75,8 @@ async def test_a_new_workspace_has_every_field_of_the_wire_and_its_place(site: S
         "status",
         "reason",
         "message",
+        "code",
+        "facts",
         "last_transition_time",
     }
     assert TIME.match(demo["created_at"])

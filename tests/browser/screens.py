@@ -21,6 +21,7 @@ from tests.support.stores import memory_world
 
 from codehub.core.access import Role
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.progress import Progress
 from codehub.proxy.policy.gate import GateRules
@@ -215,7 +216,7 @@ async def of_a_problem(browser: Browser, folder: Path) -> None:
         base = f"http://127.0.0.1:{made.address[1]}"
         await page.context.add_cookies([{"name": "codehub_session", "value": "anns-session", "url": base}])
         row = await made.workspace(Phase.RUNNING, "crawler")
-        await made.service.set_wish(row.id, DesiredState.STANDBY, By("ann", "Asked to stop it."))
+        await made.service.set_wish(row.id, DesiredState.STANDBY, By("ann", verbatim("Asked to stop it.")))
         await made.arrives(row.id, Phase.STANDBY)
         made.instances._storage._disks.pop(row.id)
         await made.arrives(row.id, Phase.ERROR)

@@ -37,6 +37,7 @@ from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.access import Role as UserRole
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.requests import Refused
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
@@ -50,7 +51,7 @@ SEED = int(os.environ.get("CODEHUB_TEST_CHAOS_SEED", "1"))
 STOPPED_S = float(os.environ.get("CODEHUB_TEST_CHAOS_STOPPED_S", "5"))
 WORKSPACES = 3
 CONVERGES_S_MAX = 2 * PATIENCE_S
-BY = By("chaos", "the test")
+BY = By("chaos", verbatim("the test"))
 WISHES = (DesiredState.RUNNING, DesiredState.RUNNING, DesiredState.STANDBY, DesiredState.ARCHIVED)
 
 

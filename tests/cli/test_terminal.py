@@ -20,6 +20,7 @@ from tests.support.terminal import NO_TMUX, Terminal, terminal
 
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.history import observed
+from codehub.core.messages import verbatim
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.ports.store import Change
@@ -69,7 +70,7 @@ async def test_a_bar_shows_how_many_bytes_were_moved(site: Site, tmp_path: Path)
     async def become(**fields: object) -> None:
         before = (await site.world.api.get(made)).status
         after = replace(before, **fields)  # type: ignore[arg-type]
-        events = tuple(observed(before, after, actor="test", reason="as the test says"))
+        events = tuple(observed(before, after, actor="test", reason=verbatim("as the test says")))
         assert not await store.persist([Change(made, after, events)])
 
     await become(operation=Operation.ARCHIVING, op_id=op_id, op_started_at=await site.world.now())

@@ -8,11 +8,12 @@ import pytest
 from tests.support.stores import World, memory_world
 
 from codehub.core.history import Event, EventKind
+from codehub.core.messages import verbatim
 from codehub.core.requests import Accepted
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, RulingRecord, StoreUnavailable
 
-EVENT = Event(EventKind.WISH, None, "RUNNING", "ann", "asked for")
+EVENT = Event(EventKind.WISH, None, "RUNNING", "ann", verbatim("asked for"))
 
 
 class OneFault:

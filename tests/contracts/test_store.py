@@ -12,6 +12,7 @@ from tests.support.stores import BEGUN, World, claim
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import Event, EventKind
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_undeletion
 from codehub.core.workspace import (
@@ -28,8 +29,10 @@ from codehub.ports.store import (
 )
 from codehub.service.workspaces import By, WorkspaceService
 
-ARRIVED = Event(EventKind.PHASE, "PENDING", "STANDBY", "controller", "It is done: its effect was seen.")
-WISHED = Event(EventKind.WISH, "RUNNING", "STANDBY", "ann", "asked for", "req-1")
+ARRIVED = Event(
+    EventKind.PHASE, "PENDING", "STANDBY", "controller", verbatim("It is done: its effect was seen.")
+)
+WISHED = Event(EventKind.WISH, "RUNNING", "STANDBY", "ann", verbatim("asked for"), "req-1")
 NONSENSE = replace(BEGUN, kind="nonsense")  # type: ignore[arg-type]  # what a bug could send
 
 
@@ -141,7 +144,7 @@ async def test_a_pass_names_a_workspace_once(world: World) -> None:
 
 async def test_a_change_that_answers_a_request_is_lost_when_there_is_a_newer_one(world: World) -> None:
     created = await world.create(desired_state=DesiredState.PENDING)
-    by = By("ann", "because")
+    by = By("ann", verbatim("because"))
     service = WorkspaceService(world.api, limits=Limits(), trash_s=60)
     answer = replace(claim(created, created.created_at), revision=created.spec.revision)
     await service.set_wish(created.id, DesiredState.STANDBY, by)
@@ -242,13 +245,13 @@ CONTRADICTIONS: dict[str, dict[str, Any]] = {
     "ERROR without an error": {"phase": Phase.ERROR},
     "a terminal error without ERROR": {
         "error_info": ErrorInfo(
-            ErrorReason.DATA_LOST, "gone", Operation.NONE, 0, datetime(2026, 1, 1, tzinfo=UTC)
+            ErrorReason.DATA_LOST, verbatim("gone"), Operation.NONE, 0, datetime(2026, 1, 1, tzinfo=UTC)
         )
     },
     "ERROR for what is tried again": {
         "phase": Phase.ERROR,
         "error_info": ErrorInfo(
-            ErrorReason.ACTION_FAILED, "again", Operation.NONE, 0, datetime(2026, 1, 1, tzinfo=UTC)
+            ErrorReason.ACTION_FAILED, verbatim("again"), Operation.NONE, 0, datetime(2026, 1, 1, tzinfo=UTC)
         ),
     },
     "ERROR with an operation": {
@@ -257,7 +260,7 @@ CONTRADICTIONS: dict[str, dict[str, Any]] = {
         "op_id": uuid4(),
         "op_started_at": datetime(2026, 1, 1, tzinfo=UTC),
         "error_info": ErrorInfo(
-            ErrorReason.TIMEOUT, "late", Operation.STARTING, 0, datetime(2026, 1, 1, tzinfo=UTC)
+            ErrorReason.TIMEOUT, verbatim("late"), Operation.STARTING, 0, datetime(2026, 1, 1, tzinfo=UTC)
         ),
     },
     "another workspace's archive": {"archive_key": f"{uuid4()}/{uuid4()}/home.tar.zst"},
@@ -351,7 +354,7 @@ async def test_an_accepted_ruling_is_stored_with_its_history(world: World) -> No
 
 @pytest.mark.parametrize(
     "ruling",
-    [Unchanged(), Refused(Refusal.OPERATION_IN_PROGRESS, "Ask again.")],
+    [Unchanged(), Refused(Refusal.OPERATION_IN_PROGRESS, verbatim("Ask again."))],
     ids=["unchanged", "refused"],
 )
 async def test_a_ruling_that_accepts_nothing_writes_nothing(
@@ -392,12 +395,12 @@ async def test_history_is_read_newest_first_and_page_by_page(world: World) -> No
     created = await world.create()
     status = created.status
     for number in range(5):
-        event = replace(BEGUN, reason=f"number {number}")
+        event = replace(BEGUN, reason=verbatim(f"number {number}"))
         await world.controller.persist([Change(created.id, replace(status, version=number), (event,))])
     first = await world.api.history(created.id, limit=2)
-    assert [recorded.event.reason for recorded in first] == ["number 4", "number 3"]
+    assert [str(recorded.event.reason) for recorded in first] == ["number 4", "number 3"]
     assert all(recorded.workspace_id == created.id for recorded in first)
     rest = await world.api.history(created.id, before_seq=first[-1].seq)
-    assert [recorded.event.reason for recorded in rest] == ["number 2", "number 1", "number 0"]
+    assert [str(recorded.event.reason) for recorded in rest] == ["number 2", "number 1", "number 0"]
     times = [recorded.at for recorded in (*first, *rest)]
     assert times == sorted(times, reverse=True)

@@ -9,6 +9,7 @@ from tests.support.stores import World
 
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.limits import Limits, refuse_one_more
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, Refusal, Refused
@@ -16,7 +17,7 @@ from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, RulingRecord, Running
 from codehub.service.workspaces import By, WorkspaceService
 
-BY = By("ann", "because")
+BY = By("ann", verbatim("because"))
 
 
 # What changed

@@ -11,7 +11,9 @@ from tests.support.stores import World
 
 from codehub.core.conditions import INITIAL, Condition, Conditions, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.plan import Why
 from codehub.core.requests import Accepted
 from codehub.core.workspace import (
     HeldUp,
@@ -32,14 +34,25 @@ times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.ju
 maybe_times = st.none() | times
 maybe_words = st.none() | words
 counts = st.integers(0, 2**31 - 1)
-conditions_ = st.builds(Condition, st.sampled_from(Truth), some_words, words, maybe_times)
+codes = st.sampled_from([code for code in Code if code is not Code.VERBATIM]) | st.sampled_from(Why)
+plain_messages = st.builds(verbatim, words | st.sampled_from(["Healthy", "MovesUp", "Verbatim"])) | st.builds(
+    Message, codes
+)
+messages = plain_messages | st.builds(
+    lambda code, count, inner, listed: Message(code, {"count": count, "message": inner, "messages": listed}),
+    codes,
+    st.integers(),
+    plain_messages,
+    st.lists(plain_messages, max_size=2) | st.lists(words, max_size=2),
+)
+conditions_ = st.builds(Condition, st.sampled_from(Truth), some_words, messages, maybe_times)
 non_terminal = st.sampled_from([reason for reason in ErrorReason if not reason.is_terminal])
 terminal = st.sampled_from([reason for reason in ErrorReason if reason.is_terminal])
 
 
 def errors(reasons: st.SearchStrategy[ErrorReason]) -> st.SearchStrategy[ErrorInfo]:
     context = st.dictionaries(words, words, max_size=2)
-    return st.builds(ErrorInfo, reasons, words, st.sampled_from(Operation), counts, times, context)
+    return st.builds(ErrorInfo, reasons, messages, st.sampled_from(Operation), counts, times, context)
 
 
 @st.composite
@@ -101,7 +114,7 @@ def statuses(draw: st.DrawFn, workspace_id: UUID) -> Status:
         op_started_at=draw(times) if under_way else None,
         op_id=draw(st.uuids()) if under_way else draw(st.none() | st.uuids()),
         retry_at=draw(maybe_times) if under_way else None,
-        held_up=draw(st.none() | st.builds(HeldUp, non_terminal, words, times, st.booleans()))
+        held_up=draw(st.none() | st.builds(HeldUp, non_terminal, messages, times, st.booleans()))
         if under_way
         else None,
         archive_key=draw(st.none() | st.builds(f"{workspace_id}/{{}}/home.tar.zst".format, st.uuids())),

@@ -12,6 +12,7 @@ from tests.support.stores import PostgresWorld, World
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.history import Event, EventKind
 from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, Refusal, Refused
@@ -25,7 +26,7 @@ from codehub.ports.store import (
     RulingRecord,
 )
 
-MADE = Event(EventKind.WISH, None, "RUNNING", "ann", "asked for")
+MADE = Event(EventKind.WISH, None, "RUNNING", "ann", verbatim("asked for"))
 KEY = Key("k1", b"x" * 32)
 START = Position(0, 0)
 
@@ -169,7 +170,7 @@ async def test_a_key_makes_one_workspace_however_often_it_is_used(world: World) 
 
 
 async def test_a_key_counts_before_the_limit_and_not_if_nothing_was_made(world: World) -> None:
-    refused = Refused(Refusal.LIMIT_EXCEEDED, "no")
+    refused = Refused(Refusal.LIMIT_EXCEEDED, verbatim("no"))
     spec = world.spec()
     assert await world.api.create_counted(uuid4(), spec, [], lambda _running: refused, KEY) is refused
     made = await world.api.create_counted(uuid4(), spec, [], lambda _running: None, KEY)
@@ -219,7 +220,7 @@ async def test_a_stream_can_be_one_owner_s_and_knows_the_end_of_a_workspace(worl
     begin = await end(world)
     mine = await make(world)
     await make(await other_user(world))
-    gone = Event(EventKind.PHASE, "PENDING", "DELETED", "c1", "seen")
+    gone = Event(EventKind.PHASE, "PENDING", "DELETED", "c1", verbatim("seen"))
     await world.controller.persist([Change(mine.id, mine.status, (gone,))])
     await follow(world, begin)
     feed = await world.api.feed(begin, limit=10, owner_user_id=world.user_id)
@@ -238,11 +239,11 @@ async def test_a_reader_that_follows_many_writers_misses_nothing_and_reads_nothi
 
     async def write(row: Workspace) -> None:
         for count in range(10):
-            event = replace(MADE, reason=f"{count}")
+            event = replace(MADE, reason=verbatim(f"{count}"))
             await world.api.amend(
                 row.id,
                 lambda each, _now, event=event: RulingRecord(  # type: ignore[misc]
-                    Accepted(replace(each.spec, memo=event.reason)), (event,)
+                    Accepted(replace(each.spec, memo=str(event.reason))), (event,)
                 ),
             )
 

@@ -13,6 +13,7 @@ from codehub.core.conditions import HEALTHY, INITIAL, Condition, Truth
 from codehub.core.decide import FinishedStep
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.judge import Verdict, judge
+from codehub.core.messages import verbatim
 from codehub.core.observation import Archive, Instance, Observation, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Plan
@@ -60,7 +61,7 @@ class Point(NamedTuple):
     deletion_is_newer: bool = False
 
 
-UNHEALTHY = Condition(Truth.FALSE, "Timeout", "as the test says")
+UNHEALTHY = Condition(Truth.FALSE, "Timeout", verbatim("as the test says"))
 HAZARDS = (
     ErrorReason.TIMEOUT,
     ErrorReason.DATA_LOST,

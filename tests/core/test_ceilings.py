@@ -16,7 +16,8 @@ from codehub.core.ceilings import (
     refuse_one_more_workspace,
     refuse_spec,
 )
-from codehub.core.requests import Refusal
+from codehub.core.messages import Code, Message
+from codehub.core.requests import FieldRefusal, Refusal
 from codehub.core.workspace import InstanceBackend, Resources
 
 LOW = Ceilings(Resources(memory_mb=1024, cpus=1.5, pids=100, disk_mb=2048))
@@ -29,22 +30,24 @@ def test_what_is_at_the_ceiling_is_granted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "asked", "most", "words"),
+    ("field", "asked", "most", "shown"),
     [
-        ("memory_mb", 1025, 1024, "it must be at most 1024 MB here"),
-        ("cpus", 1.6, 1.5, "it must be at most 1.5 here"),
-        ("pids", 101, 100, "it must be at most 100 here"),
-        ("disk_mb", 2049, 2048, "it must be at most 2048 MB here"),
+        ("memory_mb", 1025, 1024, "1024 MB"),
+        ("cpus", 1.6, 1.5, "1.5"),
+        ("pids", 101, 100, "100"),
+        ("disk_mb", 2049, 2048, "2048 MB"),
     ],
 )
 def test_what_is_above_a_ceiling_is_refused_with_the_bound(
-    field: str, asked: Any, most: float, words: str
+    field: str, asked: Any, most: float, shown: str
 ) -> None:
     greedy = replace(WITHIN, resources=replace(WITHIN.resources, **{field: asked}))
     refused = refuse_spec(LOW, greedy)
     assert refused is not None
     assert refused.code is Refusal.INVALID_REQUEST
-    assert refused.fields == [{"field": f"resources.{field}", "problem": words, "max": most}]
+    problem = Message(Code.ABOVE_CEILING, {"max": shown})
+    assert refused.fields == [FieldRefusal(f"resources.{field}", problem, {"max": most})]
+    assert refused.message == Message(Code.OF_FIELD, {"field": f"resources.{field}", "problem": problem})
     assert refuse_spec(LOW, replace(greedy, name="other"), greedy) is None
     assert refuse_spec(LOW, greedy, WITHIN) is not None
 
@@ -54,7 +57,7 @@ def test_an_image_that_nobody_allowed_is_refused_with_what_is_and_an_old_one_sta
     asked = replace(DOCKER, image_ref="evil/image")
     refused = refuse_spec(ceilings, asked)
     assert refused is not None
-    assert refused.fields[0]["allowed"] == ["team/*", "debian:12"]
+    assert refused.fields[0].bound["allowed"] == ["team/*", "debian:12"]
     assert refuse_spec(ceilings, replace(asked, name="other"), asked) is None
     assert refuse_spec(ceilings, replace(asked, image_ref="debian:12")) is None
 
@@ -98,7 +101,7 @@ def test_nobody_has_one_more_than_the_operator_lets_them() -> None:
     assert refuse_one_more_workspace(ceilings, 2) is None
     refused = refuse_one_more_workspace(ceilings, 3)
     assert refused is not None
-    assert (refused.code, refused.fields[0]["max"]) == (Refusal.INVALID_REQUEST, 3)
+    assert (refused.code, refused.fields[0].bound["max"]) == (Refusal.INVALID_REQUEST, 3)
 
 
 def test_a_start_gives_what_was_asked_for_up_to_today_s_ceilings() -> None:
@@ -108,6 +111,6 @@ def test_a_start_gives_what_was_asked_for_up_to_today_s_ceilings() -> None:
 def test_what_a_start_gives_is_said_where_it_is_less_than_was_asked_for() -> None:
     ceilings = Ceilings(Resources(memory_mb=512, cpus=0.5, pids=64, disk_mb=1024))
     assert clamping(ceilings, ceilings.resources) is None
-    assert clamping(ceilings, Resources(memory_mb=513, cpus=0.25, pids=64, disk_mb=1000)) == (
-        "It starts with 512 MB, 0.25 CPU, 64 processes and 1000 MB of disk: its settings ask for more than is allowed here."
+    assert clamping(ceilings, Resources(memory_mb=513, cpus=0.25, pids=64, disk_mb=1000)) == Message(
+        Code.CLAMPED, {"memory": 512, "cpus": "0.25", "pids": 64, "disk": 1000}
     )

@@ -32,6 +32,7 @@ from codehub.core.ceilings import Ceilings
 from codehub.core.decide import FinishedStep, NextLook
 from codehub.core.errors import ErrorReason
 from codehub.core.history import EventKind
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.observation import Observation
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import (
@@ -183,7 +184,7 @@ def test_what_was_judged_an_error_ends_its_operation_in_the_same_write() -> None
     )
     assert (decision.workspace_id, decision.plan) == (LOST.id, EndInError(Operation.STARTING))
     reasons = [event.reason for event in decision.events("c1") if event.kind is EventKind.OPERATION]
-    assert reasons == [Why.NEEDS_A_PERSON.value]
+    assert reasons == [Message(Why.NEEDS_A_PERSON)]
 
 
 # Finished steps
@@ -198,7 +199,7 @@ def test_what_was_judged_an_error_ends_its_operation_in_the_same_write() -> None
     ],
 )
 def test_only_the_outcome_of_the_planned_step_is_recorded(act: Act, op_id: Any, is_recorded: bool) -> None:
-    failed = Failed(ErrorReason.ACTION_FAILED, "it broke")
+    failed = Failed(ErrorReason.ACTION_FAILED, verbatim("it broke"))
     decision = decided(STARTING, ASLEEP, finished=FinishedStep(act, op_id, failed))
     assert decision.plan == START
     assert decision.records_outcome is is_recorded
@@ -234,7 +235,7 @@ def test_what_is_tried_again_must_meet_the_request_too_and_is_looked_at_at_once(
     failed = decided(
         STARTING,
         ASLEEP,
-        finished=FinishedStep(START, OP_ID, Failed(ErrorReason.ACTION_FAILED, "it broke")),
+        finished=FinishedStep(START, OP_ID, Failed(ErrorReason.ACTION_FAILED, verbatim("it broke"))),
     )
     later = NOW + timedelta(seconds=2)
     decision = decided(replace(STARTING, status=failed.status), ASLEEP, later)
@@ -268,9 +269,9 @@ def test_the_history_says_with_what_it_starts_where_that_is_less_than_was_asked_
     ceilings = Ceilings(resources=replace(row.spec.resources, memory_mb=512))
     (event,) = decided(row, ASLEEP, ceilings=ceilings).events("c1")
     assert event.after == Operation.STARTING
-    assert event.reason.startswith("It starts with 512 MB")
+    assert (event.reason.code, event.reason.facts["memory"]) == (Code.CLAMPED, 512)
     (plain,) = decided(row, ASLEEP).events("c1")
-    assert plain.reason == Why.MOVES_UP.value
+    assert plain.reason == Message(Why.MOVES_UP)
 
 
 def test_what_runs_on_a_volume_that_is_not_its_own_is_stopped_before_a_deletion_goes_on() -> None:

@@ -19,10 +19,11 @@ from tests.support.workspaces import (
     workspace,
 )
 
-from codehub.core.errors import KEPT_REMEDY, NEWER_REMEDY, NEWEST_ARCHIVE, ErrorReason
-from codehub.core.explain import Action, Ask, explain
+from codehub.core.errors import NEWEST_ARCHIVE, ErrorReason, Remedy
+from codehub.core.explain import Action, Ask, Waiting, WaitsFor, explain
 from codehub.core.idle import sleeps_at
 from codehub.core.judge import judge
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.observation import Unmarked
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Why
@@ -45,7 +46,7 @@ def test_what_rests_waits_for_nothing() -> None:
     row = workspace(Phase.RUNNING, DesiredState.RUNNING, conditions=RUNNING, home_ctx=home())
     told = explain(row, NOW)
     assert (told.operation, told.waiting_for, told.since) == (Operation.NONE, None, ago(100))
-    assert labels(row) == ["Stop", "Archive", "Keep awake", "Delete", "Purge"]
+    assert labels(row) == ["Stop", "Archive", "KeepAwake", "Delete", "Purge"]
 
 
 def test_a_missing_mark_is_named_with_what_makes_it_again() -> None:
@@ -53,8 +54,8 @@ def test_a_missing_mark_is_named_with_what_makes_it_again() -> None:
     blind = judge(row, observation(volume=Unmarked("The volume codehub-x")), NOW)
     told = explain(replace(row, status=blind.status), NOW)
     assert (told.why, blind.status.phase) == (Why.CANNOT_LOOK, Phase.STANDBY)
-    assert "The volume codehub-x is missing" in str(told.waiting_for)
-    assert "codehub adopt-engine" in str(told.waiting_for)
+    missing = Message(Code.MARK_MISSING, {"mark": "The volume codehub-x"})
+    assert told.waiting_for == Waiting(WaitsFor.MARK, {"message": missing})
 
 
 def test_only_what_runs_can_be_stopped() -> None:
@@ -66,13 +67,14 @@ def test_only_what_runs_can_be_stopped() -> None:
 
 def test_a_wish_waits_for_the_controller() -> None:
     told = explain(workspace(Phase.PENDING, DesiredState.RUNNING), NOW)
-    assert (told.operation, str(told.waiting_for)) == (Operation.PROVISIONING, "the controller's next pass")
+    assert (told.operation, told.waiting_for) == (Operation.PROVISIONING, Waiting(WaitsFor.NEXT_PASS))
 
 
 def test_an_operation_waits_to_be_seen_and_only_looking_is_left_to_do() -> None:
     row = workspace(Phase.STANDBY, operation=Operation.STARTING, conditions=conditions(volume=READY))
     told = explain(row, NOW)
-    assert (told.operation, str(told.waiting_for)) == (Operation.STARTING, "STARTING to be seen as done")
+    assert told.operation is Operation.STARTING
+    assert told.waiting_for == Waiting(WaitsFor.END_SEEN, {"operation": "STARTING"})
     assert labels(row) == []
 
 
@@ -84,7 +86,8 @@ def test_a_pause_after_a_failure_says_how_long_and_what_was_said() -> None:
         retry_at=NOW + timedelta(seconds=7),
         error_info=error(ErrorReason.ACTION_FAILED),
     )
-    assert str(explain(row, NOW).waiting_for) == "the next try, in 7 s. The last one said: as the test says"
+    facts = {"seconds": "7", "message": verbatim("as the test says")}
+    assert explain(row, NOW).waiting_for == Waiting(WaitsFor.NEXT_TRY, facts)
 
 
 def test_an_error_is_forgotten_when_its_image_was_changed_since() -> None:
@@ -93,7 +96,7 @@ def test_an_error_is_forgotten_when_its_image_was_changed_since() -> None:
     )
     told = explain(workspace(Phase.ERROR, error_info=failed), NOW)
     assert told.error is None
-    assert str(told.waiting_for) == ("a person. Its image or its IDE was changed since it failed: recover it")
+    assert told.waiting_for == Waiting(WaitsFor.RECOVERY)
     same = replace(failed, context={"image_ref": "codercom/code-server", "ide": "code-server"})
     assert explain(workspace(Phase.ERROR, error_info=same), NOW).error == same
 
@@ -107,34 +110,31 @@ def test_a_next_try_with_another_ide_does_not_tell_what_the_last_one_said() -> N
         retry_at=NOW + timedelta(seconds=7),
         error_info=failed,
     )
-    assert str(explain(row, NOW).waiting_for) == (
-        "the next try, in 7 s, with the image and the IDE as they are set by now"
-    )
+    assert explain(row, NOW).waiting_for == Waiting(WaitsFor.CHANGED_TRY, {"seconds": "7"})
 
 
 def test_an_outage_is_named() -> None:
     row = workspace(Phase.RUNNING, conditions=conditions(volume=READY, container=UNKNOWN))
     told = explain(row, NOW)
-    assert told.waiting_for is not None
-    assert "infra.container_ready" in str(told.waiting_for)
+    assert told.waiting_for == Waiting(WaitsFor.LOOK, {"conditions": ["infra.container_ready"]})
 
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
         (ErrorReason.TIMEOUT, ["Recover", "Delete", "Purge"]),
-        (ErrorReason.DATA_LOST, ["Recover", "Recover and accept the loss", "Delete", "Purge"]),
+        (ErrorReason.DATA_LOST, ["Recover", "AcceptLoss", "Delete", "Purge"]),
     ],
 )
 def test_an_error_waits_for_a_person_and_says_what_to_do(reason: ErrorReason, expected: list[str]) -> None:
     row = workspace(Phase.ERROR, error_info=error(reason))
-    assert explain(row, NOW).waiting_for is not None
+    assert explain(row, NOW).waiting_for == Waiting(WaitsFor.REMEDY, {"remedy": reason})
     assert labels(row) == expected
 
 
 def test_a_deletion_whose_error_is_gone_waits_for_a_person_too() -> None:
     row = workspace(Phase.ERROR, DesiredState.PENDING, spec=DELETED)
-    assert str(explain(row, NOW).waiting_for) == "a person"
+    assert explain(row, NOW).waiting_for == Waiting(WaitsFor.PERSON)
 
 
 def test_what_is_in_the_trash_can_be_taken_back_or_purged() -> None:
@@ -235,10 +235,10 @@ def test_a_newer_archive_than_the_row_s_is_offered_and_not_of_what_is_being_dele
     row = workspace(Phase.ERROR, error_info=told)
     explained = explain(row, NOW)
     assert Action(Ask.TAKE_NEWEST) in explained.actions
-    assert NEWER_REMEDY in str(explained.waiting_for)
+    assert explained.waiting_for == Waiting(WaitsFor.REMEDY, {"remedy": Remedy.NEWER_ARCHIVE})
     over = {"deleted_at": ago(100), "purge_at": ago(60)}
     kept = explain(workspace(Phase.ERROR, DesiredState.PENDING, error_info=told, spec=over), NOW)
     offered = {action.label for action in kept.actions}
     assert Ask.TAKE_NEWEST not in offered
     assert {Ask.UNDELETE, Ask.PURGE} <= offered
-    assert KEPT_REMEDY in str(kept.waiting_for)
+    assert kept.waiting_for == Waiting(WaitsFor.REMEDY, {"remedy": Remedy.KEPT_ARCHIVE})

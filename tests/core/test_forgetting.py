@@ -29,6 +29,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
 from codehub.core.garbage import Found, Thing, sort_garbage
 from codehub.core.history import Event, EventKind, wished
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Begin, Forget, Hold, Rest, Why
 from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_forgetting, rule_undeletion
@@ -187,8 +188,12 @@ def test_what_is_left_of_it_is_reported_and_goes_when_its_time_in_the_trash_is_o
 
 def test_the_history_says_who_gave_it_up() -> None:
     before = held_up().spec
-    told = list(wished(before, replace(before, forgotten_at=NOW), actor="root", reason="Asked to forget it."))
-    assert told == [Event(EventKind.DELETION, "trash", "forgotten", "root", "Asked to forget it.")]
+    told = list(
+        wished(
+            before, replace(before, forgotten_at=NOW), actor="root", reason=verbatim("Asked to forget it.")
+        )
+    )
+    assert told == [Event(EventKind.DELETION, "trash", "forgotten", "root", verbatim("Asked to forget it."))]
 
 
 def test_only_an_admin_is_told_that_it_can_be_forgotten() -> None:

@@ -32,6 +32,7 @@ from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
 from codehub.core.history import EventKind, is_to_be_carried_out, observed, wished
 from codehub.core.judge import judge
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.observation import Observation
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Abandon, Act, Hold, Plan, Resume, TakeOver, Wait, Why, plan
@@ -83,23 +84,25 @@ def wishing(row: Workspace, wish: DesiredState, **spec: Any) -> Workspace:
 
 
 def test_who_waits_for_the_next_try_after_a_failure_is_held_up() -> None:
-    failed = concluded(STARTING, Failed(ErrorReason.ACTION_FAILED, "no space left"))
-    assert failed.held_up == replace(held_up(ErrorReason.ACTION_FAILED, since=NOW), message="no space left")
+    failed = concluded(STARTING, Failed(ErrorReason.ACTION_FAILED, verbatim("no space left")))
+    assert failed.held_up == replace(
+        held_up(ErrorReason.ACTION_FAILED, since=NOW), message=verbatim("no space left")
+    )
 
 
 def test_who_waits_for_a_registry_is_held_up() -> None:
-    unreached = concluded(STARTING, Unreached("no route to host", ago(2)))
-    assert unreached.held_up == replace(held_up(since=NOW), message="no route to host")
+    unreached = concluded(STARTING, Unreached(verbatim("no route to host"), ago(2)))
+    assert unreached.held_up == replace(held_up(since=NOW), message=verbatim("no route to host"))
 
 
 @pytest.mark.parametrize(("tried_s", "pause_s"), [(0.1, 5), (12, 12), (90, 30)])
 def test_the_pause_after_an_outage_is_as_long_as_the_try(tried_s: float, pause_s: float) -> None:
-    unreached = concluded(STARTING, Unreached("no route to host", ago(tried_s)))
+    unreached = concluded(STARTING, Unreached(verbatim("no route to host"), ago(tried_s)))
     assert unreached.retry_at == NOW + timedelta(seconds=pause_s)
 
 
 def test_a_failure_that_stops_it_for_good_holds_nothing_up() -> None:
-    refused = concluded(STARTING, Failed(ErrorReason.IMAGE_PULL_FAILED, "no such image"))
+    refused = concluded(STARTING, Failed(ErrorReason.IMAGE_PULL_FAILED, verbatim("no such image")))
     assert (refused.phase, refused.held_up) == (P.ERROR, None)
 
 
@@ -111,19 +114,19 @@ def test_who_can_not_be_looked_at_is_held_up_and_the_condition_says_why() -> Non
     blind = observation(UNREACHABLE, OUR_VOLUME)
     assert planned(STARTING, blind) == Hold(("infra.container_ready",), is_held_up=True)
     assert settled(STARTING, blind).held_up == replace(
-        held_up(since=NOW), message="The instances could not be listed."
+        held_up(since=NOW), message=Message(Code.INSTANCE_UNKNOWN)
     )
 
 
 def test_the_history_tells_once_that_it_is_held_up() -> None:
     blind = observation(UNREACHABLE, OUR_VOLUME)
     once = settled(STARTING, blind)
-    told = list(observed(STARTING.status, once, actor="c", reason=""))
+    told = list(observed(STARTING.status, once, actor="c", reason=verbatim("")))
     assert [(event.kind, event.after, event.reason) for event in told] == [
-        (EventKind.OPERATION, "STARTING", "The instances could not be listed.")
+        (EventKind.OPERATION, "STARTING", Message(Code.INSTANCE_UNKNOWN))
     ]
     again = settled(replace(STARTING, status=once), blind)
-    assert list(observed(once, again, actor="c", reason="")) == []
+    assert list(observed(once, again, actor="c", reason=verbatim(""))) == []
 
 
 def test_a_step_in_flight_moves_though_nobody_can_look() -> None:
@@ -161,9 +164,9 @@ def test_the_next_try_is_recorded_before_it_is_made_and_lasts_until_its_outcome(
     assert planned(row, now=later) == START
     assert isinstance(rule_wish(row, D.STANDBY, later), Refused)
     again = apply_outcome(
-        trying, START, OP_ID, Unreached("still no route", later), later, spec=row.spec, jitter=0.5
+        trying, START, OP_ID, Unreached(verbatim("still no route"), later), later, spec=row.spec, jitter=0.5
     )
-    assert again.held_up == replace(held_up(), message="still no route")
+    assert again.held_up == replace(held_up(), message=verbatim("still no route"))
 
 
 def test_what_can_be_looked_at_again_goes_on() -> None:
@@ -264,7 +267,7 @@ def test_the_same_wish_again_is_a_try_at_once_and_counts_once() -> None:
     assert isinstance(asked, Accepted)
     assert asked.spec.revision == WAITING.spec.revision
     assert is_to_be_carried_out(WAITING.spec, asked.spec)
-    assert [event.kind for event in wished(WAITING.spec, asked.spec, actor="ann", reason="")] == [
+    assert [event.kind for event in wished(WAITING.spec, asked.spec, actor="ann", reason=verbatim(""))] == [
         EventKind.WISH
     ]
     row = replace(WAITING, spec=asked.spec)
@@ -273,7 +276,7 @@ def test_the_same_wish_again_is_a_try_at_once_and_counts_once() -> None:
         settled(row),
         START,
         OP_ID,
-        Unreached("still no route", NOW),
+        Unreached(verbatim("still no route"), NOW),
         NOW + timedelta(seconds=1),
         spec=row.spec,
         jitter=0.5,

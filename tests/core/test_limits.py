@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from codehub.core.limits import Limits, refuse_one_more
+from codehub.core.messages import Code, Message
 from codehub.core.operations import Phase
 from codehub.core.requests import Refusal
 
@@ -18,7 +19,8 @@ def test_the_owner_s_limit_names_what_runs_and_what_to_do() -> None:
     refused = refuse_one_more(Limits(1, 100), [ONE], 1)
     assert refused is not None
     assert refused.code is Refusal.LIMIT_EXCEEDED
-    assert "first" in refused.message
+    facts = {"count": 1, "max": 1, "names": ["first"], "ways": [Message(Code.STOP_ONE)]}
+    assert refused.message == Message(Code.OWNER_LIMIT, facts)
     assert refused.details == {
         "limit": "per_user",
         "max": 1,
@@ -29,13 +31,15 @@ def test_the_owner_s_limit_names_what_runs_and_what_to_do() -> None:
 def test_what_is_in_error_is_not_to_be_stopped_but_decided_about() -> None:
     both, alone = (refuse_one_more(Limits(1, 100), running, 2) for running in ([ONE, FAILED], [FAILED]))
     assert both is not None
-    assert both.message.endswith("Stop one of them first. second is in ERROR: recover or delete it.")
+    way = Message(Code.RECOVER_OR_DELETE, {"name": "second"})
+    assert both.message.facts["ways"] == [Message(Code.STOP_ONE), way]
     assert list(both.in_error) == [str(FAILED[0])]
     assert alone is not None
-    assert alone.message.endswith("already: second. second is in ERROR: recover or delete it.")
+    assert alone.message.facts["ways"] == [way]
 
 
 def test_the_total_names_nobody() -> None:
     refused = refuse_one_more(Limits(2, 3), [ONE], 3)
     assert refused is not None
+    assert refused.message == Message(Code.TOTAL_LIMIT, {"max": 3})
     assert refused.details == {"limit": "total", "max": 3, "running": []}

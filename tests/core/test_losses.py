@@ -30,6 +30,7 @@ from codehub.core.archives import CommittedArchive
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
 from codehub.core.judge import judge
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.observation import UNTOLD, Archive, Instance, Observation, Volume
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Begin, Complete, Fail, Plan, Why, choose_next_operation, plan
@@ -218,10 +219,8 @@ def test_files_that_are_there_are_said_to_be_there() -> None:
     row = workspace(Phase.STANDBY, home_ctx=home("v1", dirty=True))
     status = judge(row, observation(None, BEARING_VOLUME), NOW).status
     assert status.error_info is not None
-    assert (status.error_info.reason, "is there with its files" in status.error_info.message) == (
-        ErrorReason.DATA_LOST,
-        True,
-    )
+    assert status.error_info.reason is ErrorReason.DATA_LOST
+    assert status.error_info.message == Message(Code.IDENTITY_LOST)
     asks = [action.ask for action in explain(replace(row, status=status), NOW).actions]
     assert Ask.ADOPT in asks
     assert Ask.ACCEPT_LOSS in asks
@@ -372,7 +371,7 @@ def test_the_sixth_loss_in_ten_minutes_is_a_crash_loop() -> None:
     assert status.phase is Phase.ERROR
     assert status.error_info is not None
     assert status.error_info.reason is ErrorReason.CRASH_LOOP
-    assert "5 restarts in 10 minutes" in status.error_info.message
+    assert status.error_info.message == Message(Code.DIED_AGAIN, {"restarts": 5, "minutes": "10"})
 
 
 def test_losses_that_somebody_wished_for_are_no_crashes() -> None:
@@ -422,7 +421,7 @@ def test_a_crash_loop_and_a_time_out_count_too() -> None:
     )
     assert judge(died, observation(None, OUR_VOLUME), NOW).status.error_count == 1
     late = workspace(Phase.STANDBY, operation=Operation.STARTING, home_ctx=home(), error_count=2)
-    failed = Fail(Operation.STARTING, ErrorReason.TIMEOUT, "too long")
+    failed = Fail(Operation.STARTING, ErrorReason.TIMEOUT, verbatim("too long"))
     assert apply_plan(late.spec, late.status, failed, NOW, op_id=NEW_OP_ID).error_count == 3
 
 

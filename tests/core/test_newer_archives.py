@@ -24,6 +24,7 @@ from tests.support.workspaces import (
 from codehub.core.archives import CommittedArchive, archive_made_since
 from codehub.core.errors import NEWEST_ARCHIVE, NEWEST_ARCHIVE_AT, ErrorInfo, ErrorReason
 from codehub.core.judge import judge, needs_archives_look
+from codehub.core.messages import verbatim
 from codehub.core.observation import Observation, Unobserved
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Act, Hold, TakeOver, plan
@@ -121,7 +122,7 @@ def test_nothing_is_made_anew_while_the_archives_were_not_looked_at(
 
 def answered(key: str | None, *, newest: CommittedArchive | None = NEWER, **spec: Any) -> Workspace:
     context = {} if newest is None else {NEWEST_ARCHIVE: newest.key}
-    told = ErrorInfo(ErrorReason.DATA_LOST, "", Operation.RESTORING, 0, ago(50), context)
+    told = ErrorInfo(ErrorReason.DATA_LOST, verbatim(""), Operation.RESTORING, 0, ago(50), context)
     return workspace(
         Phase.ERROR,
         DesiredState.STANDBY,

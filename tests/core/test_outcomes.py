@@ -25,8 +25,9 @@ from tests.support.workspaces import (
 )
 
 from codehub.core.conditions import Truth
-from codehub.core.errors import REMEDY, ErrorInfo, ErrorReason
+from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.judge import is_answered, judge
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.observation import Unobserved
 from codehub.core.operations import DesiredState, Operation, Phase, Step
 from codehub.core.plan import Abandon, Act, Begin, Complete, Fail, Hold, TakeOver, Wait, Why, plan
@@ -185,29 +186,32 @@ def test_the_outcome_of_an_operation_that_is_no_longer_this_one_changes_nothing(
     changed: dict[str, object],
 ) -> None:
     status = replace(STARTING.status, **changed)  # type: ignore[arg-type]  # a table of columns
-    assert after(Failed(ErrorReason.ACTION_FAILED, "late"), status) == status
+    assert after(Failed(ErrorReason.ACTION_FAILED, verbatim("late")), status) == status
 
 
 def test_three_retries_then_error() -> None:
     status = STARTING.status
     for attempt in (1, 2, 3):
-        status = after(Failed(ErrorReason.ACTION_FAILED, "no"), status)
+        status = after(Failed(ErrorReason.ACTION_FAILED, verbatim("no")), status)
         assert (status.error_count, status.operation) == (attempt, Operation.STARTING)
         assert status.error_info is not None
         assert not status.error_info.is_terminal
         assert status.retry_at is not None
-    status = after(Failed(ErrorReason.ACTION_FAILED, "no"), status)
+    status = after(Failed(ErrorReason.ACTION_FAILED, verbatim("no")), status)
     assert (status.phase, status.operation, status.op_id) == (Phase.ERROR, Operation.NONE, OP_ID)
     assert status.error_info is not None
     assert status.error_info.reason is ErrorReason.RETRY_EXCEEDED
-    assert "start failed 4 times" in status.error_info.message
+    facts = {"step": "start", "count": 4, "message": verbatim("no")}
+    assert status.error_info.message == Message(Code.FAILED_AGAIN, facts)
     assert status.retry_at is None
 
 
 def test_what_is_the_engine_s_own_failure_is_tried_until_the_operation_s_time_is_up() -> None:
     status = STARTING.status
     for _ in range(2000):
-        status = after(Failed(ErrorReason.ACTION_FAILED, "its layer is busy", is_engines_own=True), status)
+        status = after(
+            Failed(ErrorReason.ACTION_FAILED, verbatim("its layer is busy"), is_engines_own=True), status
+        )
     assert (status.phase, status.operation) == (Phase.STANDBY, Operation.STARTING)
     assert status.retry_at is not None
     late = NOW + timedelta(minutes=5, seconds=1)
@@ -215,24 +219,24 @@ def test_what_is_the_engine_s_own_failure_is_tried_until_the_operation_s_time_is
     look = observation(None, OUR_VOLUME)
     planned = plan(row.spec, judge(row, look, late), look, late, is_mine=True)
     assert isinstance(planned, Fail)
-    assert planned.message == "STARTING took longer than 300 s. The last try said: its layer is busy"
+    facts = {"operation": "STARTING", "seconds": "300", "message": verbatim("its layer is busy")}
+    assert planned.message == Message(Code.TOOK_LONGER_LAST_TRY, facts)
 
 
 @pytest.mark.parametrize("reason", [reason for reason in ErrorReason if reason.is_terminal])
 def test_a_terminal_failure_ends_in_error_at_once(reason: ErrorReason) -> None:
-    status = after(Failed(reason, "no", {"image": "x"}))
+    status = after(Failed(reason, verbatim("no"), {"image": "x"}))
     assert status.phase is Phase.ERROR
-    assert status.error_info == ErrorInfo(reason, "no", Operation.STARTING, 1, NOW, {"image": "x"})
+    assert status.error_info == ErrorInfo(reason, verbatim("no"), Operation.STARTING, 1, NOW, {"image": "x"})
     assert status.previous_status is ObservedStatus.STANDBY
     assert status.conditions.healthy.reason == reason
 
 
-def test_terminal_are_all_but_two_and_each_has_a_remedy() -> None:
+def test_terminal_are_all_but_two() -> None:
     assert {reason for reason in ErrorReason if not reason.is_terminal} == {
         ErrorReason.ACTION_FAILED,
         ErrorReason.UNREACHABLE,
     }
-    assert set(REMEDY) == set(ErrorReason)
 
 
 BACKOFF = [
@@ -274,7 +278,11 @@ def test_an_operation_fails_when_its_time_is_up() -> None:
     row = replace(STARTING, status=replace(STARTING.status, op_started_at=ago(301)))
     verdict = judge(row, look, NOW)
     planned = plan(row.spec, verdict, look, NOW, is_mine=True)
-    assert planned == Fail(Operation.STARTING, ErrorReason.TIMEOUT, "STARTING took longer than 300 s.")
+    assert planned == Fail(
+        Operation.STARTING,
+        ErrorReason.TIMEOUT,
+        Message(Code.TOOK_LONGER, {"operation": "STARTING", "seconds": "300"}),
+    )
     status = apply_plan(row.spec, verdict.status, planned, NOW, op_id=NEW_OP_ID)
     assert (status.phase, status.operation, status.op_id) == (Phase.ERROR, Operation.NONE, OP_ID)
 
@@ -339,8 +347,8 @@ def test_a_request_of_before_a_clock_was_set_back_answers_no_error_that_comes_la
     asked: dict[str, object],
 ) -> None:
     row = replace(STARTING, spec=replace(STARTING.spec, **asked))  # type: ignore[arg-type]  # a table of columns
-    refused = Failed(ErrorReason.IMAGE_PULL_FAILED, "there is no such image")
-    late = Fail(Operation.STARTING, ErrorReason.TIMEOUT, "it took too long")
+    refused = Failed(ErrorReason.IMAGE_PULL_FAILED, verbatim("there is no such image"))
+    late = Fail(Operation.STARTING, ErrorReason.TIMEOUT, verbatim("it took too long"))
     dead = workspace(Phase.RUNNING, restarts=(NOW,) * DEFAULT_RULES.restarts_max, home_ctx=home("v1"))
     for status in (
         apply_outcome(row.status, START, OP_ID, refused, NOW, spec=row.spec, jitter=0.0),
@@ -363,7 +371,7 @@ def test_during_an_outage_nothing_fails_however_long_it_lasts() -> None:
 
 
 def test_an_unreachable_backend_is_no_failure_and_stops_the_clock() -> None:
-    status = after(Unreached("no route", since=ago(30)))
+    status = after(Unreached(verbatim("no route"), since=ago(30)))
     assert status.error_count == 0
     assert status.error_info is not None
     assert status.error_info.reason is ErrorReason.UNREACHABLE

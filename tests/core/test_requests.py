@@ -24,6 +24,7 @@ from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import Event, EventKind, is_to_be_carried_out, observed, wished
 from codehub.core.idle import archives_at, idle_wish, sleeps_at, sleeps_soon
 from codehub.core.judge import is_answered
+from codehub.core.messages import Message, verbatim
 from codehub.core.observation import (
     ARCHIVE_READY,
     INSTANCE_READY,
@@ -353,12 +354,14 @@ def kinds(events: Any) -> list[tuple[EventKind, str | None, str | None]]:
 def test_the_history_tells_what_was_asked_for() -> None:
     row = workspace(Phase.RUNNING)
     spec = accepted(rule_deletion(row, NOW, trash_s=700))
-    assert list(wished(row.spec, spec, actor="ann", reason="delete", request_id="r1")) == [
-        Event(EventKind.DELETION, None, "trash", "ann", "delete", "r1"),
-        Event(EventKind.WISH, "RUNNING", "PENDING", "ann", "delete", "r1"),
+    assert list(wished(row.spec, spec, actor="ann", reason=verbatim("delete"), request_id="r1")) == [
+        Event(EventKind.DELETION, None, "trash", "ann", verbatim("delete"), "r1"),
+        Event(EventKind.WISH, "RUNNING", "PENDING", "ann", verbatim("delete"), "r1"),
     ]
     purged = accepted(rule_deletion(row, NOW, trash_s=700, purge=True))
-    assert kinds(wished(spec, purged, actor="ann", reason="")) == [(EventKind.DELETION, "trash", "purge")]
+    assert kinds(wished(spec, purged, actor="ann", reason=verbatim(""))) == [
+        (EventKind.DELETION, "trash", "purge")
+    ]
     lost = workspace(Phase.ERROR, error_info=error())
     for accept, choice, word in (
         (False, None, "recover"),
@@ -367,7 +370,7 @@ def test_the_history_tells_what_was_asked_for() -> None:
         (False, RecoverChoice.ADOPT, "adopt"),
     ):
         recovered = accepted(rule_recovery(lost, NOW, accept_loss=accept, choice=choice))
-        assert kinds(wished(lost.spec, recovered, actor="ann", reason="")) == [
+        assert kinds(wished(lost.spec, recovered, actor="ann", reason=verbatim(""))) == [
             (EventKind.RECOVERY, None, word)
         ]
 
@@ -390,23 +393,23 @@ def test_a_wish_a_deletion_and_a_recovery_are_carried_out_and_nothing_else() -> 
 def test_the_history_tells_what_a_pass_changed() -> None:
     before = workspace(Phase.STANDBY).status
     begun = replace(before, operation=Operation.STARTING, op_id=NEW_OP_ID)
-    assert kinds(observed(before, begun, actor="c1", reason="")) == [
+    assert kinds(observed(before, begun, actor="c1", reason=verbatim(""))) == [
         (EventKind.OPERATION, "NONE", "STARTING")
     ]
     taken = replace(begun, op_id=None)
-    assert kinds(observed(begun, taken, actor="c1", reason="")) == [
+    assert kinds(observed(begun, taken, actor="c1", reason=verbatim(""))) == [
         (EventKind.OPERATION, "STARTING", "STARTING")
     ]
     failed = replace(before, phase=Phase.ERROR, error_info=error(ErrorReason.TIMEOUT))
-    assert list(observed(before, failed, actor="c1", reason="time is up")) == [
-        Event(EventKind.ERROR, None, "Timeout", "c1", "as the test says"),
-        Event(EventKind.PHASE, "STANDBY", "ERROR", "c1", "time is up"),
+    assert list(observed(before, failed, actor="c1", reason=verbatim("time is up"))) == [
+        Event(EventKind.ERROR, None, "Timeout", "c1", verbatim("as the test says")),
+        Event(EventKind.PHASE, "STANDBY", "ERROR", "c1", verbatim("time is up")),
     ]
-    assert kinds(observed(failed, before, actor="c1", reason="")) == [
+    assert kinds(observed(failed, before, actor="c1", reason=verbatim(""))) == [
         (EventKind.ERROR, "Timeout", None),
         (EventKind.PHASE, "ERROR", "STANDBY"),
     ]
-    assert list(observed(before, before, actor="c1", reason="")) == []
+    assert list(observed(before, before, actor="c1", reason=verbatim(""))) == []
 
 
 @pytest.mark.parametrize(
@@ -430,16 +433,19 @@ def test_a_phase_changes_because_of_what_was_seen(before: Phase, after: Phase, b
         workspace(before).status,
         workspace(after, conditions=observation).status,
         actor="c1",
-        reason="what comes next",
+        reason=verbatim("what comes next"),
     )
     assert event.reason == because.message
 
 
 def test_a_deletion_is_done_because_its_end_was_seen() -> None:
     (event,) = observed(
-        workspace(Phase.ARCHIVED).status, workspace(Phase.DELETED).status, actor="c1", reason=Why.SEEN.value
+        workspace(Phase.ARCHIVED).status,
+        workspace(Phase.DELETED).status,
+        actor="c1",
+        reason=Message(Why.SEEN),
     )
-    assert event.reason == Why.SEEN.value
+    assert event.reason == Message(Why.SEEN)
 
 
 P = DesiredState.PENDING
@@ -486,7 +492,7 @@ def test_what_outlived_its_time_in_the_trash_can_be_undeleted(
 def test_a_purge_that_failed_half_way_is_not_taken_back_for_its_last_call_may_still_come(
     reason: ErrorReason, operation: Operation, failed_at: datetime, may: bool
 ) -> None:
-    failed = ErrorInfo(reason, "it failed", operation, 4, failed_at)
+    failed = ErrorInfo(reason, verbatim("it failed"), operation, 4, failed_at)
     row = workspace(Phase.ERROR, P, error_info=failed, spec=OVER)
     assert isinstance(rule_undeletion(row, NOW), Accepted) is may
 

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from codehub.core.disk_space import DiskSpace, Usage, grown_mb, is_noticeable
+from codehub.core.messages import Code, Message
 
 ONE, OTHER, NEW = UUID(int=1), UUID(int=2), UUID(int=3)
 USAGE = Usage(1000, 0.5, 2000, datetime(2026, 11, 18, tzinfo=UTC))
@@ -17,11 +18,8 @@ def test_below_the_floor_it_is_short(free: int, is_short: bool) -> None:
     assert DiskSpace(free, 1024).is_short is is_short
 
 
-def test_a_shortage_says_how_much_is_left_and_what_to_do() -> None:
-    assert (
-        str(DiskSpace(12, 1024))
-        == "Only 12 MB are free where homes lie, and nothing starts below 1024 MB. Archive or delete what is not needed."
-    )
+def test_a_shortage_says_how_much_is_left() -> None:
+    assert DiskSpace(12, 1024).message == Message(Code.NO_ROOM, {"free": 12, "floor": 1024})
 
 
 def test_what_grows_is_what_is_larger_than_when_it_was_measured_before() -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from tests.support.workspaces import NOW, OWNER_ID, workspace
 
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.requests import Accepted, Refusal, Refused, Ruling, Unchanged
 from codehub.core.visit import (
@@ -186,7 +187,7 @@ def test_who_may_enter_is_asked_before_where_the_workspace_is() -> None:
     assert decide(NAVIGATION, OWNER, workspace(Phase.RUNNING, spec={"deleted_at": NOW})) == NoSuch()
 
 
-FULL = Refused(Refusal.LIMIT_EXCEEDED, "full")
+FULL = Refused(Refusal.LIMIT_EXCEEDED, verbatim("full"))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ FULL = Refused(Refusal.LIMIT_EXCEEDED, "full")
     [
         (Accepted(workspace().spec), Follow()),
         (Unchanged(), Follow()),
-        (Refused(Refusal.OPERATION_IN_PROGRESS, "wait"), Follow()),
+        (Refused(Refusal.OPERATION_IN_PROGRESS, verbatim("wait")), Follow()),
         (FULL, AtLimit(FULL)),
     ],
 )

@@ -306,9 +306,7 @@ async def test_the_output_of_what_sleeps_is_not_waited_for_and_a_remedy_leads_to
     await site.arrives(ann, made["id"], "ERROR")
     assert "#logs-title" not in (await ann.get(place)).text
     for reason in (ErrorReason.CRASH_LOOP, ErrorReason.TIMEOUT):
-        monkeypatch.setattr(
-            detail, "remedy_text", lambda _, language, _said, why=reason: remedy_text(why, language)
-        )
+        monkeypatch.setattr(detail, "remedy_text", lambda _, language, why=reason: remedy_text(why, language))
         for language, words in (("en", "IDE&#39;s output"), ("ko", "IDE 출력")):
             page = (await ann.get(place, headers={"Accept-Language": language})).text
             assert f'<a href="#logs-title">{words}</a>' in page
@@ -374,7 +372,7 @@ async def test_a_pin_is_set_and_taken_from_the_menu_of_a_row_and_shown(site: Sit
     assert 'class="pinned" title="Pinned"' in pinned.text
     assert await listed() == [older["id"], newer["id"]]
     (event, *_) = (await ann.get(f"{API}/workspaces/{older['id']}/events")).json()["items"]
-    assert (event["kind"], event["reason"]) == ("wish", "Asked to pin it.")
+    assert (event["kind"], event["reason"], event["message"]) == ("wish", "AskedToPin", "Asked to pin it.")
     unpinned = await post(ann, site, f"{place}/unpin", row)
     assert 'class="pinned"' not in unpinned.text
     assert await listed() == [newer["id"], older["id"]]

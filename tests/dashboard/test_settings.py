@@ -9,6 +9,7 @@ from tests.support.forms import drawn_fields, post
 from tests.support.site import API, Site, create
 
 from codehub.core.access import Role
+from codehub.core.messages import Code, Message
 from codehub.ports.store import Ruled
 
 
@@ -113,7 +114,8 @@ async def test_saving_says_so_and_the_history_names_what_was_changed_and_nothing
     korean = (await ann.get(place, headers={"Accept-Language": "ko"})).text
     assert "변경한 항목: 설명, 잠들기까지<" in korean
     (recorded,) = await site.parts.store.history(UUID(made["id"]), limit=1)
-    assert recorded.event.reason == "Asked to change description, standby_ttl_seconds."
+    asked = Message(Code.ASKED_TO_CHANGE, {"fields": ["description", "standby_ttl_seconds"]})
+    assert recorded.event.reason == asked
 
 
 async def test_the_form_says_the_bounds_and_what_is_above_one_is_told_with_it(site: Site) -> None:

@@ -7,24 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from codehub.core import observation
-from codehub.core.conditions import Condition
-from codehub.core.errors import (
-    ARCHIVED_SINCE,
-    LAST_COPY,
-    NOT_DELETED,
-    NOT_REPLACED,
-    REMEDY,
-    WORKED_ON_SINCE,
-    ErrorReason,
-)
+from codehub.core.errors import ErrorReason
 from codehub.core.explain import Waiting, WaitsFor
 from codehub.core.history import Event, EventKind
-from codehub.core.idle import UNUSED
-from codehub.core.judge import ARCHIVE_LOST, DIED_AGAIN, VOLUME_LOST, WITHOUT_VOLUME
-from codehub.core.plan import TOOK_LONGER, Why
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.progress import Progress
-from codehub.core.transitions import FAILED_AGAIN
 from codehub.dashboard.detail import told_once
 from codehub.dashboard.view_model import EVENT_TONES, TONES, event_tone
 from codehub.ports.store import Recorded
@@ -32,7 +19,6 @@ from codehub.text import LANGUAGES, section, texts
 from codehub.web import domain_text, measures
 
 NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
-NEWER_THAN_KNOWN = (NOT_REPLACED, NOT_DELETED, LAST_COPY, WORKED_ON_SINCE, ARCHIVED_SINCE.format(at="noon"))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -42,37 +28,56 @@ def test_pages_speak_of_homes_and_ides_where_the_core_speaks_of_volumes_and_inst
     assert [key for key, text in pages.items() if parts.search(text)] == []
 
 
-def test_every_sentence_of_the_core_has_its_text() -> None:
-    for sentence in (WITHOUT_VOLUME, VOLUME_LOST, ARCHIVE_LOST, UNUSED, *NEWER_THAN_KNOWN):
-        assert domain_text.reason_text(sentence, "ko") != sentence
-    for condition in (each for each in vars(observation).values() if isinstance(each, Condition)):
-        assert domain_text.reason_text(condition.message, "ko") != condition.message
-
-
 @pytest.mark.parametrize(
-    ("sentence", "english", "korean"),
+    ("message", "english", "korean"),
     [
         (
-            DIED_AGAIN.format(restarts=5, minutes=7.5),
+            Message(Code.DIED_AGAIN, {"restarts": 5, "minutes": "7.5"}),
             "Its IDE died again after 5 restarts in 7.5 minutes.",
             "7.5분 동안 5번 다시 시작했지만 IDE가 또 종료되었습니다.",
         ),
         (
-            TOOK_LONGER.format(operation="STARTING", seconds=600.0),
+            Message(Code.TOOK_LONGER, {"operation": "STARTING", "seconds": "600"}),
             "It took longer than 600 s.",
             "600초 안에 끝나지 않았습니다.",
         ),
         (
-            FAILED_AGAIN.format(step="start", count=6, message="no space left\non {device}"),
+            Message(
+                Code.FAILED_AGAIN,
+                {"step": "start", "count": 6, "message": verbatim("no space left\non {device}")},
+            ),
             "It failed 6 times, the last time so: no space left\non {device}",
             "6번 실패했습니다. 마지막 이유: no space left\non {device}",
         ),
-        ("no space left", "no space left", "no space left"),
+        (
+            Message(
+                Code.TOOK_LONGER_LAST_TRY,
+                {"operation": "STARTING", "seconds": "600", "message": Message(Code.NO_ANSWER)},
+            ),
+            "It took longer than 600 s. The last try said: The backend does not answer.",
+            "600초 안에 끝나지 않았습니다. 마지막 시도의 메시지: 백엔드가 응답하지 않습니다.",
+        ),
+        (
+            Message(
+                Code.SEVERAL, {"messages": [Message(Code.VOLUME_UNKNOWN), Message(Code.INSTANCE_UNKNOWN)]}
+            ),
+            "Homes could not be listed. IDEs could not be listed.",
+            "홈 목록을 확인하지 못했습니다. IDE 목록을 확인하지 못했습니다.",
+        ),
+        (
+            Message(Code.ASKED_TO_CHANGE, {"fields": ["memo", "name"]}),
+            "Asked to change memo, name.",
+            "설정 변경을 요청했습니다: memo, name.",
+        ),
+        (verbatim("no space left"), "no space left", "no space left"),
+        (Message("WhatComesLater", {"n": 1}), "WhatComesLater n=1", "WhatComesLater n=1"),
     ],
 )
-def test_what_went_wrong_is_told_with_the_facts_of_the_core(sentence: str, english: str, korean: str) -> None:
-    assert domain_text.reason_text(sentence, "en") == english
-    assert domain_text.reason_text(sentence, "ko") == korean
+def test_a_message_is_told_with_its_facts_in_each_language(
+    message: Message, english: str, korean: str
+) -> None:
+    assert domain_text.message_text(message, "en") == english
+    assert domain_text.message_text(message, "ko") == korean
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -81,7 +86,7 @@ def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -
     others = re.compile(
         r"\b(?:bring|brought|bringing|take|taken)\b.*\bback\b|undelete|되살|살려", re.IGNORECASE
     )
-    assert [text for text in [*texts(language).values(), *REMEDY.values()] if others.search(text)] == []
+    assert [text for text in texts(language).values() if others.search(text)] == []
     undo, restore, recover = {"en": ("undo", "restor", "recover"), "ko": ("되돌", "복원", "복구")}[language]
     for key, word in {
         "do.undo": undo,
@@ -98,15 +103,18 @@ def test_there_is_one_word_for_undoing_restoring_and_recovering(language: str) -
 
 
 def test_what_is_waited_for_is_said_in_each_language() -> None:
-    waiting = Waiting(WaitsFor.REMEDY, {"remedy": "as the API says it", "reason": "CrashLoop"})
+    waiting = Waiting(WaitsFor.REMEDY, {"remedy": ErrorReason.CRASH_LOOP})
     for language in LANGUAGES:
         remedy = domain_text.remedy_text(ErrorReason.CRASH_LOOP, language)
         assert remedy in domain_text.waiting_text(waiting, language)
-    looks = Waiting(WaitsFor.LOOK, {"conditions": ", ".join(section("en", "look"))})
+    missing = Message(Code.MARK_MISSING, {"mark": "The volume codehub-x"})
+    mark = Waiting(WaitsFor.MARK, {"message": missing})
+    for language in LANGUAGES:
+        assert domain_text.message_text(missing, language) in domain_text.waiting_text(mark, language)
+        assert "codehub adopt-engine" in domain_text.waiting_text(mark, language)
+    looks = Waiting(WaitsFor.LOOK, {"conditions": list(section("en", "look"))})
     assert domain_text.waiting_text(looks, "en").startswith("a look at its home, its archive, its IDE: ")
     assert domain_text.waiting_text(looks, "ko").startswith("홈, 보관본, IDE 확인.")
-    assert domain_text.reason_text(Why.SEEN.value, "ko") == texts("ko")["reason.Seen"]
-    assert domain_text.reason_text("as somebody wrote it", "ko") == "as somebody wrote it"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +185,7 @@ def test_progress_says_what_is_known_and_nothing_else() -> None:
 
 def test_a_line_of_the_history_says_what_no_line_beside_it_says() -> None:
     def recorded(at_s: float, kind: EventKind, before: str | None, after: str | None) -> Recorded:
-        event = Event(kind, before, after, "controller", "as it was")
+        event = Event(kind, before, after, "controller", verbatim("as it was"))
         return Recorded(0, NOW + timedelta(seconds=at_s), UUID(int=1), event)
 
     undone = recorded(0, EventKind.DELETION, "trash", None)
@@ -189,7 +197,9 @@ def test_a_line_of_the_history_says_what_no_line_beside_it_says() -> None:
 
 
 def test_a_problem_that_is_over_looks_good_and_every_tone_has_its_dot() -> None:
-    began, ended = (Event(EventKind.ERROR, None, after, "controller", "") for after in ("CrashLoop", None))
+    began, ended = (
+        Event(EventKind.ERROR, None, after, "controller", verbatim("")) for after in ("CrashLoop", None)
+    )
     assert (event_tone(began), event_tone(ended)) == ("bad", "good")
     styles = files("codehub.dashboard").joinpath("static/codehub.css").read_text("utf-8")
     tones = {*TONES.values(), *EVENT_TONES.values()}

@@ -8,6 +8,7 @@ from tests.support.engine import Plane
 
 from codehub.core.ceilings import Ceilings, Images
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.plan import Why
 from codehub.core.workspace import InstanceBackend, Resources
@@ -38,7 +39,7 @@ async def test_a_workspace_above_a_lowered_ceiling_starts_within_it(monkeypatch:
     await plane.close()
     assert row.status.phase is Phase.RUNNING
     assert [event.reason for event in begun] == [
-        "It starts with 512 MB, 1 CPU, 64 processes and 1024 MB of disk: its settings ask for more than is allowed here."
+        Message(Code.CLAMPED, {"memory": 512, "cpus": "1", "pids": 64, "disk": 1024})
     ]
     assert set(given) == {low.resources}
     assert row.spec.resources == Resources(), "what its owner asked for stays in the row"
@@ -50,7 +51,7 @@ async def test_a_start_that_gives_all_that_was_asked_for_says_nothing_of_ceiling
     await plane.converge(plane.controller())
     begun = [one.event for one in await plane.store.history(workspace_id) if one.event.after == "STARTING"]
     await plane.close()
-    assert [event.reason for event in begun] == [Why.MOVES_UP.value]
+    assert [event.reason for event in begun] == [Message(Why.MOVES_UP)]
 
 
 async def test_an_image_that_is_allowed_no_longer_is_not_started_and_the_error_says_what_to_do(
@@ -74,7 +75,7 @@ async def test_an_image_that_is_allowed_no_longer_is_not_started_and_the_error_s
     assert row.status.phase is Phase.ERROR
     assert error is not None
     assert error.reason is ErrorReason.IMAGE_PULL_FAILED
-    assert "evil/image:1 is not allowed here" in error.message
+    assert error.message == Message(Code.IMAGE_NOT_ALLOWED, {"image": "evil/image:1"})
 
 
 async def runs_image(plane: Plane, workspace_id: UUID, image: str) -> None:

@@ -13,6 +13,7 @@ from tests.support.workspaces import SPEC
 
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemTasks
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.engine.controller import WorkspaceController
 from codehub.engine.execute import readable
@@ -255,9 +256,7 @@ async def test_an_instance_that_ends_while_it_starts_fails_at_once_and_says_how(
     assert (status.operation, status.error_count) == (Operation.STARTING, 1)
     error = status.error_info
     assert error is not None
-    assert error.message == (
-        "The IDE ended while it started, with exit code 1. The last that it said:\nstarted"
-    )
+    assert error.message == Message(Code.ENDED_SAYING, {"exit_code": "1", "lines": "started"})
     assert error.context == {
         "exit_code": "1",
         "last_lines": "started",

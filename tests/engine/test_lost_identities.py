@@ -10,7 +10,7 @@ from tests.support.engine import BY, Plane
 from tests.support.storages import unheard
 
 from codehub.core.errors import ErrorReason
-from codehub.core.judge import IDENTITY_LOST
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.workspace import RecoverChoice, Status
 from codehub.engine.controller import WorkspaceController
@@ -69,7 +69,7 @@ def is_asked(status: Status) -> bool:
     return (
         status.phase is Phase.ERROR
         and error is not None
-        and (error.reason, error.message) == (ErrorReason.DATA_LOST, IDENTITY_LOST)
+        and (error.reason, error.message) == (ErrorReason.DATA_LOST, Message(Code.IDENTITY_LOST))
     )
 
 

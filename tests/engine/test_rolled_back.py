@@ -8,6 +8,7 @@ import pytest
 from tests.support.engine import BY, EVERYONE, Plane, breathe, process
 
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Accepted, Refused
 from codehub.core.workspace import RecoverChoice, Status, Workspace
@@ -339,7 +340,7 @@ async def test_the_newest_is_not_taken_of_what_is_being_deleted(plane: Plane) ->
     await plane.converge(controller)
     ruled = await plane.service.recover(workspace_id, BY, choice=RecoverChoice.NEWEST)
     assert isinstance(ruled.ruling, Refused)
-    assert "Undelete it first" in ruled.ruling.message
+    assert ruled.ruling.message == Message(Code.DELETION_WAS_ASKED_FOR)
 
 
 async def test_the_end_of_the_trash_leaves_a_home_whose_identity_is_lost_until_a_person_accepts_that(

@@ -8,8 +8,9 @@ import pytest
 from tests.support.engine import BY, EVERYONE, Plane, breathe
 
 from codehub.adapters.memory.disk import MemoryDisk
-from codehub.core.disk_space import GREW, DiskSpace
+from codehub.core.disk_space import DiskSpace
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend
 from codehub.engine.controller import WorkspaceController
@@ -110,7 +111,7 @@ async def test_below_the_floor_a_start_waits_as_for_an_outage_and_goes_on_when_t
     error = held.status.error_info
     assert (held.status.phase, held.status.operation) == (Phase.PENDING, Operation.PROVISIONING)
     assert error is not None
-    assert (error.reason, error.message) == (ErrorReason.UNREACHABLE, str(DiskSpace(999, 1000)))
+    assert (error.reason, error.message) == (ErrorReason.UNREACHABLE, DiskSpace(999, 1000).message)
     assert held.status.error_count == 0
     scene.disk.free_mb = 1000
     scene.plane.clock.seconds += 6
@@ -140,7 +141,7 @@ async def test_below_the_floor_a_home_that_grows_is_put_to_sleep_and_others_run_
     assert (slept.status.phase, slept.spec.desired_state) == (Phase.STANDBY, DesiredState.STANDBY)
     assert ran.status.phase is Phase.RUNNING
     told = [event.event.reason for event in await scene.plane.store.history(scene.demo)]
-    assert GREW.format(grew=2800) in told
+    assert Message(Code.GREW, {"grew": 2800}) in told
     assert slept.status.home_ctx.volume_id is not None, "nothing of it is deleted"
 
 

@@ -19,6 +19,7 @@ from codehub.adapters.filesystems import free_mb
 from codehub.adapters.local.disk import FileReserve, LocalDisk, measure_mb
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.access import Role
+from codehub.core.messages import Code
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.ports.store import StoreUnavailable
@@ -83,9 +84,7 @@ async def test_one_who_fills_the_disk_is_put_to_sleep_and_nobody_loses_anything(
 
         await until(sleeps)
         told = [one.event for one in await api.history(greedy)]
-        assert any(
-            event.actor == "disk" and "while the disk is nearly full" in event.reason for event in told
-        )
+        assert any(event.actor == "disk" and event.reason.code == Code.GREW for event in told)
         assert (await api.shortage()) is not None
         assert not (data / "reserve").exists(), "the database has it"
 
@@ -93,7 +92,7 @@ async def test_one_who_fills_the_disk_is_put_to_sleep_and_nobody_loses_anything(
 
         async def is_held() -> bool:
             error = (await api.get(waiting)).status.error_info
-            return error is not None and "nothing starts below 128 MB" in error.message
+            return error is not None and error.message.facts.get("floor") == 128
 
         await until(is_held)
         await installation.wish(greedy, DesiredState.ARCHIVED)

@@ -21,6 +21,7 @@ from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.migrate import Migration, MigrationRefused, migrate, shipped_migrations
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.history import Event, EventKind
+from codehub.core.messages import verbatim
 from codehub.ports.store import Position
 
 NUMBERS = [migration.number for migration in shipped_migrations()]
@@ -182,7 +183,7 @@ async def restored(server: TestServer) -> AsyncIterator[PostgresWorld]:
 
 
 async def made_with_history(world: PostgresWorld) -> UUID:
-    wished = Event(EventKind.WISH, None, "RUNNING", "ann", "because")
+    wished = Event(EventKind.WISH, None, "RUNNING", "ann", verbatim("because"))
     return (await world.api.create_workspace(SystemIdentity().new_id(), world.spec(), [wished])).id
 
 

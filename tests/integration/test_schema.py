@@ -22,6 +22,7 @@ from codehub.adapters.postgres.sql import statements
 from codehub.core.conditions import Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import EventKind
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import (
     InstanceBackend,
@@ -58,7 +59,11 @@ def every_status() -> Iterator[Workspace]:
         error = None
         if phase is Phase.ERROR:
             error = ErrorInfo(
-                ErrorReason.TIMEOUT, "too slow", Operation.STARTING, 1, datetime(2026, 1, 1, tzinfo=UTC)
+                ErrorReason.TIMEOUT,
+                verbatim("too slow"),
+                Operation.STARTING,
+                1,
+                datetime(2026, 1, 1, tzinfo=UTC),
             )
         made = workspace(
             phase,
@@ -93,7 +98,7 @@ async def test_the_database_derives_what_the_core_derives(postgres: PostgresWorl
         assert row["is_running"] == counts_as_running(each), each
         error = status.error_info
         assert (row["error_reason"], row["error_message"]) == (
-            (None, None) if error is None else (error.reason, error.message)
+            (None, None) if error is None else (error.reason, str(error.message))
         )
 
 

@@ -25,13 +25,14 @@ from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.core.conditions import Condition, Truth
 from codehub.core.history import Event, EventKind
 from codehub.core.listing import BEFORE_ALL
+from codehub.core.messages import verbatim
 from codehub.core.operations import Operation
 from codehub.core.requests import Accepted, Refusal, Refused, Unchanged
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Change, Contradiction, RulingRecord, StoreUnavailable
 
 BEGUN = Event(
-    EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "One step up, to where it should be."
+    EventKind.OPERATION, "NONE", "PROVISIONING", "controller", verbatim("One step up, to where it should be.")
 )
 IDLE, ROWS = 50, 100_000
 OWNER, LATEST = "somebody who has workspaces", "the oldest transaction that is open"
@@ -216,7 +217,7 @@ def begun_or_ended(workspace: Workspace, now: datetime) -> Change:
 
 def count_unless_busy(workspace: Workspace, _now: datetime) -> RulingRecord:
     if workspace.status.operation is not Operation.NONE:
-        return RulingRecord(Refused(Refusal.OPERATION_IN_PROGRESS, "Ask again."))
+        return RulingRecord(Refused(Refusal.OPERATION_IN_PROGRESS, verbatim("Ask again.")))
     return RulingRecord(Accepted(replace(workspace.spec, revision=workspace.spec.revision + 1)))
 
 
@@ -321,13 +322,13 @@ async def test_a_wrong_argument_is_no_outage(postgres: PostgresWorld) -> None:
 async def test_words_that_postgresql_can_not_hold_do_not_stop_a_pass(postgres: PostgresWorld) -> None:
     created = await postgres.create()
     noise = "exit \0 \udcff 한글"
-    seen = Condition(Truth.UNKNOWN, "Unreachable", noise)
+    seen = Condition(Truth.UNKNOWN, "Unreachable", verbatim(noise))
     status = replace(created.status, conditions=replace(created.status.conditions, container_ready=seen))
-    await postgres.controller.persist([Change(created.id, status, (replace(BEGUN, reason=noise),))])
+    await postgres.controller.persist([Change(created.id, status, (replace(BEGUN, reason=verbatim(noise)),))])
     stored = await postgres.api.get(created.id)
-    assert stored.status.conditions.container_ready.message == "exit \N{REPLACEMENT CHARACTER} ? 한글"
+    assert str(stored.status.conditions.container_ready.message) == "exit \N{REPLACEMENT CHARACTER} ? 한글"
     (recorded,) = await postgres.api.history(created.id)
-    assert recorded.event.reason == "exit \N{REPLACEMENT CHARACTER} ? 한글"
+    assert str(recorded.event.reason) == "exit \N{REPLACEMENT CHARACTER} ? 한글"
 
 
 async def test_what_persisting_is_measured_beside_writes_the_same(
@@ -346,3 +347,27 @@ async def test_what_persisting_is_measured_beside_writes_the_same(
             await pool.close()
             await admin.close()
     assert (len(ours), len(peers)) == (2, 2)
+
+
+async def test_what_a_row_from_before_codes_says_is_shown_as_it_is(postgres: PostgresWorld) -> None:
+    created = await postgres.create()
+    await postgres.admin.execute(
+        """
+        UPDATE workspaces SET conditions = jsonb_set(conditions, '{storage.volume_ready}',
+            '{"status": "False", "reason": "Absent", "message": "There is no volume.", "last_transition_time": null}')
+        WHERE id = $1
+        """,
+        created.id,
+    )
+    await postgres.admin.execute(
+        """
+        INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason)
+        VALUES ($1, $2, 'wish', 'RUNNING', 'STANDBY', 'ann', 'Asked to stop it.')
+        """,
+        created.id,
+        created.spec.owner_user_id,
+    )
+    stored = await postgres.api.get(created.id)
+    assert stored.status.conditions.volume_ready.message == verbatim("There is no volume.")
+    newest, *_ = await postgres.api.history(created.id)
+    assert newest.event.reason == verbatim("Asked to stop it.")

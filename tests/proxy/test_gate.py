@@ -6,9 +6,10 @@ import pytest
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, READS, WRITES, hub
 from tests.support.patience import within
 
+from codehub.core.messages import verbatim
 from codehub.service.workspaces import By
 
-BY = By("ann", "test")
+BY = By("ann", verbatim("test"))
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 UNKNOWN = "019a8b00-0000-7000-8000-0000000000ff"
 

@@ -11,6 +11,7 @@ from tests.support.hub import ANN, BOBS, COOKIE, ORIGIN, SESSION, WRITES, Hub, h
 from tests.support.patience import PATIENCE_S, within
 from tests.support.workspaces import OWNER_ID
 
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace
@@ -20,7 +21,7 @@ from codehub.ports.store import LoadedWorkspaces, StoreUnavailable
 from codehub.proxy.policy import route_cache
 from codehub.service.workspaces import By
 
-BY = By("ann", "test")
+BY = By("ann", verbatim("test"))
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 
 

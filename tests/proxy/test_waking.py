@@ -14,6 +14,7 @@ from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, hub
 from tests.support.patience import PATIENCE_S
 
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.ports.store import Ruled
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
@@ -114,7 +115,7 @@ async def test_the_waking_page_says_what_holds_it_up_and_leads_in_when_nothing_d
         in_korean = (await made.ask(f"/w/{row.id}/", COOKIE, "Accept-Language: ko", *NAVIGATION))[2]
         assert "100 MB만 남았습니다" in in_korean
         made.disk.free_mb = 5000
-        await made.service.set_wish(row.id, DesiredState.RUNNING, By("ann", "Try now."))
+        await made.service.set_wish(row.id, DesiredState.RUNNING, By("ann", verbatim("Try now.")))
         await made.arrives(row.id, Phase.RUNNING)
 
 
@@ -291,9 +292,9 @@ async def test_at_the_limit_what_has_a_problem_is_shown_as_such_and_not_put_to_s
         stale = f"/w/{crashy.id}/_codehub/stop?then={row.id}"
         status, head, _ = await made.ask(stale, COOKIE, f"Origin: {ORIGIN}", method="POST")
         assert (status, f"Location: /workspaces/{crashy.id}\r\n" in head) == (303, True)
-        await made.service.delete(fine.id, By("ann", "test"))
+        await made.service.delete(fine.id, By("ann", verbatim("test")))
         await made.arrives(fine.id, Phase.DELETED)
-        await made.service.set_wish(row.id, DesiredState.RUNNING, By("ann", "test"))
+        await made.service.set_wish(row.id, DesiredState.RUNNING, By("ann", verbatim("test")))
         other = await made.workspace(Phase.STANDBY, "other")
         made.storage.lose_volume(row.id)
         await made.arrives(row.id, Phase.ERROR)

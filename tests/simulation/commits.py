@@ -250,7 +250,7 @@ class Commits:
     def _ended(self, before: Workspace, after: Workspace, truth: Truth, events: list[Event]) -> None:
         """Only an observation completes an operation (contract 1)."""
         self.at_work.pop(after.id, None)
-        reasons = {one.reason for one in events if one.kind is EventKind.OPERATION}
+        reasons = {one.reason.code for one in events if one.kind is EventKind.OPERATION}
         is_forgotten = after.spec.forgotten_at is not None and after.status.phase is Phase.DELETED
         if after.status.phase is Phase.ERROR or reasons & _LET_GO or is_forgotten:
             return

@@ -12,6 +12,7 @@ from tests.simulation.numbers import EPOCH, FLUSH_S
 from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.core.activity import counts_as_use
 from codehub.core.ides import ide_profile
+from codehub.core.messages import verbatim
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake, decide
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
@@ -26,7 +27,7 @@ NAVIGATION = Visit(fetch_mode="navigate", fetch_dest="document", fetch_site="non
 PROGRAM = Visit(agent="curl/8.5")
 RETRY = Visit(is_upgrade=True, agent=_AGENT)
 POLL = Visit(fetch_mode="cors", fetch_dest="empty", fetch_site="same-origin", agent=_AGENT)
-_BY = By("person", "visited")
+_BY = By("person", verbatim("visited"))
 _FRESH_S = 1.0
 _STALE_S_MAX = 60.0
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from tests.simulation.doors import NAVIGATION, POLL, PROGRAM, RETRY
 from tests.support.workspaces import SPEC
 
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import is_deletion_held_up
 from codehub.core.visit import Visitor
@@ -19,7 +20,7 @@ from codehub.service.workspaces import By, WorkspaceService
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-_BY = By("person", "because")
+_BY = By("person", verbatim("because"))
 _TYPED_BYTES = 2_500
 _IDLE_BYTES = 80
 

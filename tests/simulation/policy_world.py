@@ -25,6 +25,7 @@ from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemTasks
 from codehub.core.access import Role
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.progress import Progress
 from codehub.core.route import entry_of
@@ -49,7 +50,7 @@ KNOWN_WITHIN_S = 3.0
 STALE_S_MAX = 60.0
 PEOPLE = 3
 WORKSPACES = 4
-_BY = By("person", "because")
+_BY = By("person", verbatim("because"))
 _VISITS = (
     b"Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nUser-Agent: Mozilla/5.0\r\n",
     b"User-Agent: curl/8.5\r\n",

@@ -15,6 +15,7 @@ from tests.simulation.people import Person
 from tests.simulation.truth import Broken
 from tests.simulation.world import World
 
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused, is_purge_asked, is_purge_due
 from codehub.core.workspace import Workspace
@@ -31,7 +32,7 @@ _CHANCE_OF_CHATTER = 0.25
 # So often may a person be asked about one home; and after an older dump: a stray instance, a lost volume, an unknown one, newer archives.
 _QUESTIONS, _QUESTIONS_AFTER_ROLLBACK = 3, 6
 _SILENT = 50  # logging.CRITICAL: nothing here is
-_BY = By("person", "because the storm is over")
+_BY = By("person", verbatim("because the storm is over"))
 
 
 @dataclass(frozen=True)

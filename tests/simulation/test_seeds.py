@@ -17,12 +17,13 @@ from tests.simulation.story import shrink, tell
 from tests.simulation.world import World
 from tests.support.workspaces import SPEC
 
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.service.workspaces import By
 
 SEEDS = int(os.environ.get("CODEHUB_SEEDS", "200"))
 BATCH = 10
-BY = By("person", "because")
+BY = By("person", verbatim("because"))
 MUTANTS_MIN = 25
 
 

@@ -18,6 +18,7 @@ from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemIdentity, SystemTasks
 from codehub.core.access import Role
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.engine.controller import WorkspaceController
@@ -26,7 +27,7 @@ from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup
 from codehub.service.workspaces import By, WorkspaceService
 
-BY = By("ann", "because")
+BY = By("ann", verbatim("because"))
 EVERYONE = Wakeup(frozenset(), everyone=True)
 EPOCH = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 

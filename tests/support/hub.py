@@ -24,6 +24,7 @@ from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemR
 from codehub.app.edge import StoredWorkspaces
 from codehub.core.access import Role
 from codehub.core.limits import Limits
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.visit import Visitor
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
@@ -91,7 +92,7 @@ class Hub:
         spec = replace(SPEC, name=name, desired_state=wish, ide=ide)
         made = await self.store.create_workspace(SystemIdentity().new_id(), spec, [])
         if phase in (Phase.STANDBY, Phase.ARCHIVED):
-            await self.service.set_wish(made.id, DesiredState(phase.value), By("test", "test"))
+            await self.service.set_wish(made.id, DesiredState(phase.value), By("test", verbatim("test")))
         return await self.arrives(made.id, phase)
 
     async def arrives(self, workspace_id: UUID, phase: Phase) -> Workspace:

@@ -23,6 +23,7 @@ from codehub.adapters.postgres.store import PostgresControllerStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.access import Role as UserRole
 from codehub.core.history import Event, EventKind
+from codehub.core.messages import verbatim
 from codehub.core.operations import Operation
 from codehub.core.workspace import Spec, Status, Workspace
 from codehub.ports.access import AccessStore
@@ -31,7 +32,7 @@ from codehub.ports.store import ApiStore, Change, ControllerStore, RoomStore
 
 PASSWORD_HASH = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA"
 BEGUN = Event(
-    EventKind.OPERATION, "NONE", "PROVISIONING", "controller", "One step up, to where it should be."
+    EventKind.OPERATION, "NONE", "PROVISIONING", "controller", verbatim("One step up, to where it should be.")
 )
 # Who refers comes before who is referred to.
 _TABLES = (

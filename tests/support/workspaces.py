@@ -9,6 +9,7 @@ from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.decide import Decision, Situation, decide
 from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.messages import verbatim
 from codehub.core.observation import Archive, Instance, Observation, Unmarked, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import (
@@ -54,7 +55,7 @@ def ago(seconds: float) -> datetime:
 
 
 def condition(status: Truth, reason: Reason) -> Condition:
-    return Condition(status, reason, "as the test says", ago(100))
+    return Condition(status, reason, verbatim("as the test says"), ago(100))
 
 
 READY = condition(Truth.TRUE, Reason.READY)
@@ -76,13 +77,13 @@ def error(
     at: datetime | None = None,
     operation: Operation = Operation.STARTING,
 ) -> ErrorInfo:
-    return ErrorInfo(reason, "as the test says", operation, 1, at or ago(50))
+    return ErrorInfo(reason, verbatim("as the test says"), operation, 1, at or ago(50))
 
 
 def held_up(
     reason: ErrorReason = ErrorReason.UNREACHABLE, *, since: datetime | None = None, is_trying: bool = False
 ) -> HeldUp:
-    return HeldUp(reason, "as the test says", since or ago(30), is_trying)
+    return HeldUp(reason, verbatim("as the test says"), since or ago(30), is_trying)
 
 
 def workspace(

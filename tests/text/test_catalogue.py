@@ -12,15 +12,15 @@ from jinja2 import Environment, nodes
 
 import codehub
 from codehub.core.conditions import NAMES, Reason
-from codehub.core.errors import ErrorReason
+from codehub.core.errors import ErrorReason, Remedy
 from codehub.core.explain import WaitsFor
 from codehub.core.history import EventKind
+from codehub.core.messages import Code
 from codehub.core.operations import LEVEL, DesiredState, Operation, Phase
 from codehub.core.plan import Why
 from codehub.core.requests import Refusal
 from codehub.core.visit import Page
 from codehub.text import DEFAULT, LANGUAGES, section, speaker, text, texts
-from codehub.web.domain_text import SENTENCES, TEMPLATES, code_of
 
 ROOT = Path(codehub.__file__).parent
 PYTHON = [
@@ -43,10 +43,10 @@ FAMILIES: Mapping[str, set[str]] = {
     "no": {*Refusal},
     "under_way": {*Operation},
     "trouble": {*ErrorReason},
-    "remedy": {*ErrorReason, "NewerArchive", "KeptArchive"},
-    "waits": {code_of(each) for each in WaitsFor},
+    "remedy": {*ErrorReason, *Remedy},
+    "waits": {*WaitsFor},
     "look": {*NAMES.values()} - {NAMES["healthy"]},
-    "reason": {*map(code_of, Why), *SENTENCES.values(), *TEMPLATES.values()},
+    "reason": {*Why, *Code},
     "cli.doing": {*Operation} - {Operation.NONE},
     "cli.done": {*Operation} - {Operation.NONE},
     "cli.stage": {"archive", "verify", "restore", "pull"},

@@ -9,8 +9,10 @@ from codehub.api.feed import LiveFeed
 from codehub.api.guard import Guard
 from codehub.api.view import View
 from codehub.core.access import Person
+from codehub.core.messages import Message
 from codehub.service.workspaces import By
 from codehub.web.dependencies import Dependencies
+from codehub.web.language import request_language
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,11 @@ Asking = Annotated[Person, Depends(_person)]
 Admin = Annotated[Person, Depends(_admin)]
 
 
-def by(request: Request, person: Person, reason: str) -> By:
+def language_of(request: Request) -> str:
+    """Return the language of whoever asks, as far as codehub speaks it."""
+    return request_language(request, context_of(request).parts.base_url)
+
+
+def by(request: Request, person: Person, reason: Message) -> By:
     """Return who asks, why, and in which request."""
     return By(person, reason, request.state.request_id)

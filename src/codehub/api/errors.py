@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from codehub.core.messages import Message
 from codehub.core.permissions import Denial
 from codehub.core.requests import Refused
 from codehub.error_codes import ErrorCode, error_of_status
@@ -22,6 +23,8 @@ from codehub.service.password_queue import PasswordQueueFull
 from codehub.service.workspaces import NotAllowed
 from codehub.validation_messages import problem_text
 from codehub.web.cookies import SeveralSessions
+from codehub.web.domain_text import message_text
+from codehub.web.language import request_language
 
 log = structlog.get_logger()
 
@@ -56,8 +59,13 @@ class ApiError(Exception):
         self.headers = headers
 
 
-def refusal_error(refusal: Refused) -> ApiError:
-    return ApiError(ErrorCode[refusal.code], refusal.message, refusal.fields or refusal.details)
+def refusal_error(refusal: Refused, language: str) -> ApiError:
+    fields = [
+        {"field": each.field, "problem": message_text(each.problem, language), **each.bound}
+        for each in refusal.fields
+    ]
+    message = message_text(refusal.message, language)
+    return ApiError(ErrorCode[refusal.code], message, fields or refusal.details)
 
 
 def field_error(field: str, problem: str, **facts: object) -> ApiError:
@@ -123,12 +131,18 @@ def _shorten(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")[:_INPUT_LENGTH_MAX]
 
 
-async def _unknown_workspace(_request: Request, _error: Exception) -> JSONResponse:
-    return _answer(404, ErrorCode.WORKSPACE_NOT_FOUND, Denial.NOT_FOUND)
+async def _unknown_workspace(request: Request, _error: Exception) -> JSONResponse:
+    return _answer(404, ErrorCode.WORKSPACE_NOT_FOUND, _denied(request, Denial.NOT_FOUND))
 
 
-async def _forbidden(_request: Request, error: Exception) -> JSONResponse:
-    return _answer(403, ErrorCode.FORBIDDEN, str(error))
+async def _forbidden(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, NotAllowed)
+    return _answer(403, ErrorCode.FORBIDDEN, _denied(request, error.denial))
+
+
+def _denied(request: Request, denial: Denial) -> str:
+    language = request_language(request, request.app.state.context.parts.base_url)
+    return message_text(Message(denial), language)
 
 
 async def _name_taken(_request: Request, _error: Exception) -> JSONResponse:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from codehub.api.concurrency import run_within
-from codehub.api.context import Asking, context_of
+from codehub.api.context import Asking, context_of, language_of
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
 from codehub.api.feed import NO_EVENT, LiveFeed, Stream, message
@@ -68,7 +68,7 @@ async def events(
         raise ApiError(ErrorCode.FORBIDDEN, "Only an admin may follow others' workspaces.")
     since = _seq(last_event_id) if last_event_id else None
     feed = context_of(request).feed
-    stream = await feed.open(None if owner == "all" else person.id, person)
+    stream = await feed.open(None if owner == "all" else person.id, person, language=language_of(request))
     return StreamingAnswer(feed, stream, _told(feed, stream, since), media_type="text/event-stream")
 
 

@@ -21,6 +21,7 @@ from codehub.core.access import Person
 from codehub.core.idle import sleeps_at
 from codehub.core.listing import BEFORE_ALL, list_position
 from codehub.ports.store import FeedEvent, PageQuery, Position, StoreUnavailable
+from codehub.text import DEFAULT
 from codehub.web.dependencies import Dependencies
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Stream(Held):
 
     owner_id: UUID | None
     begins_after: Position
+    language: str = DEFAULT
     waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_BACKLOG_MAX))
 
     def wants(self, owner_id: UUID) -> bool:
@@ -104,7 +106,7 @@ class LiveFeed:
         self._held.add(held)
         return held
 
-    async def open(self, owner_id: UUID | None, person: Person) -> Stream:
+    async def open(self, owner_id: UUID | None, person: Person, *, language: str = DEFAULT) -> Stream:
         """Begin a stream: from now on it gets everything that is after its beginning."""
         seconds = await self._seconds(person)
         if self._position is None:
@@ -112,7 +114,13 @@ class LiveFeed:
             self._begin(end)
         assert self._position is not None
         self._refuse_one_more(person)
-        stream = Stream(owner_id=owner_id, reader=person, seconds=seconds, begins_after=self._position)
+        stream = Stream(
+            owner_id=owner_id,
+            reader=person,
+            seconds=seconds,
+            begins_after=self._position,
+            language=language,
+        )
         self._held.add(stream)
         self._streams.add(stream)
         self._parts.metrics.set_streams(len(self._streams))
@@ -157,8 +165,8 @@ class LiveFeed:
         while position < stream.begins_after:
             feed = await self._store.feed(position, limit=_BATCH, owner_user_id=stream.owner_id)
             missed = [event for event in feed.events if event.position <= stream.begins_after]
-            for one in await self._messages(missed):
-                yield one
+            for missed_message in await self._messages(missed, stream.language):
+                yield missed_message
             if not missed:
                 return
             position = feed.position
@@ -169,7 +177,7 @@ class LiveFeed:
         while True:
             query = PageQuery(_EVERYTHING_PAGE, stream.owner_id, after)
             rows = await self._store.page(query)
-            for body in await self._view.rendered(rows):
+            for body in await self._view.rendered(rows, stream.language):
                 yield message("workspace_updated", body, NO_EVENT)
             if len(rows) < _EVERYTHING_PAGE:
                 break
@@ -184,22 +192,28 @@ class LiveFeed:
     async def _catch_up(self) -> None:
         while (position := self._position) is not None:
             feed = await self._store.feed(position, limit=_BATCH)
-            messages = await self._messages(feed.events)
+            messages: dict[str, list[bytes]] = {}
+            # Meanwhile a stream in another language may be opened, which is to get these, too.
+            while languages := {stream.language for stream in self._streams} - messages.keys():
+                for language in languages:
+                    messages[language] = await self._messages(feed.events, language)
             if self._position is not position:
                 continue  # the last stream was closed, and another opened, while this was read
-            for event, one in zip(feed.events, messages, strict=True):
-                self._send(one, [stream for stream in self._streams if stream.wants(event.owner_user_id)])
+            for place, event in enumerate(feed.events):
+                streams = [stream for stream in self._streams if stream.wants(event.owner_user_id)]
+                for language, of_language in messages.items():
+                    self._send(of_language[place], [each for each in streams if each.language == language])
             self._position = feed.position if feed.events else position
             if not feed.events:
                 if not feed.is_held_back:
                     return
                 await self._parts.clock.sleep(_HELD_BACK_S)
 
-    async def _messages(self, events: Sequence[FeedEvent]) -> list[bytes]:
+    async def _messages(self, events: Sequence[FeedEvent], language: str) -> list[bytes]:
         """Return a message for each event, with the workspace as it is now."""
         ids = {event.workspace_id for event in events if not event.is_end}
         rows = await self._store.several(ids) if ids else {}
-        bodies = dict(zip(rows, await self._view.rendered(list(rows.values())), strict=True))
+        bodies = dict(zip(rows, await self._view.rendered(list(rows.values()), language), strict=True))
         return [
             message("workspace_deleted", _id(event.workspace_id), event.position.seq)
             if event.is_end

@@ -1,13 +1,13 @@
 """What became of a workspace and why: its history, its output, and an explanation. Only reads."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 
 from codehub.api import render
-from codehub.api.context import Asking, context_of
+from codehub.api.context import Asking, context_of, language_of
 from codehub.api.document import OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
 from codehub.api.shapes import EventList, ExplainShape
@@ -15,11 +15,13 @@ from codehub.api.streaming import StreamingAnswer
 from codehub.api.view import JSON
 from codehub.api.workspaces import ONE_PATH, PREFIX, WorkspaceId
 from codehub.core.access import Person
-from codehub.core.explain import Action, explain
+from codehub.core.explain import Action, Waiting, explain
+from codehub.core.messages import to_json
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.service.workspaces import NotAllowed
 from codehub.web.actions import ROUTES
+from codehub.web.domain_text import ask_text, waiting_text, why_text
 from codehub.web.ids import to_workspace_id
 
 _DECISIONS = 5
@@ -47,7 +49,8 @@ async def events(
     recorded = await context_of(request).parts.store.history(
         row.id, limit=limit + 1, before_seq=int(cursor) if cursor else None
     )
-    items = [render.event(each) for each in recorded[:limit]]
+    language = language_of(request)
+    items = [render.event(each, language) for each in recorded[:limit]]
     next_cursor = str(recorded[limit - 1].seq) if len(recorded) > limit else None
     return Response(render.to_json({"items": items, "next_cursor": next_cursor}), media_type=JSON)
 
@@ -107,20 +110,35 @@ async def explained(request: Request, person: Asking, workspace_id: WorkspaceId)
     row = await context_of(request).parts.workspaces.find(person, to_workspace_id(workspace_id))
     explanation = explain(row, await context_of(request).parts.store.now(), is_admin=person.is_admin)
     decisions = await context_of(request).parts.store.history(row.id, limit=_DECISIONS)
+    language, waiting = language_of(request), explanation.waiting_for
     body = {
         "phase": row.status.phase,
         "desired_state": row.spec.desired_state,
         "operation": row.status.operation,
-        "next": {"operation": explanation.operation, "why": explanation.why.value},
-        "waiting_for": None if explanation.waiting_for is None else str(explanation.waiting_for),
+        "next": {
+            "operation": explanation.operation,
+            "why": why_text(explanation.why, language),
+            "reason": explanation.why,
+        },
+        "waiting_for": None if waiting is None else waiting_text(waiting, language),
+        "waits": None if waiting is None else _rendered_wait(waiting, language),
         "since": render.time(explanation.since),
-        "error": render.error(explanation.error),
-        "actions": [_rendered(action, row.id) for action in explanation.actions],
-        "decisions": [render.event(recorded) for recorded in decisions],
+        "error": render.error(explanation.error, language),
+        "actions": [_rendered(action, row.id, language) for action in explanation.actions],
+        "decisions": [render.event(recorded, language) for recorded in decisions],
     }
     return Response(render.to_json(body), media_type=JSON)
 
 
-def _rendered(action: Action, workspace_id: UUID) -> dict[str, str]:
+def _rendered_wait(waiting: Waiting, language: str) -> dict[str, Any]:
+    facts = to_json(waiting.facts)
+    return {"reason": waiting.on, "message": waiting_text(waiting, language), "facts": facts}
+
+
+def _rendered(action: Action, workspace_id: UUID, language: str) -> dict[str, str]:
     route = ROUTES[action.ask]
-    return {"label": action.label, "method": route.method, "path": route.path(workspace_id)}
+    return {
+        "label": ask_text(action.label, language),
+        "method": route.method,
+        "path": route.path(workspace_id),
+    }

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from codehub.api.shapes import WorkspaceShape
+from codehub.core import messages
 from codehub.core.conditions import NAMES, Conditions
 from codehub.core.disk_space import Usage
 from codehub.core.errors import ErrorInfo
@@ -25,6 +26,8 @@ from codehub.core.workspace import (
     observed_status,
 )
 from codehub.ports.store import Recorded
+from codehub.text import DEFAULT
+from codehub.web.domain_text import message_text
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -41,7 +44,7 @@ class Renderer:
 
     def __init__(self, base_url: str) -> None:
         self._base_url = base_url
-        self._known: dict[UUID, tuple[Workspace, Usage | None, bytes]] = {}
+        self._known: dict[tuple[UUID, str], tuple[Workspace, Usage | None, bytes]] = {}
 
     def workspace(
         self,
@@ -50,24 +53,30 @@ class Renderer:
         observed_at: datetime | None,
         progress: Progress | None = None,
         usage: Usage | None = None,
+        *,
+        language: str = DEFAULT,
     ) -> bytes:
         looked = b"null" if (at := time(observed_at)) is None else b'"%b"' % at.encode()
-        return b'%b,"observed_at":%b}' % (self._written(row, owner, progress, usage)[:-1], looked)
+        return b'%b,"observed_at":%b}' % (self._written(row, owner, progress, usage, language)[:-1], looked)
 
-    def _written(self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None) -> bytes:
+    def _written(
+        self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None, language: str
+    ) -> bytes:
         if progress is not None:
-            return self._shaped(row, owner, progress, usage)
-        known = self._known.get(row.id)
+            return self._shaped(row, owner, progress, usage, language)
+        known = self._known.get((row.id, language))
         if known is not None and known[0] is row and known[1] == usage:
             return known[2]
-        rendered = self._shaped(row, owner, None, usage)
+        rendered = self._shaped(row, owner, None, usage, language)
         if len(self._known) >= _KNOWN_MAX:
             del self._known[next(iter(self._known))]
-        self._known[row.id] = (row, usage, rendered)
+        self._known[row.id, language] = (row, usage, rendered)
         return rendered
 
-    def _shaped(self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None) -> bytes:
-        facts = _Facts(row, owner, self._base_url, progress, usage)
+    def _shaped(
+        self, row: Workspace, owner: str, progress: Progress | None, usage: Usage | None, language: str
+    ) -> bytes:
+        facts = _Facts(row, owner, self._base_url, progress, usage, language)
         return to_json({name: of(facts) for name, of in _SHAPE.items()})
 
 
@@ -80,6 +89,7 @@ class _Facts:
     base_url: str
     progress: Progress | None
     usage: Usage | None
+    language: str
 
 
 # What is shown otherwise than it is stored. Everything else of the shape is the row's field of that name.
@@ -93,9 +103,9 @@ _DERIVED: Mapping[str, Callable[[_Facts], Any]] = {
     "display": lambda facts: display(facts.row),
     "observed_status": lambda facts: observed_status(facts.row.status),
     "health_status": lambda facts: health_status(facts.row.status),
-    "held_up": lambda facts: _held_up(facts.row.status),
-    "conditions": lambda facts: _conditions(facts.row.status.conditions),
-    "error": lambda facts: error(facts.row.status.error_info),
+    "held_up": lambda facts: _held_up(facts.row.status, facts.language),
+    "conditions": lambda facts: _conditions(facts.row.status.conditions, facts.language),
+    "error": lambda facts: error(facts.row.status.error_info, facts.language),
     "progress": lambda facts: None if facts.progress is None else progress_shape(facts.progress),
     "usage": lambda facts: None if facts.usage is None else usage_shape(facts.usage),
     "sleeps_at": lambda facts: sleeps_at(facts.row),
@@ -136,12 +146,12 @@ def time(at: datetime | None) -> str | None:
     return f"{at.isoformat()[:-6]}Z"
 
 
-def error(info: ErrorInfo | None) -> dict[str, Any] | None:
+def error(info: ErrorInfo | None, language: str) -> dict[str, Any] | None:
     if info is None:
         return None
     return {
         "reason": info.reason,
-        "message": info.message,
+        **_message(info.message, language),
         "is_terminal": info.is_terminal,
         "operation": info.operation,
         "error_count": info.error_count,
@@ -150,15 +160,24 @@ def error(info: ErrorInfo | None) -> dict[str, Any] | None:
     }
 
 
-def _held_up(status: Status) -> dict[str, Any] | None:
+def _held_up(status: Status, language: str) -> dict[str, Any] | None:
     held_up = holdup(status)
     if held_up is None:
         return None
     return {
         "reason": held_up.reason,
-        "message": held_up.message,
+        **_message(held_up.message, language),
         "since": time(held_up.since),
         "next_try_at": time(status.retry_at),
+    }
+
+
+def _message(message: messages.Message, language: str) -> dict[str, Any]:
+    """Return what stands beside a reason: a text for people; for programs, the code and the facts of it."""
+    return {
+        "message": message_text(message, language),
+        "code": message.code,
+        "facts": messages.to_json(message.facts),
     }
 
 
@@ -181,7 +200,7 @@ def progress_shape(progress: Progress) -> dict[str, Any]:
     }
 
 
-def event(recorded: Recorded) -> dict[str, Any]:
+def event(recorded: Recorded, language: str) -> dict[str, Any]:
     line = recorded.event
     return {
         "seq": recorded.seq,
@@ -190,17 +209,19 @@ def event(recorded: Recorded) -> dict[str, Any]:
         "from": line.before,
         "to": line.after,
         "actor": line.actor,
-        "reason": line.reason,
+        "reason": line.reason.code,
+        "message": message_text(line.reason, language),
+        "facts": messages.to_json(line.reason.facts),
         "request_id": line.request_id,
     }
 
 
-def _conditions(conditions: Conditions) -> dict[str, Any]:
+def _conditions(conditions: Conditions, language: str) -> dict[str, Any]:
     return {
         shown: {
             "status": (condition := getattr(conditions, name)).status,
             "reason": condition.reason,
-            "message": condition.message,
+            **_message(condition.message, language),
             "last_transition_time": time(condition.last_transition_time),
         }
         for name, shown in NAMES.items()

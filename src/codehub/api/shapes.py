@@ -10,6 +10,10 @@ from codehub.core.access import Role, Scope
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import HealthStatus, InstanceBackend, ObservedStatus, StorageBackend
 
+_MESSAGE = "Text in the language of whoever asks (`Accept-Language`; English, if codehub does not speak it)."
+_CODE = "Which text it is. `Verbatim`: one that has no code, of a backend or of an older codehub."
+_FACTS = "What the text says beside."
+
 
 class UserShape(BaseModel):
     id: UUID
@@ -94,7 +98,9 @@ class ResourcesShape(BaseModel):
 class ConditionShape(BaseModel):
     status: Literal["True", "False", "Unknown"]
     reason: str
-    message: str
+    message: str = Field(description=_MESSAGE)
+    code: str = Field(description=_CODE)
+    facts: dict[str, Any] = Field(description=_FACTS)
     last_transition_time: datetime | None
 
 
@@ -107,7 +113,9 @@ class ConditionsShape(BaseModel):
 
 class ErrorInfoShape(BaseModel):
     reason: str
-    message: str
+    message: str = Field(description=_MESSAGE)
+    code: str = Field(description=_CODE)
+    facts: dict[str, Any] = Field(description=_FACTS)
     is_terminal: bool
     operation: Operation
     error_count: int
@@ -117,7 +125,9 @@ class ErrorInfoShape(BaseModel):
 
 class HeldUpShape(BaseModel):
     reason: str
-    message: str
+    message: str = Field(description=_MESSAGE)
+    code: str = Field(description=_CODE)
+    facts: dict[str, Any] = Field(description=_FACTS)
     since: datetime
     next_try_at: datetime | None
 
@@ -194,7 +204,9 @@ class EventShape(BaseModel):
     before: str | None = Field(alias="from")
     after: str | None = Field(alias="to")
     actor: str
-    reason: str
+    reason: str = Field(description=_CODE)
+    message: str = Field(description=_MESSAGE)
+    facts: dict[str, Any] = Field(description=_FACTS)
     request_id: str | None
 
 
@@ -205,7 +217,14 @@ class EventList(BaseModel):
 
 class NextShape(BaseModel):
     operation: Operation
-    why: str
+    why: str = Field(description=_MESSAGE)
+    reason: str = Field(description=_CODE)
+
+
+class WaitsShape(BaseModel):
+    reason: str = Field(description=_CODE)
+    message: str = Field(description=_MESSAGE)
+    facts: dict[str, Any] = Field(description=_FACTS)
 
 
 class ActionShape(BaseModel):
@@ -220,6 +239,7 @@ class ExplainShape(BaseModel):
     operation: Operation
     next: NextShape
     waiting_for: str | None
+    waits: WaitsShape | None
     since: datetime | None
     error: ErrorInfoShape | None
     actions: list[ActionShape]

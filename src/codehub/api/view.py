@@ -29,7 +29,7 @@ class View:
         self._everybody_at: datetime | None = None
         self._ask_again_at = clock.monotonic()
 
-    async def rendered(self, rows: Sequence[Workspace]) -> list[bytes]:
+    async def rendered(self, rows: Sequence[Workspace], language: str) -> list[bytes]:
         await self._learn_names({row.spec.owner_user_id for row in rows})
         moving = [row.id for row in rows if row.status.operation in _MOVES_BYTES]
         progress = await self._store.progress(moving) if moving else {}
@@ -42,19 +42,22 @@ class View:
                 last_look(row.status, everybody_at),
                 progress.get(row.id),
                 usages.get(row.id),
+                language=language,
             )
             for row in rows
         ]
 
-    async def one(self, row: Workspace, *, status: int = 200, location: str | None = None) -> Response:
-        (body,) = await self.rendered([row])
+    async def one(
+        self, row: Workspace, language: str, *, status: int = 200, location: str | None = None
+    ) -> Response:
+        (body,) = await self.rendered([row], language)
         headers = {"ETag": f'"{row.spec.revision}"'}
         if location is not None:
             headers["Location"] = location
         return Response(body, status, headers, JSON)
 
-    async def page(self, rows: Sequence[Workspace], next_cursor: str | None) -> Response:
-        items = b",".join(await self.rendered(rows))
+    async def page(self, rows: Sequence[Workspace], next_cursor: str | None, language: str) -> Response:
+        items = b",".join(await self.rendered(rows, language))
         end = b"null" if next_cursor is None else f'"{next_cursor}"'.encode()
         return Response(b'{"items":[%b],"next_cursor":%b}' % (items, end), media_type=JSON)
 

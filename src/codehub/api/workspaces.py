@@ -7,12 +7,13 @@ from uuid import UUID
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from starlette.convertors import StringConvertor, register_url_convertor
 
-from codehub.api.context import Admin, Asking, by, context_of
+from codehub.api.context import Admin, Asking, by, context_of, language_of
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, field_error, refusal_error
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
 from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused
 from codehub.core.route import WRITTEN_ID
@@ -56,8 +57,8 @@ def _service(request: Request) -> WorkspaceService:
 
 async def _answer(request: Request, ruled: Ruled, *, status: int = 200) -> Response:
     if isinstance(ruled.ruling, Refused):
-        raise refusal_error(ruled.ruling)
-    return await context_of(request).view.one(ruled.workspace, status=status)
+        raise refusal_error(ruled.ruling, language_of(request))
+    return await context_of(request).view.one(ruled.workspace, language_of(request), status=status)
 
 
 @router.post(
@@ -85,18 +86,20 @@ async def create(
     key = None if idempotency_key is None else Key(idempotency_key, _digest(body))
     try:
         made = await _service(request).create(
-            workspace_id, spec, by(request, person, "Asked to make it."), key
+            workspace_id, spec, by(request, person, Message(Code.ASKED_TO_CREATE)), key
         )
     except KeyReused:
         raise field_error("Idempotency-Key", "it was used before, for something else") from None
     if isinstance(made, Refused):
-        raise refusal_error(made)
+        raise refusal_error(made, language_of(request))
     if is_deleted(made):
         raise ApiError(
             ErrorCode.WORKSPACE_NOT_FOUND,
             "The workspace that this Idempotency-Key made is deleted. Another key makes another.",
         )
-    return await context_of(request).view.one(made, status=201, location=f"{PREFIX}/{made.id}")
+    return await context_of(request).view.one(
+        made, language_of(request), status=201, location=f"{PREFIX}/{made.id}"
+    )
 
 
 @router.get(
@@ -131,7 +134,7 @@ async def page(
     rows = await context_of(request).parts.store.page(query)
     is_more = len(rows) > limit
     return await context_of(request).view.page(
-        rows[:limit], list_cursor(rows[limit - 1]) if is_more else None
+        rows[:limit], list_cursor(rows[limit - 1]) if is_more else None, language_of(request)
     )
 
 
@@ -157,7 +160,7 @@ async def _owner_id(request: Request, person: Person, owner: str) -> UUID | None
 )
 async def get(request: Request, person: Asking, workspace_id: WorkspaceId) -> Response:
     row = await _service(request).find(person, to_workspace_id(workspace_id))
-    return await context_of(request).view.one(row)
+    return await context_of(request).view.one(row, language_of(request))
 
 
 @router.patch(
@@ -195,13 +198,13 @@ async def patch(
             return given
         return {**given, "resources": changed_resources(resources, spec.resources)}
 
-    fields = ", ".join(sorted(body.model_fields_set)) or "nothing"
+    fields = sorted(body.model_fields_set)
     try:
         ruled = await parts.workspaces.change(
             to_workspace_id(workspace_id),
             changes,
             wanted,
-            by(request, person, f"Asked to change {fields}."),
+            by(request, person, Message(Code.ASKED_TO_CHANGE, {"fields": fields})),
             revisions=_revisions(if_match),
         )
     except NotHere as wrong:
@@ -209,7 +212,7 @@ async def patch(
     return await _answer(request, ruled)
 
 
-def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
+def _wish_route(word: str, asked: Code, wish: DesiredState, summary: str) -> None:
     codes = _OF_WISH if wish is not DesiredState.RUNNING else (*_OF_WISH, ErrorCode.LIMIT_EXCEEDED)
 
     @router.post(
@@ -223,14 +226,14 @@ def _wish_route(word: str, wish: DesiredState, summary: str) -> None:
     async def wish_for(
         request: Request, person: Asking, workspace_id: WorkspaceId, _body: NoBody | None = None
     ) -> Response:
-        asked_by = by(request, person, f"Asked to {word} it.")
+        asked_by = by(request, person, Message(asked))
         ruled = await _service(request).set_wish(to_workspace_id(workspace_id), wish, asked_by)
         return await _answer(request, ruled)
 
 
-_wish_route("start", DesiredState.RUNNING, "Wish it RUNNING")
-_wish_route("stop", DesiredState.STANDBY, "Wish it STANDBY")
-_wish_route("archive", DesiredState.ARCHIVED, "Wish it ARCHIVED")
+_wish_route("start", Code.ASKED_TO_START, DesiredState.RUNNING, "Wish it RUNNING")
+_wish_route("stop", Code.ASKED_TO_STOP, DesiredState.STANDBY, "Wish it STANDBY")
+_wish_route("archive", Code.ASKED_TO_ARCHIVE, DesiredState.ARCHIVED, "Wish it ARCHIVED")
 
 
 @router.post(
@@ -276,7 +279,7 @@ async def recover(
 async def undelete(
     request: Request, person: Asking, workspace_id: WorkspaceId, _body: NoBody | None = None
 ) -> Response:
-    asked_by = by(request, person, "Asked to undelete it.")
+    asked_by = by(request, person, Message(Code.ASKED_TO_UNDELETE))
     return await _answer(request, await _service(request).undelete(to_workspace_id(workspace_id), asked_by))
 
 
@@ -289,7 +292,7 @@ async def undelete(
 async def forget(
     request: Request, person: Admin, workspace_id: WorkspaceId, _body: NoBody | None = None
 ) -> Response:
-    asked_by = by(request, person, "Asked to forget it.")
+    asked_by = by(request, person, Message(Code.ASKED_TO_FORGET))
     return await _answer(request, await _service(request).forget(to_workspace_id(workspace_id), asked_by))
 
 
@@ -303,7 +306,7 @@ async def keep_awake(
     request: Request, person: Asking, workspace_id: WorkspaceId, body: KeepAwakeBody | None = None
 ) -> Response:
     seconds = (body or KeepAwakeBody()).seconds
-    asked_by = by(request, person, f"Asked to keep it awake for {seconds} s.")
+    asked_by = by(request, person, Message(Code.ASKED_TO_KEEP_AWAKE, {"seconds": seconds}))
     ruled = await _service(request).keep_awake(to_workspace_id(workspace_id), asked_by, seconds=seconds)
     return await _answer(request, ruled)
 
@@ -321,7 +324,7 @@ async def delete(
     workspace_id: WorkspaceId,
     purge: Annotated[bool, Query(description="Keep nothing, and do it at once.")] = False,
 ) -> Response:
-    asked_by = by(request, person, "Asked to purge it." if purge else "Asked to delete it.")
+    asked_by = by(request, person, Message(Code.ASKED_TO_PURGE if purge else Code.ASKED_TO_DELETE))
     ruled = await _service(request).delete(to_workspace_id(workspace_id), asked_by, purge=purge)
     return await _answer(request, ruled, status=202)
 

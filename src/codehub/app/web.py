@@ -23,7 +23,9 @@ from codehub.ports.storage import StorageProvider
 from codehub.ports.store import ApiStore
 from codehub.service.access import AccessService
 from codehub.settings import Settings, fitting_homes
+from codehub.text import DEFAULT
 from codehub.web.dependencies import Check, Defaults, Dependencies, NotReady
+from codehub.web.domain_text import message_text
 
 
 @asynccontextmanager
@@ -102,7 +104,7 @@ def make_web(
 def _has_room(store: ApiStore) -> Check:
     async def look() -> None:
         if (room := await store.shortage()) is not None:
-            raise NotReady(str(room))
+            raise NotReady(message_text(room.message, DEFAULT))
 
     return look
 

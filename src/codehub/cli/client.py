@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from codehub.cli.account import Account
 from codehub.cli.failures import Failed
 from codehub.cli.fields import describe_fields
+from codehub.cli.language import chosen_language
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -150,7 +152,12 @@ class Client:
     ) -> http.client.HTTPResponse:
         target = _target(path, query)
         content = None if body is None else json.dumps(body).encode()
-        sent = {"Accept": "application/json", "User-Agent": "codehub-cli", **headers}
+        sent = {
+            "Accept": "application/json",
+            "Accept-Language": chosen_language(os.environ),
+            "User-Agent": "codehub-cli",
+            **headers,
+        }
         if content is not None:
             sent["Content-Type"] = "application/json"
         if self.account.token is not None:

@@ -104,7 +104,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
     return pairs_of(
         (
             clock(one["at"]),
-            f"{one['kind']} {one['from'] or '-'} → {one['to'] or '-'}, by {actor(one)}\n{one['reason']}",
+            f"{one['kind']} {one['from'] or '-'} → {one['to'] or '-'}, by {actor(one)}\n{one['message']}",
         )
         for one in decisions
     )

@@ -2,7 +2,8 @@
 
 import json
 
-from codehub.core.garbage import Found
+from codehub.cli.language import say
+from codehub.core.garbage import Found, Removal
 from codehub.engine.gc import Collected
 
 
@@ -11,7 +12,7 @@ def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> 
         return json.dumps(
             {
                 "dry_run": dry_run,
-                "removed": [{**_item(removal.found), "why": removal.why} for removal in collected.removed],
+                "removed": [{**_item(removal.found), "why": _why(removal)} for removal in collected.removed],
                 "failed": [{**_item(removal.found), "why": reason} for removal, reason in collected.failed],
                 "unknown": [_item(item) for item in collected.unknown],
                 "forgotten": [_item(item) for item in collected.forgotten],
@@ -23,7 +24,7 @@ def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> 
             indent=2,
         )
     verb = "would remove" if dry_run else "removed"
-    lines = [f"{verb} {_describe(removal.found)}: {removal.why}" for removal in collected.removed]
+    lines = [f"{verb} {_describe(removal.found)}: {_why(removal)}" for removal in collected.removed]
     lines += [
         f"could not remove {_describe(removal.found)}: {reason}" for removal, reason in collected.failed
     ]
@@ -51,3 +52,7 @@ def _item(item: Found) -> dict[str, str | None]:
 
 def _describe(item: Found) -> str:
     return f"{item.thing} {item.name or item.workspace_id}"
+
+
+def _why(removal: Removal) -> str:
+    return say(f"garbage.{removal.why}")

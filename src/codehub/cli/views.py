@@ -83,7 +83,7 @@ def history(events: Sequence[WorkspaceView]) -> Rows:
             event["kind"],
             f"{event['from'] or '-'} → {event['to'] or '-'}",
             actor(event),
-            event["reason"],
+            event["message"],
         ]
         for event in harmless(events)
     ]

@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from codehub.core.requests import Refusal, Refused
+from codehub.core.messages import Code, Message
+from codehub.core.requests import FieldRefusal, Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Resources, Spec
 
 _HUB = ("docker.io/", "index.docker.io/", "library/")
-CLAMPED = (
-    "It starts with {memory} MB, {cpus} CPU, {pids} processes and {disk} MB of disk: "
-    "its settings ask for more than is allowed here."
-)
 UNITS: Mapping[str, str] = {"memory_mb": " MB", "cpus": "", "pids": "", "disk_mb": " MB"}
 
 
@@ -49,7 +46,8 @@ def refuse_spec(ceilings: Ceilings, spec: Spec, before: Spec | None = None) -> R
     for name, unit in UNITS.items():
         asked, most = getattr(spec.resources, name), getattr(ceilings.resources, name)
         if asked > most and (before is None or asked != getattr(before.resources, name)):
-            return _above(f"resources.{name}", f"it must be at most {most:g}{unit} here", most)
+            problem = Message(Code.ABOVE_CEILING, {"max": f"{most:g}{unit}"})
+            return _refused(FieldRefusal(f"resources.{name}", problem, {"max": most}))
     if before is not None and spec.image_ref == before.image_ref:
         return None
     return None if may_run(ceilings.images, spec) else _not_allowed(ceilings.images)
@@ -58,8 +56,8 @@ def refuse_spec(ceilings: Ceilings, spec: Spec, before: Spec | None = None) -> R
 def refuse_one_more_workspace(ceilings: Ceilings, owned: int) -> Refused | None:
     if owned < ceilings.workspaces:
         return None
-    problem = f"nobody may have more than {ceilings.workspaces} workspaces here: delete one first"
-    return _above("name", problem, ceilings.workspaces)
+    problem = Message(Code.TOO_MANY_WORKSPACES, {"max": ceilings.workspaces})
+    return _refused(FieldRefusal("name", problem, {"max": ceilings.workspaces}))
 
 
 def clamped(ceilings: Ceilings, resources: Resources) -> Resources:
@@ -70,12 +68,20 @@ def clamped(ceilings: Ceilings, resources: Resources) -> Resources:
     )
 
 
-def clamping(ceilings: Ceilings, resources: Resources) -> str | None:
-    """Say what a start gives, where that is less than what was asked for."""
+def clamping(ceilings: Ceilings, resources: Resources) -> Message | None:
+    """Return what a start gives, where that is less than what was asked for."""
     given = clamped(ceilings, resources)
     if given == resources:
         return None
-    return CLAMPED.format(memory=given.memory_mb, cpus=f"{given.cpus:g}", pids=given.pids, disk=given.disk_mb)
+    return Message(
+        Code.CLAMPED,
+        {
+            "memory": given.memory_mb,
+            "cpus": f"{given.cpus:g}",
+            "pids": given.pids,
+            "disk": given.disk_mb,
+        },
+    )
 
 
 def may_run(images: Images, spec: Spec) -> bool:
@@ -102,19 +108,12 @@ def _plain(image: str) -> str:
     return image
 
 
-def _above(where: str, problem: str, most: float) -> Refused:
-    return Refused(
-        Refusal.INVALID_REQUEST,
-        f"{where}: {problem}",
-        fields=[{"field": where, "problem": problem, "max": most}],
-    )
-
-
 def _not_allowed(images: Images) -> Refused:
-    allowed = [*images.patterns, *(one for one in images.own if one not in images.patterns)]
-    problem = f"this image is not allowed here; allowed is {', '.join(allowed)}"
-    return Refused(
-        Refusal.INVALID_REQUEST,
-        f"image_ref: {problem}",
-        fields=[{"field": "image_ref", "problem": problem, "allowed": allowed}],
-    )
+    allowed = [*images.patterns, *(image for image in images.own if image not in images.patterns)]
+    problem = Message(Code.IMAGE_NOT_LISTED, {"allowed": allowed})
+    return _refused(FieldRefusal("image_ref", problem, {"allowed": allowed}))
+
+
+def _refused(field: FieldRefusal) -> Refused:
+    message = Message(Code.OF_FIELD, {"field": field.field, "problem": field.problem})
+    return Refused(Refusal.INVALID_REQUEST, message, fields=[field])

@@ -1,10 +1,11 @@
-"""Four conditions, as in Kubernetes: what was seen, each True, False or Unknown, with a reason a person can read."""
+"""Four conditions, as in Kubernetes: what was seen, each True, False or Unknown, with a reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from codehub.core.messages import Code, Message, bare_message
 from codehub.core.operations import Operation
 
 
@@ -34,7 +35,7 @@ class Condition:
 
     status: Truth
     reason: str
-    message: str
+    message: Message
     last_transition_time: datetime | None = None
 
     @property
@@ -94,9 +95,9 @@ _ARCHIVE_OPERATIONS = frozenset(
     {Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING, Operation.ARCHIVING, Operation.DELETING}
 )
 
-NOTHING_YET = Condition(Truth.FALSE, Reason.ABSENT, "Nothing has been made yet.")
-NO_ARCHIVE = Condition(Truth.FALSE, Reason.ABSENT, "There is no archive.")
-HEALTHY = Condition(Truth.TRUE, Reason.HEALTHY, "No rule is broken.")
+NOTHING_YET = Condition(Truth.FALSE, Reason.ABSENT, bare_message(Code.NOTHING_YET))
+NO_ARCHIVE = Condition(Truth.FALSE, Reason.ABSENT, bare_message(Code.NO_ARCHIVE))
+HEALTHY = Condition(Truth.TRUE, Reason.HEALTHY, bare_message(Code.HEALTHY))
 INITIAL = Conditions(NOTHING_YET, NOTHING_YET, NOTHING_YET, HEALTHY)
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from codehub.core.ceilings import Ceilings, clamping
 from codehub.core.history import Event, observed
 from codehub.core.judge import judge
+from codehub.core.messages import Message, bare_message
 from codehub.core.observation import Observation
 from codehub.core.operations import Operation, Phase
 from codehub.core.plan import (
@@ -33,9 +34,10 @@ from codehub.core.workspace import Status, Workspace, says_the_same
 class NextLook(Enum):
     """When to look at it again."""
 
-    EVERY_PASS = "in every pass"  # noqa: S105  # no password
+    EVERY_PASS = "every_pass"  # noqa: S105  # no password
     """Something is under way, or a time will come: a pass finds out."""
-    ON_CHANGE = "not before its row changes, or what is seen of it"
+    ON_CHANGE = "on_change"
+    """Not before its row changes, or what is seen of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +126,13 @@ class Decision:
             row.status,
             self.status,
             actor=actor,
-            reason=self._less_than_asked or self.plan.why.value,
+            reason=self._less_than_asked or bare_message(self.plan.why),
             request_id=row.spec.request_id,
         )
 
     @property
-    def _less_than_asked(self) -> str | None:
-        """Say with what it starts, if its settings ask for more than an operator allows by now."""
+    def _less_than_asked(self) -> Message | None:
+        """Return with what it starts, if its settings ask for more than an operator allows by now."""
         is_start = isinstance(self.plan, Begin) and self.plan.operation is Operation.STARTING
         if not is_start:
             return None

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-NO_ROOM = "Only {free} MB are free where homes lie, and nothing starts below {floor} MB. Archive or delete what is not needed."
-GREW = (
-    "Its home grew by {grew} MB while the disk is nearly full. It is put to sleep; nothing of it is deleted."
-)
+from codehub.core.messages import Code, Message
 
 _GROWTH_MB_MIN = 16
 _NOTICED_MB = 16
@@ -27,8 +24,9 @@ class DiskSpace:
     def is_short(self) -> bool:
         return self.free_mb < self.floor_mb
 
-    def __str__(self) -> str:
-        return NO_ROOM.format(free=self.free_mb, floor=self.floor_mb)
+    @property
+    def message(self) -> Message:
+        return Message(Code.NO_ROOM, {"free": self.free_mb, "floor": self.floor_mb})
 
 
 @dataclass(frozen=True, slots=True)

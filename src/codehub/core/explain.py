@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum, StrEnum
+from enum import StrEnum
+from typing import Any
 
 from codehub.core.conditions import Reason, unknown_conditions
-from codehub.core.errors import KEPT_REMEDY, NEWER_REMEDY, NEWEST_ARCHIVE, REMEDY, ErrorInfo, ErrorReason
+from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason, Remedy
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Begin, Wait, Why, choose_next_operation
 from codehub.core.requests import (
@@ -26,35 +27,35 @@ _ACCEPTS_LOSS = frozenset({ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED}
 
 
 class Ask(StrEnum):
-    """What a person can ask for, as buttons say it."""
+    """What a person can ask for. The catalogue has what its button says under `ask.` and its value."""
 
     START = "Start"
-    TRY_NOW = "Try now"
+    TRY_NOW = "TryNow"
     STOP = "Stop"
     ARCHIVE = "Archive"
     RECOVER = "Recover"
-    ADOPT = "Recover and adopt what is there"
-    TAKE_NEWEST = "Recover with the newest archive"
-    ACCEPT_LOSS = "Recover and accept the loss"
-    KEEP_AWAKE = "Keep awake"
+    ADOPT = "Adopt"
+    TAKE_NEWEST = "TakeNewest"
+    ACCEPT_LOSS = "AcceptLoss"
+    KEEP_AWAKE = "KeepAwake"
     UNDELETE = "Undelete"
     DELETE = "Delete"
     PURGE = "Purge"
     FORGET = "Forget"
 
 
-class WaitsFor(Enum):
-    """What it waits for, in words for people. The one place for these sentences; facts go into the braces."""
+class WaitsFor(StrEnum):
+    """What it waits for. The catalogue has each as `waits.` and its value."""
 
-    LOOK = "a look at {conditions}: the backend does not answer"
-    MARK = "an admin. {message} If it is the right place and its disk is mounted, `codehub adopt-engine` makes the mark again"
-    NEXT_PASS = "the controller's next pass"  # noqa: S105  # no password
-    NEXT_TRY = "the next try, in {seconds} s. The last one said: {message}"
-    CHANGED_TRY = "the next try, in {seconds} s, with the image and the IDE as they are set by now"
-    END_SEEN = "{operation} to be seen as done"
-    PERSON = "a person"
-    RECOVERY = "a person. Its image or its IDE was changed since it failed: recover it"
-    REMEDY = "a person. {remedy}"
+    LOOK = "Look"
+    MARK = "Mark"
+    NEXT_PASS = "NextPass"  # noqa: S105  # no password
+    NEXT_TRY = "NextTry"
+    CHANGED_TRY = "ChangedTry"
+    END_SEEN = "EndSeen"
+    PERSON = "Person"
+    RECOVERY = "Recovery"
+    REMEDY = "Remedy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,7 @@ class Waiting:
     """What it waits for, and the facts of the case."""
 
     on: WaitsFor
-    facts: Mapping[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.on.value.format(**self.facts)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +122,7 @@ def _blind(status: Status, unknown: tuple[str, ...]) -> Waiting:
     volume = status.conditions.volume_ready
     if volume.is_unknown and volume.reason == Reason.MARK_MISSING:
         return Waiting(WaitsFor.MARK, {"message": volume.message})
-    return Waiting(WaitsFor.LOOK, {"conditions": ", ".join(unknown)})
+    return Waiting(WaitsFor.LOOK, {"conditions": list(unknown)})
 
 
 def _under_way(workspace: Workspace, now: datetime) -> tuple[Why, Waiting]:
@@ -145,14 +143,14 @@ def _remedy(workspace: Workspace) -> Waiting:
         return Waiting(WaitsFor.PERSON)
     if is_outdated(error, workspace.spec):
         return Waiting(WaitsFor.RECOVERY)
-    return Waiting(WaitsFor.REMEDY, {"remedy": remedy(workspace, error), "reason": error.reason})
+    return Waiting(WaitsFor.REMEDY, {"remedy": remedy(workspace, error)})
 
 
-def remedy(workspace: Workspace, error: ErrorInfo) -> str:
+def remedy(workspace: Workspace, error: ErrorInfo) -> ErrorReason | Remedy:
     """Return what a person can do about it. A newer archive than the row's is there to be taken, but not of what is being deleted."""
     if NEWEST_ARCHIVE not in error.context:
-        return REMEDY[error.reason]
-    return NEWER_REMEDY if workspace.spec.deleted_at is None else KEPT_REMEDY
+        return error.reason
+    return Remedy.NEWER_ARCHIVE if workspace.spec.deleted_at is None else Remedy.KEPT_ARCHIVE
 
 
 def _actions(workspace: Workspace, now: datetime, *, is_admin: bool) -> list[Action]:

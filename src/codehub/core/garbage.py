@@ -20,6 +20,16 @@ class Thing(StrEnum):
     INSTANCE = "instance"
 
 
+class Leftover(StrEnum):
+    """Why a thing may go. The catalogue has each under `cli.garbage.` and its value."""
+
+    REPLACED = "Replaced"
+    INCOMPLETE = "Incomplete"
+    TRASHED = "Trashed"
+    STRAY = "Stray"
+    UNKNOWN = "Unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Something of this installation that lies in a backend. An archive has its key, a volume its id."""
@@ -42,7 +52,7 @@ class Removal:
     """What may go, and why."""
 
     found: Found
-    why: str
+    why: Leftover
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +126,11 @@ def _removals(
                 and not _is_newer(one, row, committed, now)
                 and not (one.committed and _was_just_replaced(one, row, committed, now, grace))
             ):
-                yield Removal(
-                    one, "No workspace needs it any more." if one.committed else "It was never completed."
-                )
+                yield Removal(one, Leftover.REPLACED if one.committed else Leftover.INCOMPLETE)
         elif row.status.phase is Phase.DELETED and is_purge_due(row.spec, now):
-            yield Removal(one, "Its workspace is deleted, and its time in the trash is over.")
+            yield Removal(one, Leftover.TRASHED)
         elif one.thing is Thing.VOLUME and _is_stray(one, row, names):
-            yield Removal(one, "Its workspace is archived, and nothing ever ran on it.")
+            yield Removal(one, Leftover.STRAY)
 
 
 def _is_young(one: Found, now: datetime, grace: timedelta) -> bool:

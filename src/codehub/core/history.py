@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 
+from codehub.core.messages import Message
 from codehub.core.operations import Phase
 from codehub.core.workspace import SETTINGS, RecoverChoice, Spec, Status, holdup
 
@@ -32,7 +33,7 @@ class Event:
     before: str | None
     after: str | None
     actor: str
-    reason: str
+    reason: Message
     request_id: str | None = None
 
 
@@ -42,7 +43,7 @@ def is_to_be_carried_out(before: Spec, after: Spec) -> bool:
 
 
 def wished(
-    before: Spec, after: Spec, *, actor: str, reason: str, request_id: str | None = None
+    before: Spec, after: Spec, *, actor: str, reason: Message, request_id: str | None = None
 ) -> Iterator[Event]:
     """Yield what a person's (or the TTL's) request changed."""
     if before.deleted_at != after.deleted_at or before.purge_at != after.purge_at:
@@ -56,7 +57,7 @@ def wished(
 
 
 def observed(
-    before: Status, after: Status, *, actor: str, reason: str, request_id: str | None = None
+    before: Status, after: Status, *, actor: str, reason: Message, request_id: str | None = None
 ) -> Iterator[Event]:
     """Yield what a controller's pass changed. `request_id`: of the request that it carries out."""
     if before.operation is not after.operation or before.op_id != after.op_id:
@@ -78,7 +79,7 @@ def observed(
         yield Event(EventKind.PHASE, before.phase, after.phase, actor, seen, request_id)
 
 
-def _what_was_seen(before: Phase, after: Status) -> str | None:
+def _what_was_seen(before: Phase, after: Status) -> Message | None:
     """Return what makes the phase what it is, where that is something seen: a plan's reason is about what comes next."""
     conditions = after.conditions
     match after.phase:

@@ -5,8 +5,6 @@ from datetime import datetime, timedelta
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
 
-UNUSED = "Nobody used it for longer than its time to live."
-
 
 def sleeps_at(workspace: Workspace) -> datetime | None:
     """Return when a running workspace will be stopped if nobody uses it; None if it will not."""

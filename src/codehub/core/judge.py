@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from codehub.core.archives import CommittedArchive, newer_archive, newest, newest_facts
 from codehub.core.conditions import HEALTHY, NO_ARCHIVE, Condition, Conditions, Truth, unknown_conditions
 from codehub.core.errors import NEWEST_ARCHIVE, ErrorInfo, ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.observation import (
     ARCHIVE_READY,
     UNTOLD,
@@ -33,19 +34,6 @@ from codehub.core.workspace import (
 _MAKES_VOLUME = frozenset({Operation.PROVISIONING, Operation.RESTORING})
 # These make a home, or an archive, from what the row names: nothing newer may be there.
 MAKES_ANEW = frozenset({Operation.PROVISIONING, Operation.CREATE_EMPTY_ARCHIVE, Operation.RESTORING})
-
-WITHOUT_VOLUME = "An instance runs without the home's volume."
-IDENTITY_LOST = (
-    "The home's volume is there with its files, but not what says which volume it is. To adopt it goes on with them; "
-    "to accept the loss deletes them."
-)
-VOLUME_LOST = "The home's volume is gone, and it may have held what no archive holds."
-ARCHIVE_LOST = "The home's archive is gone, and there is no volume."
-NEWER_ARCHIVE = (
-    "There is an archive of this home (of {at}) that is newer than what the database names: the database is older than the home. "
-    "Take the newest archive, or accept its loss."
-)
-DIED_AGAIN = "The instance died again after {restarts} restarts in {minutes:g} minutes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +108,16 @@ def check_invariants(
         )
         if status.operation is Operation.STOPPING or was_recovered:
             return None
-        reason, message = ErrorReason.CONTAINER_WITHOUT_VOLUME, WITHOUT_VOLUME
+        reason, code = ErrorReason.CONTAINER_WITHOUT_VOLUME, Code.WITHOUT_VOLUME
     elif is_adopting(status) and status.conditions.volume_ready.is_present:
         return None
     elif status.home_ctx.dirty:
         is_there = status.conditions.volume_ready.is_unidentified
-        reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST if is_there else VOLUME_LOST
+        reason, code = ErrorReason.DATA_LOST, Code.IDENTITY_LOST if is_there else Code.VOLUME_LOST
     elif status.operation in _MAKES_VOLUME and not may_replace(status, observation.volume):
-        reason, message = ErrorReason.DATA_LOST, IDENTITY_LOST
+        reason, code = ErrorReason.DATA_LOST, Code.IDENTITY_LOST
     elif status.archive_key is not None and status.conditions.archive_ready.is_false:
-        reason, message = ErrorReason.DATA_LOST, ARCHIVE_LOST
+        reason, code = ErrorReason.DATA_LOST, Code.ARCHIVE_LOST
     elif status.operation in MAKES_ANEW and (newer := _newer_archive(status, observation)) is not None:
         return _newer_archive_error(spec, status, newer, now)
     else:
@@ -138,7 +126,7 @@ def check_invariants(
         return error
     # What was in ERROR already, and was not answered, enters it no second time.
     count = status.error_count + (status.phase is not Phase.ERROR or status.error_info is None)
-    return ErrorInfo(reason, message, status.operation, count, error_time(spec, now))
+    return ErrorInfo(reason, Message(code), status.operation, count, error_time(spec, now))
 
 
 def calculate_phase(spec: Spec, status: Status) -> Phase:
@@ -331,7 +319,8 @@ def _newer_archive(status: Status, observation: Observation) -> CommittedArchive
 
 def _newer_archive_error(spec: Spec, status: Status, newer: CommittedArchive, now: datetime) -> ErrorInfo:
     at = newer.committed_at
-    message = NEWER_ARCHIVE.format(at="unknown time" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    shown_at = "?" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    message = Message(Code.NEWER_ARCHIVE, {"at": shown_at})
     return ErrorInfo(
         ErrorReason.DATA_LOST,
         message,
@@ -354,7 +343,7 @@ def _was_lost(spec: Spec, stored: Status, status: Status) -> bool:
 
 def _crash_loop(spec: Spec, stored: Status, now: datetime, rules: Rules) -> ErrorInfo:
     minutes = rules.restart_window.total_seconds() / 60
-    message = DIED_AGAIN.format(restarts=rules.restarts_max, minutes=minutes)
+    message = Message(Code.DIED_AGAIN, {"restarts": rules.restarts_max, "minutes": f"{minutes:g}"})
     return ErrorInfo(
         ErrorReason.CRASH_LOOP,
         message,

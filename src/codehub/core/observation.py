@@ -6,6 +6,7 @@ from enum import Enum
 
 from codehub.core.archives import CommittedArchive
 from codehub.core.conditions import NO_ARCHIVE, Condition, Conditions, Reason, Truth
+from codehub.core.messages import Code, Message, bare_message
 from codehub.core.rules import Rules
 from codehub.core.workspace import Status
 
@@ -13,8 +14,10 @@ from codehub.core.workspace import Status
 class Unobserved(Enum):
     """Nothing was learned. `None` in a look means that a complete and successful list does not have it."""
 
-    UNREACHABLE = "the backend could not be asked"
-    NOT_LOOKED = "not looked at in this pass"
+    UNREACHABLE = "unreachable"
+    """The backend could not be asked."""
+    NOT_LOOKED = "not_looked"
+    """Not looked at in this pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +85,21 @@ class Observation:
     """All its committed archives; looked at before a home is made anew, and when an error was answered."""
 
 
-VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no volume.")
-VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The volume was never completed.")
-VOLUME_UNIDENTIFIED = Condition(
-    Truth.FALSE, Reason.UNIDENTIFIED, "The volume is there, but not what says which volume it is."
-)
-VOLUME_READY = Condition(Truth.TRUE, Reason.READY, "The volume is there.")
-VOLUME_FOREIGN = Condition(Truth.FALSE, Reason.NOT_READY, "The volume that is there is not this home's.")
-VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The volumes could not be listed.")
-MARK_MISSING = "{mark} is missing, by which codehub knows where homes are."
-ARCHIVE_GONE = Condition(Truth.FALSE, Reason.ABSENT, "The archive's object is gone.")
-ARCHIVE_READY = Condition(Truth.TRUE, Reason.READY, "The archive is there.")
-ARCHIVE_HALF = Condition(Truth.FALSE, Reason.NOT_READY, "The archive's object is not committed.")
-ARCHIVE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The object store could not be asked.")
-INSTANCE_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, "There is no instance.")
-INSTANCE_STOPPED = Condition(Truth.FALSE, Reason.NOT_READY, "The instance does not run.")
-INSTANCE_READY = Condition(Truth.TRUE, Reason.READY, "The instance runs and is healthy.")
-INSTANCE_SICK = Condition(Truth.FALSE, Reason.NOT_READY, "The instance runs but is not healthy.")
-INSTANCE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, "The instances could not be listed.")
+VOLUME_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, bare_message(Code.VOLUME_ABSENT))
+VOLUME_HALF = Condition(Truth.FALSE, Reason.NOT_READY, bare_message(Code.VOLUME_INCOMPLETE))
+VOLUME_UNIDENTIFIED = Condition(Truth.FALSE, Reason.UNIDENTIFIED, bare_message(Code.VOLUME_UNIDENTIFIED))
+VOLUME_READY = Condition(Truth.TRUE, Reason.READY, bare_message(Code.VOLUME_READY))
+VOLUME_FOREIGN = Condition(Truth.FALSE, Reason.NOT_READY, bare_message(Code.VOLUME_FOREIGN))
+VOLUME_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, bare_message(Code.VOLUME_UNKNOWN))
+ARCHIVE_GONE = Condition(Truth.FALSE, Reason.ABSENT, bare_message(Code.ARCHIVE_GONE))
+ARCHIVE_READY = Condition(Truth.TRUE, Reason.READY, bare_message(Code.ARCHIVE_READY))
+ARCHIVE_HALF = Condition(Truth.FALSE, Reason.NOT_READY, bare_message(Code.ARCHIVE_INCOMPLETE))
+ARCHIVE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, bare_message(Code.ARCHIVE_UNKNOWN))
+INSTANCE_ABSENT = Condition(Truth.FALSE, Reason.ABSENT, bare_message(Code.INSTANCE_ABSENT))
+INSTANCE_STOPPED = Condition(Truth.FALSE, Reason.NOT_READY, bare_message(Code.INSTANCE_STOPPED))
+INSTANCE_READY = Condition(Truth.TRUE, Reason.READY, bare_message(Code.INSTANCE_READY))
+INSTANCE_SICK = Condition(Truth.FALSE, Reason.NOT_READY, bare_message(Code.INSTANCE_UNHEALTHY))
+INSTANCE_UNKNOWN = Condition(Truth.UNKNOWN, Reason.UNREACHABLE, bare_message(Code.INSTANCE_UNKNOWN))
 
 
 def observed_conditions(
@@ -130,7 +130,7 @@ def _volume_ready(
         case Unobserved.UNREACHABLE:
             return VOLUME_UNKNOWN
         case Unmarked(mark=mark):
-            return Condition(Truth.UNKNOWN, Reason.MARK_MISSING, MARK_MISSING.format(mark=mark))
+            return Condition(Truth.UNKNOWN, Reason.MARK_MISSING, Message(Code.MARK_MISSING, {"mark": mark}))
         case None:
             return VOLUME_ABSENT
         case Volume(volume_id=None, bears=None):

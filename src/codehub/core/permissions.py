@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from codehub.core.access import Person, may_enter, may_manage
+from codehub.core.messages import Code
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Workspace, is_deleted
 
@@ -12,11 +13,11 @@ Requester: TypeAlias = Person | Visitor | str
 
 
 class Denial(StrEnum):
-    """Why a workspace is not there for somebody; the value is what they are told."""
+    """Why a workspace is not there for somebody; the value is the code of what they are told."""
 
-    NOT_FOUND = "There is no such workspace."
-    FOREIGN = "This is somebody else's workspace."
-    ADMINS_ONLY = "Only an admin may do this."
+    NOT_FOUND = Code.NO_SUCH_WORKSPACE
+    FOREIGN = Code.FOREIGN_WORKSPACE
+    ADMINS_ONLY = Code.ADMINS_ONLY
 
 
 def deny(

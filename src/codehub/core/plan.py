@@ -1,50 +1,46 @@
 """Plan: a judged workspace and the time in, one thing to do and why out. Does nothing itself, and no `why` decides anything."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
-from enum import Enum
+from datetime import datetime, timedelta
+from enum import StrEnum
 
 from codehub.core.conditions import NAMES, unknown_conditions
 from codehub.core.errors import NOTHING_TO_SAVE, ErrorReason
 from codehub.core.judge import MAKES_ANEW, Verdict, is_answered
+from codehub.core.messages import Code, Message
 from codehub.core.observation import Observation, Unobserved
 from codehub.core.operations import LEVEL, MOVES, NEXT, DesiredState, Operation, Phase, Step
 from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import Spec, Status, holdup, is_adopting, is_as_restored, is_condemned
 
-TOOK_LONGER = "{operation} took longer than {seconds:g} s."
-LAST_TRY = "{outcome} The last try said: {message}"
 
+class Why(StrEnum):
+    """Why the plan is what it is. The catalogue has each as `reason.` and its value."""
 
-class Why(Enum):
-    """Why the plan is what it is, in words for people. The one place for these sentences."""
-
-    CONVERGED = "It is where it should be."
-    IN_TRASH = "It is deleted. Its last archive is kept until its time in the trash is over."
-    GONE = "It is deleted, and nothing of it is kept."
-    FORGOTTEN = "An admin gave up on its deletion. What is left of it lies where it was until its time in the trash is over."
-    CANNOT_LOOK = "A backend can't be reached. Nothing begins, and no clock runs, until it answers."
-    NEEDS_A_PERSON = "It is in ERROR. A person has to recover, delete or purge it."
-    BACKING_OFF = "The last try failed. It is tried again after a pause."
-    PURGE = "A purge was asked for, or its time in the trash is over: nothing is kept."
-    DELETION = "Its deletion was asked for, and nothing that is not archived remains."
-    DELETION_STEPS_DOWN = "Its deletion was asked for. It steps down first, so that a last archive exists."
-    NOTHING_TO_SAVE = "Its deletion was asked for after its home was lost: there is nothing left to save."
-    STRAY_CONTAINER = "An instance is there that should not be. It is stopped first."
-    CONDEMNED = (
-        "Its volume is archived, and its deletion was begun: that is finished before the home is used again."
-    )
-    ADOPTED = "Somebody said that the volume which is there is the home: it gets its identity again."
-    MOVES_UP = "One step up, to where it should be."
-    MOVES_DOWN = "One step down, to where it should be."
-    NOT_SEEN_YET = "It is under way: what it is to bring about was not seen yet."
-    SEEN = "It is done: its effect was seen."
-    TAKEN_OVER = "The operation was begun by a process that is gone: it is taken over under a new id."
-    GIVEN_UP = "It was held up, and something else was asked for: it is let go."
-    TRIED_AGAIN = "It was held up. It is tried again."
-    IMPOSSIBLE = "What is seen has made the operation impossible. It is judged anew."
-    TIME_IS_UP = "The operation did not reach its end in time."
+    CONVERGED = "Converged"
+    IN_TRASH = "InTrash"
+    GONE = "Gone"
+    FORGOTTEN = "Forgotten"
+    CANNOT_LOOK = "CannotLook"
+    NEEDS_A_PERSON = "NeedsAPerson"
+    BACKING_OFF = "BackingOff"
+    PURGE = "Purge"
+    DELETION = "Deletion"
+    DELETION_STEPS_DOWN = "DeletionStepsDown"
+    NOTHING_TO_SAVE = "NothingToSave"
+    STRAY_CONTAINER = "StrayContainer"
+    CONDEMNED = "Condemned"
+    ADOPTED = "Adopted"
+    MOVES_UP = "MovesUp"
+    MOVES_DOWN = "MovesDown"
+    NOT_SEEN_YET = "NotSeenYet"
+    SEEN = "Seen"
+    TAKEN_OVER = "TakenOver"
+    GIVEN_UP = "GivenUp"
+    TRIED_AGAIN = "TriedAgain"
+    IMPOSSIBLE = "Impossible"
+    TIME_IS_UP = "TimeIsUp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +126,7 @@ class Fail:
 
     operation: Operation
     reason: ErrorReason
-    message: str
+    message: Message
     why: Why = Why.TIME_IS_UP
 
 
@@ -276,10 +272,7 @@ def _carry_on(
         return abandoned
     limit = rules.time_limits[operation]
     if status.op_started_at is not None and now - status.op_started_at > limit:
-        message = TOOK_LONGER.format(operation=operation, seconds=limit.total_seconds())
-        if status.error_info is not None and status.retry_at is not None:
-            message = LAST_TRY.format(outcome=message, message=status.error_info.message)
-        return Fail(operation, ErrorReason.TIMEOUT, message)
+        return Fail(operation, ErrorReason.TIMEOUT, _took_longer(status, limit))
     if not is_mine:
         return TakeOver(operation)
     if operation in MAKES_ANEW and isinstance(observation.archives, Unobserved):
@@ -293,6 +286,16 @@ def _carry_on(
     if holdup(status) is not None:
         return Resume(operation)
     return Act(operation, _first_unfinished_step(status))
+
+
+def _took_longer(status: Status, limit: timedelta) -> Message:
+    seconds = f"{limit.total_seconds():g}"
+    if status.error_info is None or status.retry_at is None:
+        return Message(Code.TOOK_LONGER, {"operation": status.operation, "seconds": seconds})
+    return Message(
+        Code.TOOK_LONGER_LAST_TRY,
+        {"operation": status.operation, "seconds": seconds, "message": status.error_info.message},
+    )
 
 
 def _abandon(spec: Spec, status: Status, now: datetime) -> Abandon | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from codehub.core.conditions import unknown_conditions
 from codehub.core.errors import ErrorReason
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import (
     RecoverChoice,
@@ -45,16 +46,26 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldRefusal:
+    """What is wrong with one field."""
+
+    field: str
+    problem: Message
+    bound: Mapping[str, object]
+    """The bound as the wire names it: `max` or `allowed`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Why not, and what to do."""
 
     code: Refusal
-    message: str
+    message: Message
     details: Mapping[str, object] | None = None
     """As the wire has it."""
     in_error: Collection[str] = ()
     """At the limit: the ids of those that take a place and that no wish stops."""
-    fields: Sequence[Mapping[str, object]] = ()
+    fields: Sequence[FieldRefusal] = ()
     """Above a ceiling: which field, what is wrong with it, and the bound."""
 
 
@@ -75,12 +86,12 @@ def rule_wish(
     if status.operation is not Operation.NONE and not is_held_up:
         return Refused(
             Refusal.OPERATION_IN_PROGRESS,
-            f"{status.operation} is under way. Ask again when it is done.",
+            Message(Code.OPERATION_UNDER_WAY, {"operation": status.operation}),
         )
     if status.phase is Phase.ERROR:
         return Refused(
             Refusal.RECOVERY_REQUIRED,
-            "The workspace is in ERROR. Recover it first; `explain` says what went wrong.",
+            Message(Code.RECOVERY_REQUIRED),
         )
     recorded = recorded_wish(spec.storage_backend, wanted)
     if recorded is not spec.desired_state:
@@ -107,7 +118,7 @@ def rule_change(
     if revisions is not None and spec.revision not in revisions:
         return Refused(
             Refusal.PRECONDITION_FAILED,
-            f"Somebody changed it: it is at revision {spec.revision} by now. Read it again, then decide.",
+            Message(Code.REVISION_CHANGED, {"revision": spec.revision}),
             {"revision": spec.revision},
         )
     wished = spec
@@ -153,7 +164,7 @@ def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int, purge: b
     elif status.operation is not Operation.NONE and holdup(status) is None:
         return Refused(
             Refusal.OPERATION_IN_PROGRESS,
-            f"{status.operation} is under way. Delete it when that is done.",
+            Message(Code.DELETE_AFTER_OPERATION, {"operation": status.operation}),
         )
     return Accepted(
         replace(
@@ -185,11 +196,11 @@ def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
     if spec.deleted_at is None:
         return Unchanged()
     if is_purge_due(spec, now) and not is_kept(workspace):
-        return Refused(Refusal.WORKSPACE_NOT_FOUND, "The workspace is gone: its time in the trash is over.")
+        return Refused(Refusal.WORKSPACE_NOT_FOUND, Message(Code.TRASH_TIME_OVER))
     if status.operation is Operation.DELETING:
         return Refused(
             Refusal.OPERATION_IN_PROGRESS,
-            "DELETING is under way. Undo the deletion when it is done.",
+            Message(Code.UNDELETE_AFTER_DELETING),
         )
     return Accepted(
         replace(
@@ -209,17 +220,15 @@ def rule_forgetting(workspace: Workspace, now: datetime) -> Ruling:
     No file goes: what is left lies where it was until purge_at, and can be undeleted; afterwards garbage collection removes it."""
     spec, status = workspace.spec, workspace.status
     if spec.deleted_at is None:
-        return Refused(
-            Refusal.INVALID_STATE, "Only a deletion that is held up can be forgotten. Delete it first."
-        )
+        return Refused(Refusal.INVALID_STATE, Message(Code.NOT_BEING_DELETED))
     if status.phase is Phase.DELETED:
-        return Refused(Refusal.WORKSPACE_NOT_FOUND, "The workspace is deleted.")
+        return Refused(Refusal.WORKSPACE_NOT_FOUND, Message(Code.DELETED))
     if spec.forgotten_at is not None:
         return Unchanged()
     if not is_deletion_held_up(status):
         return Refused(
             Refusal.INVALID_STATE,
-            "Nothing holds its deletion up: its backends answer. Wait, or purge it; if that fails, forget it.",
+            Message(Code.DELETION_NOT_HELD_UP),
         )
     return Accepted(replace(spec, forgotten_at=now, revision=spec.revision + 1))
 
@@ -228,7 +237,7 @@ def rule_recovery(
     workspace: Workspace, now: datetime, *, accept_loss: bool = False, choice: RecoverChoice | None = None
 ) -> Ruling:
     """Rule on a recovery: the controller then drops older errors and judges anew from reality, by the choice that was made, if any."""
-    assert not (accept_loss and choice is not None), "one or the other"
+    assert not (accept_loss and choice is not None)
     spec, status = workspace.spec, workspace.status
     if status.phase is Phase.DELETED:
         return _deleted(workspace)
@@ -237,7 +246,7 @@ def rule_recovery(
     if choice is not None and spec.deleted_at is not None:
         return Refused(
             Refusal.INVALID_STATE,
-            "Its deletion was asked for, so there is nothing to go on with. Undelete it first, then recover it.",
+            Message(Code.DELETION_WAS_ASKED_FOR),
         )
     # Each is told from the one before by its time, though a clock was set back.
     at = _answering(status, now)
@@ -337,8 +346,8 @@ def _purge_time(spec: Spec, now: datetime, trash_s: int) -> datetime:
 
 def _deleted(workspace: Workspace) -> Refused:
     if workspace.status.phase is Phase.DELETED:
-        return Refused(Refusal.WORKSPACE_NOT_FOUND, "The workspace is deleted.")
+        return Refused(Refusal.WORKSPACE_NOT_FOUND, Message(Code.DELETED))
     return Refused(
         Refusal.INVALID_STATE,
-        "The workspace is being deleted. Undelete it first, or wait until it is gone.",
+        Message(Code.BEING_DELETED),
     )

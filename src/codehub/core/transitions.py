@@ -8,6 +8,7 @@ from uuid import UUID
 from codehub.core.conditions import NAMES, Condition, Conditions, Reason, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.judge import enter, enter_error, error_time, resource_phase
+from codehub.core.messages import Code, Message, bare_message
 from codehub.core.operations import Operation, Phase
 from codehub.core.plan import (
     Abandon,
@@ -26,10 +27,7 @@ from codehub.core.requests import is_purge_due
 from codehub.core.rules import DEFAULT_RULES, Rules
 from codehub.core.workspace import HeldUp, HomeCtx, Spec, Status, holdup, says_the_same, start_facts
 
-ENDED_EARLY = "The IDE ended while it started, with exit code {code}."
-ENDED_SAYING = "The IDE ended while it started, with exit code {code}. The last that it said:\n{lines}"
-NEW_ARCHIVE = Condition(Truth.UNKNOWN, Reason.NOT_LOOKED, "The new archive was not looked at yet.")
-FAILED_AGAIN = "{step} failed {count} times, the last time so: {message}"
+NEW_ARCHIVE = Condition(Truth.UNKNOWN, Reason.NOT_LOOKED, bare_message(Code.ARCHIVE_UNSEEN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Failed:
     """The actuator refused, or gave up."""
 
     reason: ErrorReason
-    message: str
+    message: Message
     context: Mapping[str, str] = field(default_factory=dict)
     is_engines_own: bool = False
     """Whether the engine itself failed. Then only the operation's time ends the retries."""
@@ -56,7 +54,7 @@ class Failed:
 class Unreached:
     """The backend could not be reached since then: an outage, not a failure."""
 
-    message: str
+    message: Message
     since: datetime
     context: Mapping[str, str] = field(default_factory=dict)
 
@@ -192,16 +190,17 @@ def _end_in_error(status: Status, error: ErrorInfo, now: datetime) -> Status:
     return _end(enter_error(status, error, now))
 
 
-def _hold_up(status: Status, reason: ErrorReason, message: str, now: datetime) -> Status:
+def _hold_up(status: Status, reason: ErrorReason, message: Message, now: datetime) -> Status:
     """Note what holds the operation up. It has been so since the first time, though it was tried again meanwhile."""
     since = now if status.held_up is None else status.held_up.since
     return replace(status, held_up=HeldUp(reason, message, since))
 
 
-def _blindness(conditions: Conditions) -> str:
-    """Say what could not be looked at."""
+def _blindness(conditions: Conditions) -> Message:
+    """Return what could not be looked at."""
     every = (getattr(conditions, name) for name in NAMES)
-    return " ".join(condition.message for condition in every if condition.is_unknown)
+    unknown = [condition.message for condition in every if condition.is_unknown]
+    return unknown[0] if len(unknown) == 1 else Message(Code.SEVERAL, {"messages": unknown})
 
 
 def _note(status: Status, done: Done, now: datetime) -> Status:
@@ -233,7 +232,7 @@ def _count_failure(
     if error.is_terminal:
         return _end_in_error(status, error, now)
     if retries_max is not None and count > retries_max:
-        message = FAILED_AGAIN.format(step=act.step, count=count, message=error.message)
+        message = Message(Code.FAILED_AGAIN, {"step": act.step, "count": count, "message": error.message})
         error = replace(error, reason=ErrorReason.RETRY_EXCEEDED, message=message)
         return _end_in_error(status, error, now)
     status = _hold_up(status, error.reason, error.message, now)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from codehub.core.access import SAFE_METHODS, is_foreign, may_enter
+from codehub.core.messages import Code
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.requests import Refusal, Refused, Ruling
 from codehub.core.workspace import StorageBackend, Workspace, is_condemned
@@ -69,7 +70,7 @@ class NoSuch:
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    why: str
+    why: Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,9 @@ def refuse_entry(person: Visitor | None, workspace: Workspace | None) -> SignIn 
     if workspace is None or workspace.spec.deleted_at is not None or workspace.status.phase is Phase.DELETED:
         return NoSuch()
     if not may_enter(person.user_id, workspace.spec.owner_user_id):
-        return Forbidden("Only its owner may open a workspace.")
+        return Forbidden(Code.OWNER_ONLY)
     if not person.may_write:
-        return Forbidden("This token may only read; opening a workspace takes one that may write.")
+        return Forbidden(Code.READ_ONLY_TOKEN)
     return None
 
 

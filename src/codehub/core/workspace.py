@@ -9,6 +9,7 @@ from uuid import UUID
 
 from codehub.core.conditions import INITIAL, Conditions
 from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.messages import Message
 from codehub.core.operations import DesiredState, Operation, Phase
 
 IMAGE_REF = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$"
@@ -127,7 +128,7 @@ class HeldUp:
     """Why an operation can't go on, and since when."""
 
     reason: ErrorReason
-    message: str
+    message: Message
     since: datetime
     is_trying: bool = False
     """It is tried once more: until the outcome is recorded a step may be in flight, and so it moves."""

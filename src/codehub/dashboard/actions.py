@@ -7,8 +7,9 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState
-from codehub.core.requests import Refusal, Refused, is_purge_due
+from codehub.core.requests import FieldRefusal, Refusal, Refused, is_purge_due
 from codehub.core.workspace import Workspace, is_deleted
 from codehub.dashboard import detail
 from codehub.dashboard.auth import Handler
@@ -26,15 +27,21 @@ from codehub.web.recovery import recovery
 Asking = Callable[[WorkspaceService, UUID, By], Awaitable[Ruled]]
 
 
-def wish(word: str, wanted: DesiredState) -> Handler:
+def wish(word: str, asked: Code, wanted: DesiredState) -> Handler:
     async def ask(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled:
         return await service.set_wish(workspace_id, wanted, by)
 
-    return _button(word, f"Asked to {word} it.", ask)
+    return _button(word, asked, ask)
 
 
 def _button(
-    word: str, reason: str, ask: Asking, *, even_deleted: bool = False, sure: str | None = None
+    word: str,
+    asked: Code,
+    ask: Asking,
+    *,
+    even_deleted: bool = False,
+    sure: str | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Handler:
     """`sure`: the text that asks first. With scripts the page has asked already."""
 
@@ -49,7 +56,9 @@ def _button(
                 fields=given,
                 back=local_path(given.get("back")),
             )
-        return await _answer(pages, caller, word, ask(service, caller.workspace_id, caller.by(reason)))
+        return await _answer(
+            pages, caller, word, ask(service, caller.workspace_id, caller.by(Message(asked, facts or {})))
+        )
 
     return press
 
@@ -82,16 +91,16 @@ async def _unpin(service: WorkspaceService, workspace_id: UUID, by: By) -> Ruled
     return await service.change(workspace_id, lambda _spec: {"pinned": False}, None, by)
 
 
-start = wish("start", DesiredState.RUNNING)
-stop = wish("stop", DesiredState.STANDBY)
-archive = wish("archive", DesiredState.ARCHIVED)
-keep_awake = _button("keep_awake", f"Asked to keep it awake for {KEPT_AWAKE_S} s.", _keep_awake)
-pin = _button("pin", "Asked to pin it.", _pin)
-unpin = _button("unpin", "Asked to unpin it.", _unpin)
-delete = _button("delete", "Asked to delete it.", _delete)
-purge = _button("purge", "Asked to purge it.", _purge, even_deleted=True, sure="trash.sure")
-undelete = _button("undelete", "Asked to undelete it.", _undelete, even_deleted=True)
-forget = _button("forget", "Asked to forget it.", _forget, sure="forget.sure")
+start = wish("start", Code.ASKED_TO_START, DesiredState.RUNNING)
+stop = wish("stop", Code.ASKED_TO_STOP, DesiredState.STANDBY)
+archive = wish("archive", Code.ASKED_TO_ARCHIVE, DesiredState.ARCHIVED)
+keep_awake = _button("keep_awake", Code.ASKED_TO_KEEP_AWAKE, _keep_awake, facts={"seconds": KEPT_AWAKE_S})
+pin = _button("pin", Code.ASKED_TO_PIN, _pin)
+unpin = _button("unpin", Code.ASKED_TO_UNPIN, _unpin)
+delete = _button("delete", Code.ASKED_TO_DELETE, _delete)
+purge = _button("purge", Code.ASKED_TO_PURGE, _purge, even_deleted=True, sure="trash.sure")
+undelete = _button("undelete", Code.ASKED_TO_UNDELETE, _undelete, even_deleted=True)
+forget = _button("forget", Code.ASKED_TO_FORGET, _forget, sure="forget.sure")
 
 
 async def recover(pages: Pages, caller: Caller) -> Response:
@@ -169,7 +178,8 @@ def _left_trash(row: Workspace, word: str | None, caller: Caller) -> bool:
 def refusal_words(refused: Refused, row: Workspace | None, caller: Caller) -> str:
     """Say why not, by the refusal's code, with its facts."""
     if (above := above_ceiling(refused)) is not None:
-        return caller.say(f"above.{above['field']}", **{**above, "allowed": _listed(above.get("allowed"))})
+        bound = {**above.bound, "allowed": _listed(above.bound.get("allowed"))}
+        return caller.say(f"above.{above.field}", **bound)
     details = refused.details or {}
     if refused.code is not Refusal.LIMIT_EXCEEDED:
         return caller.say(f"no.{refused.code}", name="" if row is None else row.spec.name)
@@ -180,7 +190,7 @@ def refusal_words(refused: Refused, row: Workspace | None, caller: Caller) -> st
     return _makes_room(listed, refused.in_error, details.get("max"), caller)
 
 
-def above_ceiling(refused: Refused) -> Mapping[str, object] | None:
+def above_ceiling(refused: Refused) -> FieldRefusal | None:
     """Return which field is above an operator's ceiling, and the bound."""
     return next(iter(refused.fields), None)
 

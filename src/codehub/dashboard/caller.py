@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from codehub.core.access import Person
 from codehub.core.disk_space import DiskSpace
+from codehub.core.messages import Message
 from codehub.service.workspaces import By
 from codehub.text import Say
 from codehub.web.ids import to_workspace_id
@@ -44,5 +45,5 @@ class Caller:
         """The workspace that the path names. Raises UnknownWorkspace if it can't be one."""
         return to_workspace_id(self.request.path_params["workspace_id"])
 
-    def by(self, reason: str) -> By:
+    def by(self, reason: Message) -> By:
         return By(self.person, reason, self.request.state.request_id)

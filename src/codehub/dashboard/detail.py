@@ -1,6 +1,5 @@
 """One workspace: what is happening and why, what was seen, its history, its output."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from codehub.core.disk_space import Usage
 from codehub.core.errors import NEWEST_ARCHIVE_AT, ErrorInfo, ErrorReason
 from codehub.core.explain import WaitsFor, remedy
 from codehub.core.history import EventKind
+from codehub.core.messages import Code, Message
 from codehub.core.operations import Operation, Phase
 from codehub.core.workspace import Workspace, counts_as_running
 from codehub.dashboard.caller import Caller
@@ -22,7 +22,7 @@ from codehub.dashboard.rendering import Pages
 from codehub.dashboard.view_model import OUR_OWN, event_text, event_tone, track
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import Recorded
-from codehub.web.domain_text import reason_text, remedy_text, trouble_text, waiting_text, why_text
+from codehub.web.domain_text import message_text, remedy_text, trouble_text, waiting_text, why_text
 
 _HISTORY = 30
 _LINES = 200
@@ -30,7 +30,6 @@ _LOG_BYTES_MAX = 200_000
 _DIGITS_MAX = 18
 _MOMENT = timedelta(seconds=0.5)
 """The lines of one pass are written one after the other, and what it saw may be a pass older than what it concludes."""
-_CHANGED = re.compile(r"Asked to change ([a-z_, ]+)\.")
 _FIELDS = frozenset(
     f"field.{name}"
     for name in ("name", "description", "ide", "image_ref", "resources", "standby_ttl", "archive_ttl")
@@ -71,17 +70,17 @@ async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str,
         "conditions": [(name, getattr(row.status.conditions, name)) for name in NAMES],
         "names": NAMES,
         "trouble": None if error is None else trouble_text(error.reason, language),
-        "message": None if error is None else reason_text(error.message, language),
+        "message": None if error is None else message_text(error.message, language),
         "remedy": None
         if error is None
-        else remedy_text(error.reason, language, remedy(row, error))
+        else remedy_text(remedy(row, error), language)
         if one.explanation.error is not None
         else caller.say("trouble.changed"),
         "newest_at": None if error is None else _newest_at(error),
         "is_loss": error is not None
         and error.reason in (ErrorReason.DATA_LOST, ErrorReason.ARCHIVE_CORRUPTED),
         "usage": await usage(pages, caller),
-        "clamping": None if limited is None else reason_text(limited, language),
+        "clamping": None if limited is None else message_text(limited, language),
         "used": _used(await pages.parts.store.usages([row.id]), row, caller),
         **await _history(pages, caller, row, None),
     }
@@ -148,21 +147,18 @@ def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:
         # What a person asked for is said already; what of its settings they changed is not.
         "reason": None
         if is_asked and event.before != event.after
-        else _field_words(event.reason, caller) or reason_text(event.reason, caller.language),
+        else _fields_text(event.reason, caller) or message_text(event.reason, caller.language),
     }
 
 
-def _field_words(reason: str, caller: Caller) -> str | None:
+def _fields_text(reason: Message, caller: Caller) -> str | None:
     """Return which settings were changed, by the names that forms give them; None if a reason says something else."""
-    asked = _CHANGED.fullmatch(reason)
-    if asked is None:
+    if reason.code != Code.ASKED_TO_CHANGE:
         return None
-    keys = [f"field.{name.removesuffix('_seconds')}" for name in asked[1].split(", ")]
-    return (
-        caller.say("event.fields", fields=", ".join(caller.say(key) for key in keys))
-        if _FIELDS.issuperset(keys)
-        else None
-    )
+    keys = [f"field.{name.removesuffix('_seconds')}" for name in reason.facts["fields"]]
+    if not _FIELDS.issuperset(keys):
+        return None
+    return caller.say("event.fields", fields=", ".join(caller.say(key) for key in keys))
 
 
 async def logs(pages: Pages, caller: Caller) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from codehub.core.ceilings import UNITS
+from codehub.core.messages import Code, Message
 from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import InstanceBackend, Spec, Workspace
 from codehub.dashboard.actions import above_ceiling, refusal_words
@@ -36,7 +37,7 @@ async def create(pages: Pages, caller: Caller) -> Response:
     try:
         body = validate(WorkspaceBody, workspace_fields(given))
         spec = draft(body, caller.person.id, workspace_id, parts)
-        made = await parts.workspaces.create(workspace_id, spec, caller.by("Asked to make it."))
+        made = await parts.workspaces.create(workspace_id, spec, caller.by(Message(Code.ASKED_TO_CREATE)))
     except WrongFields as wrong:
         return await _form(pages, caller, _defaults(pages) | given, wrong=wrong.fields, status=422)
     except NotHere as missing:
@@ -82,7 +83,7 @@ async def change(pages: Pages, caller: Caller) -> Response:
         return {**fields, "resources": changed_resources(resources, spec.resources)}
 
     differs = sorted(name for name, value in changes(row.spec).items() if getattr(row.spec, name) != value)
-    by = caller.by(f"Asked to change {', '.join(differs)}.")
+    by = caller.by(Message(Code.ASKED_TO_CHANGE, {"fields": differs}))
     seen = frozenset({row.spec.revision})
     try:
         ruled = await pages.parts.workspaces.change(row.id, changes, None, by, revisions=seen)
@@ -102,7 +103,7 @@ async def change(pages: Pages, caller: Caller) -> Response:
 def _above(refused: Refused) -> tuple[set[str], int | None]:
     """Return which field of the form is above a ceiling, and the status for that."""
     above = above_ceiling(refused)
-    return (set(), None) if above is None else ({str(above["field"]).rpartition(".")[2]}, 422)
+    return (set(), None) if above is None else ({above.field.rpartition(".")[2]}, 422)
 
 
 @dataclass(frozen=True, slots=True)

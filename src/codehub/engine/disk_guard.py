@@ -12,7 +12,8 @@ from uuid import UUID
 
 import structlog
 
-from codehub.core.disk_space import GREW, DiskSpace, Usage, grown_mb, is_noticeable
+from codehub.core.disk_space import DiskSpace, Usage, grown_mb, is_noticeable
+from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState
 from codehub.core.requests import Refusal, Refused
 from codehub.core.workspace import Workspace
@@ -119,7 +120,7 @@ class DiskGuard:
     async def _put_to_sleep(self, workspace_id: UUID, grew: int) -> None:
         try:
             ruled = await self.service.set_wish(
-                workspace_id, DesiredState.STANDBY, By(_ACTOR, GREW.format(grew=grew))
+                workspace_id, DesiredState.STANDBY, By(_ACTOR, Message(Code.GREW, {"grew": grew}))
             )
         except StoreUnavailable as error:
             log.warning("store_unavailable", reason=str(error))
@@ -206,7 +207,10 @@ class DiskGuard:
             log.warning("store_unavailable", reason=str(error))
             return
         if (self._told is None) != (self.shortage is None):
-            log.warning("disk_short" if self.shortage else "disk_has_room", why=str(self.shortage or ""))
+            log.warning(
+                "disk_short" if self.shortage else "disk_has_room",
+                why="" if self.shortage is None else str(self.shortage.message),
+            )
         self._told, self._has_told = self.shortage, True
 
     def _is_as_told(self) -> bool:

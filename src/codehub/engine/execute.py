@@ -10,20 +10,14 @@ import structlog
 
 from codehub.core.archives import archive_made_since, newest_facts
 from codehub.core.ceilings import Ceilings, clamped, may_run
-from codehub.core.errors import (
-    ARCHIVED_SINCE,
-    LAST_COPY,
-    NOT_DELETED,
-    NOT_REPLACED,
-    WORKED_ON_SINCE,
-    ErrorReason,
-)
-from codehub.core.judge import IDENTITY_LOST, holds_lost_archive, may_replace
+from codehub.core.errors import ErrorReason
+from codehub.core.judge import holds_lost_archive, may_replace
+from codehub.core.messages import Code, Message, verbatim
 from codehub.core.observation import Instance, Volume
 from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
 from codehub.core.requests import is_purge_asked, is_purge_due
-from codehub.core.transitions import ENDED_EARLY, ENDED_SAYING, Done, Failed, Outcome, Unreached
+from codehub.core.transitions import Done, Failed, Outcome, Unreached
 from codehub.core.workspace import (
     HomeCtx,
     Spec,
@@ -44,9 +38,6 @@ log = structlog.get_logger()
 # Asked of the database: its time, if the row still carries this operation's id.
 Holds = Callable[[UUID, UUID], Awaitable[datetime | None]]
 
-_NOT_ALLOWED = (
-    "The image {image} is not allowed here (CODEHUB_ALLOWED_IMAGES): choose another one, then recover it."
-)
 _LAST_LINES, _LAST_LINES_BYTES_MAX, _LAST_LINES_S_MAX = 12, 1_500, 5.0
 _FILLS = frozenset({Step.PROVISION, Step.RESTORE, Step.START})
 LONG_STEPS = frozenset({Step.ARCHIVE, Step.COPY_ARCHIVE, Step.RESTORE})
@@ -76,18 +67,20 @@ class Executor:
         except Superseded:
             raise
         except (BackendUnreachable, StoreUnavailable) as error:
-            return Unreached(str(error) or "The backend does not answer.", since, facts)
+            return Unreached(_outage(error), since, facts)
         except ActionFailed as error:
-            return Failed(error.reason, str(error), {**error.context, **facts}, error.is_engines_own)
+            return Failed(error.reason, error.message, {**error.context, **facts}, error.is_engines_own)
         except Exception as error:  # an adapter's mistake must not stop the loop: it is retried, then shown
             log.exception("step_failed_unexpectedly", workspace_id=str(workspace.id), step=act.step)
-            return Failed(ErrorReason.ACTION_FAILED, f"{type(error).__name__}: {error}", facts)
+            return Failed(ErrorReason.ACTION_FAILED, verbatim(f"{type(error).__name__}: {error}"), facts)
 
     async def tell_end(self, workspace: Workspace, ended: Instance) -> Outcome:
         """Return the failure of a start whose instance has ended: with what, and what it said last."""
         lines = await self._last_lines(workspace)
         code = "unknown" if ended.exit_code is None else str(ended.exit_code)
-        message = (ENDED_SAYING if lines else ENDED_EARLY).format(code=code, lines=lines)
+        message = Message(Code.ENDED_EARLY, {"exit_code": code})
+        if lines:
+            message = Message(Code.ENDED_SAYING, {"exit_code": code, "lines": lines})
         facts = {"exit_code": code, "last_lines": lines, **start_facts(workspace.spec)}
         return Failed(ErrorReason.ACTION_FAILED, message, facts)
 
@@ -122,7 +115,7 @@ class Executor:
             return
         room = await disk.room()
         if room is not None and room.is_short:
-            raise BackendUnreachable(str(room))
+            raise BackendUnreachable(room.message)
 
     async def _do(
         self,
@@ -148,7 +141,7 @@ class Executor:
                 return await _adopted(storage, home, status.home_ctx)
             case Step.RESTORE:
                 assert status.archive_key is not None
-                await self._refuse_newer(storage, workspace, volume, NOT_REPLACED)
+                await self._refuse_newer(storage, workspace, volume, Code.NOT_REPLACED)
                 replaces = there or status.home_ctx.replaces
                 restored = await storage.restore(home, status.archive_key, report, replaces=replaces)
                 return Done(volume_id=restored.volume_id, restore_marker=restored.marker)
@@ -221,8 +214,8 @@ class Executor:
         is_deletion = workspace.status.operation is Operation.DELETING
         if is_deletion and not is_purge_due(workspace.spec, now):
             if not may_replace(workspace.status, volume):
-                raise ActionFailed(IDENTITY_LOST, reason=ErrorReason.DATA_LOST)
-            await self._refuse_newer(storage, workspace, volume, NOT_DELETED)
+                raise ActionFailed(Message(Code.IDENTITY_LOST), reason=ErrorReason.DATA_LOST)
+            await self._refuse_newer(storage, workspace, volume, Code.NOT_DELETED)
         name = None if volume is None else volume.name
         await storage.delete_volume(Home(workspace.id, workspace.spec.home_store_key), name)
 
@@ -241,20 +234,20 @@ class Executor:
             there = volume.volume_id
             is_unidentified = there is None and volume.bears is not None and since == spec.deleted_at
         if is_unidentified or (there and await storage.is_worked_on(home, there, since=since)):
-            raise ActionFailed(WORKED_ON_SINCE, reason=ErrorReason.DATA_LOST)
+            raise ActionFailed(Message(Code.WORKED_ON_SINCE), reason=ErrorReason.DATA_LOST)
         if volume is not None:
             await self._refuse_last_copy(storage, workspace, volume)
         archives = await committed_archives(storage, workspace.id)
         if (later := archive_made_since(workspace.status, archives, since)) is not None:
             raise ActionFailed(
-                ARCHIVED_SINCE.format(at=f"{later.order:%Y-%m-%d %H:%M:%S} UTC"),
+                Message(Code.ARCHIVED_SINCE, {"at": f"{later.order:%Y-%m-%d %H:%M:%S} UTC"}),
                 reason=ErrorReason.DATA_LOST,
                 context=newest_facts(later),
             )
         await self._require(workspace.id, op_id)  # such looks may have taken long
 
     async def _refuse_newer(
-        self, storage: StorageProvider, workspace: Workspace, volume: Volume | None, refusal: str
+        self, storage: StorageProvider, workspace: Workspace, volume: Volume | None, refusal: Code
     ) -> None:
         """Refuse to destroy a volume that somebody worked in, though the row does not name it: it is newer than the row, as after an
         older dump of the database was restored, and that takes a person's word. One that is as it was made was left by a restore that
@@ -263,7 +256,7 @@ class Executor:
         if volume is None or volume.volume_id is None or op_id is None:
             return
         if await storage.is_worked_on(home, volume.volume_id, since=_accepted_at(workspace.spec)):
-            raise ActionFailed(refusal, reason=ErrorReason.DATA_LOST)
+            raise ActionFailed(Message(refusal), reason=ErrorReason.DATA_LOST)
         await self._refuse_last_copy(storage, workspace, volume)
         await self._require(workspace.id, op_id)  # such a look may have taken long
 
@@ -272,7 +265,13 @@ class Executor:
         if volume.made_from in (None, workspace.status.archive_key):
             return  # as it is nearly always: what is there was left by a restore that was never recorded
         if holds_lost_archive(workspace.status, volume, await committed_archives(storage, workspace.id)):
-            raise ActionFailed(LAST_COPY, reason=ErrorReason.DATA_LOST)
+            raise ActionFailed(Message(Code.LAST_COPY), reason=ErrorReason.DATA_LOST)
+
+
+def _outage(error: BackendUnreachable | StoreUnavailable) -> Message:
+    if not str(error):
+        return Message(Code.NO_ANSWER)
+    return error.message if isinstance(error, BackendUnreachable) else verbatim(str(error))
 
 
 async def _adopted(storage: StorageProvider, home: Home, known: HomeCtx) -> Done:
@@ -298,7 +297,7 @@ def _allowed(workspace: Workspace, ceilings: Ceilings) -> InstanceSpec:
     spec = workspace.spec
     if not may_run(ceilings.images, spec):
         raise ActionFailed(
-            _NOT_ALLOWED.format(image=spec.image_ref),
+            Message(Code.IMAGE_NOT_ALLOWED, {"image": spec.image_ref}),
             reason=ErrorReason.IMAGE_PULL_FAILED,
             context={"image": spec.image_ref},
         )

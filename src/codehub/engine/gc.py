@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 
-from codehub.core.garbage import Found, Removal, Sorted, Thing, sort_garbage, to_be_read
+from codehub.core.garbage import Found, Leftover, Removal, Sorted, Thing, sort_garbage, to_be_read
 from codehub.core.judge import holds_lost_archive, may_replace
 from codehub.core.observation import Volume
 from codehub.core.operations import Phase
@@ -264,5 +264,5 @@ def _removals(result: Sorted, *, orphans: bool) -> tuple[Removal, ...]:
     unknown = result.unknown if orphans else ()
     return (
         *result.removals,
-        *(Removal(found, "The database does not know its workspace.") for found in unknown),
+        *(Removal(found, Leftover.UNKNOWN) for found in unknown),
     )

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from codehub.core.idle import UNUSED
+from codehub.core.messages import Code, Message
 from codehub.core.requests import Accepted
 from codehub.ports.store import ControllerStore
 from codehub.service.workspaces import By, WorkspaceService
 
-_BY = By("ttl", UNUSED)
+_BY = By("ttl", Message(Code.UNUSED))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 
 from codehub.core.errors import ErrorReason
-from codehub.core.observation import MARK_MISSING
+from codehub.core.messages import Message, verbatim
 
 
 class BackendUnreachable(Exception):
     """The backend could not be asked, or did not answer. Nothing is known; nothing counts as failed."""
+
+    def __init__(self, message: str | Message = "") -> None:
+        super().__init__(message)
+        self.message = verbatim(message) if isinstance(message, str) else message
 
 
 class MarkMissing(BackendUnreachable):
@@ -15,7 +19,7 @@ class MarkMissing(BackendUnreachable):
 
     def __init__(self, mark: str) -> None:
         do = "If it is the right place and its disk is mounted, make it again: codehub adopt-engine"
-        super().__init__(f"{MARK_MISSING.format(mark=mark)} {do}")
+        super().__init__(f"{mark} is missing, by which codehub knows where homes are. {do}")
         self.mark = mark
 
 
@@ -27,12 +31,13 @@ class ActionFailed(Exception):
 
     def __init__(
         self,
-        message: str,
+        message: str | Message,
         *,
         reason: ErrorReason = ErrorReason.ACTION_FAILED,
         context: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
+        self.message = verbatim(message) if isinstance(message, str) else message
         self.reason = reason
         self.context = context or {}
 

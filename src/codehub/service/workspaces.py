@@ -15,6 +15,7 @@ from codehub.core.ceilings import Ceilings, refuse_one_more_workspace, refuse_sp
 from codehub.core.history import Event, EventKind, is_to_be_carried_out, wished
 from codehub.core.idle import idle_wish
 from codehub.core.limits import Limits, refuse_one_more
+from codehub.core.messages import Message
 from codehub.core.operations import DesiredState
 from codehub.core.permissions import Denial, Requester, deny
 from codehub.core.requests import (
@@ -37,7 +38,11 @@ from codehub.ports.store import ApiStore, Key, Ruled, RulingRecord, Running, Unk
 
 
 class NotAllowed(Exception):
-    """Whoever asks may not: it is somebody else's workspace, or for admins alone. The text is for them."""
+    """Whoever asks may not: it is somebody else's workspace, or for admins alone."""
+
+    def __init__(self, denial: Denial) -> None:
+        super().__init__(denial)
+        self.denial = denial
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class By:
     """Who asks, and why: what decides whether they may, and what the history will say."""
 
     requester: Requester
-    reason: str
+    reason: Message
     request_id: str | None = None
 
     @property

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from codehub.core.messages import Code, Message
 from codehub.core.workspace import RecoverChoice
 
-_CHOSEN: Mapping[RecoverChoice | None, str] = {
-    None: "Asked to recover it.",
-    RecoverChoice.NEWEST: "Asked to recover it, and to take the newest archive.",
-    RecoverChoice.ADOPT: "Asked to recover it, and to adopt the volume that is there.",
+_CHOSEN: Mapping[RecoverChoice | None, Code] = {
+    None: Code.ASKED_TO_RECOVER,
+    RecoverChoice.NEWEST: Code.ASKED_TO_TAKE_NEWEST,
+    RecoverChoice.ADOPT: Code.ASKED_TO_ADOPT,
 }
 
 
@@ -19,10 +20,8 @@ class Recovery:
     choice: RecoverChoice | None
 
     @property
-    def reason(self) -> str:
-        return (
-            "Asked to recover it, and to accept what is lost." if self.accept_loss else _CHOSEN[self.choice]
-        )
+    def reason(self) -> Message:
+        return Message(Code.ASKED_TO_ACCEPT_LOSS if self.accept_loss else _CHOSEN[self.choice])
 
 
 def recovery(*, accept_loss: bool, take: Literal["newest"] | None, adopt: bool) -> Recovery:

@@ -13,6 +13,7 @@ from codehub.adapters.memory import storage as memory_storage
 from codehub.core import garbage, judge, observation, plan, requests, transitions, visit
 from codehub.core.conditions import Condition, Reason, Truth
 from codehub.core.errors import ErrorInfo
+from codehub.core.messages import verbatim
 from codehub.core.observation import Volume
 from codehub.core.operations import Operation, Phase, Step
 from codehub.core.workspace import Status
@@ -83,7 +84,7 @@ def provision_over_a_lost_home() -> Any:
 def count_a_half_restored_volume_as_ready() -> Any:
     def ready(earlier: Condition, look: Any, volume_id: str | None) -> Condition:
         if isinstance(look, Volume):
-            return Condition(Truth.TRUE, Reason.READY, "The volume is there.")
+            return Condition(Truth.TRUE, Reason.READY, verbatim("The volume is there."))
         return original(earlier, look, volume_id)
 
     original = observation._volume_ready

@@ -13,10 +13,17 @@ from typing import Any
 
 from codehub.core.conditions import NAMES, Condition, Conditions, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
+from codehub.core.messages import Code, Message, bare_message, from_json, to_json, verbatim
 from codehub.core.operations import Operation
+from codehub.core.plan import Why
 from codehub.core.workspace import HeldUp, HomeCtx, Resources
 
 _VOLUME, _ARCHIVE, _CONTAINER, _HEALTHY = (NAMES[name] for name in Conditions.__slots__)
+_BARE: Mapping[str, Message] = {
+    code: bare_message(code) for code in (*Code, *Why) if code is not Code.VERBATIM
+}
+"""By their codes: messages that have no facts."""
+_TRUTHS: Mapping[str, Truth] = {truth: truth for truth in Truth}  # faster than Truth(…)
 
 
 def storable(text: str) -> str:
@@ -48,9 +55,9 @@ def to_conditions(text: str) -> Conditions:
 def _to_condition(stored: Mapping[str, Any]) -> Condition:
     since = stored["last_transition_time"]
     return Condition(
-        Truth(stored["status"]),
+        _TRUTHS[stored["status"]],
         intern(stored["reason"]),
-        intern(stored["message"]),
+        _to_message(stored),
         None if since is None else _to_time(since),
     )
 
@@ -71,7 +78,7 @@ def to_error(text: str) -> ErrorInfo:
     stored = json.loads(text)
     return ErrorInfo(
         ErrorReason(stored["reason"]),
-        stored["message"],
+        _to_message(stored),
         Operation(stored["operation"]),
         stored["error_count"],
         _to_time(stored["occurred_at"]),
@@ -82,8 +89,23 @@ def to_error(text: str) -> ErrorInfo:
 def to_held_up(text: str) -> HeldUp:
     stored = json.loads(text)
     return HeldUp(
-        ErrorReason(stored["reason"]), stored["message"], _to_time(stored["since"]), stored["is_trying"]
+        ErrorReason(stored["reason"]), _to_message(stored), _to_time(stored["since"]), stored["is_trying"]
     )
+
+
+def read_message(text: str, facts: str | None) -> Message:
+    """Return a message: by its code, if it has facts or there is such a code. Else it is a text: of somebody
+    else, or from before there were codes."""
+    if facts is not None:
+        return Message(text, from_json(json.loads(facts)))
+    return _BARE.get(text) or verbatim(text)
+
+
+def _to_message(stored: Mapping[str, Any]) -> Message:
+    text, facts = stored["message"], stored.get("facts")
+    if facts is not None:
+        return Message(text, from_json(facts))
+    return _BARE.get(text) or verbatim(text)
 
 
 def _to_time(text: str) -> datetime:
@@ -102,17 +124,48 @@ def from_conditions(conditions: Conditions) -> str:
 def _from_condition(condition: Condition) -> str:
     # Built by hand: json.dumps of a nested dict would cost as much as the database's share of a row.
     since = condition.last_transition_time
-    head = _condition_head(condition.status, condition.reason, condition.message)
+    message = condition.message
+    head = (
+        _condition_head(condition.status, condition.reason, _members(message))
+        if message.facts
+        else _bare_condition_head(condition.status, condition.reason, message.code)
+    )
     return f"{head}null}}" if since is None else f"{head}{_from_time(since)}}}"
 
 
 @lru_cache(maxsize=4096)
-def _condition_head(status: Truth, reason: str, message: str) -> str:
-    """All of a condition but its time. Thousands of workspaces mostly have the same sentence."""
-    return (
-        f'{{"status":"{status}","reason":{quoted(reason)},"message":{quoted(storable(message))},'
-        '"last_transition_time":'
-    )
+def _bare_condition_head(status: Truth, reason: str, code: str) -> str:
+    """What thousands of workspaces have alike, because it has no facts."""
+    return _condition_head(status, reason, _members(Message(code)))
+
+
+def _condition_head(status: Truth, reason: str, members: str) -> str:
+    """All of a condition but its time."""
+    return f'{{"status":"{status}","reason":{quoted(reason)},{members},"last_transition_time":'
+
+
+def _members(message: Message) -> str:
+    """Return what a JSON object says of a message: its code and its facts, or a text alone."""
+    text, facts = written_message(message)
+    return f'"message":{quoted(text)}' if facts is None else f'"message":{quoted(text)},"facts":{facts}'
+
+
+def written_message(message: Message) -> tuple[str, str | None]:
+    """Return its code, and its facts if it has any. A text of somebody else is stored as it is, unless it would
+    be taken for a code."""
+    if not message.facts:
+        return message.code, None
+    if message.code == Code.VERBATIM and message.facts["text"] not in _BARE:
+        return storable(message.facts["text"]), None
+    return message.code, json.dumps(_storable(to_json(message.facts)))
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _storable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_storable(each) for each in value]
+    return storable(value) if isinstance(value, str) else value
 
 
 def from_home(home: HomeCtx) -> str:
@@ -128,7 +181,7 @@ def from_home(home: HomeCtx) -> str:
 
 def from_error(error: ErrorInfo) -> str:
     return (
-        f'{{"reason":"{error.reason}","message":{quoted(storable(error.message))},'
+        f'{{"reason":"{error.reason}",{_members(error.message)},'
         f'"is_terminal":{"true" if error.is_terminal else "false"},"operation":"{error.operation}",'
         f'"error_count":{error.error_count},"context":{json.dumps(dict(error.context))},'
         f'"occurred_at":{_from_time(error.occurred_at)}}}'
@@ -137,7 +190,7 @@ def from_error(error: ErrorInfo) -> str:
 
 def from_held_up(held_up: HeldUp) -> str:
     return (
-        f'{{"reason":"{held_up.reason}","message":{quoted(storable(held_up.message))},'
+        f'{{"reason":"{held_up.reason}",{_members(held_up.message)},'
         f'"since":{_from_time(held_up.since)},"is_trying":{"true" if held_up.is_trying else "false"}}}'
     )
 

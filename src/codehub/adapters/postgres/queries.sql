@@ -52,12 +52,12 @@ WITH stored AS (
         AND (s.revision IS NULL OR (w.revision = s.revision AND w.recover_at IS NOT DISTINCT FROM s.recover_at))
     RETURNING w.id, w.owner_user_id
 ), recorded AS (
-    INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason, request_id)
-    SELECT stored.id, stored.owner_user_id, e.kind, e.before, e.after, e.actor, e.reason, e.request_id
+    INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason, request_id, facts)
+    SELECT stored.id, stored.owner_user_id, e.kind, e.before, e.after, e.actor, e.reason, e.request_id, e.facts
     FROM unnest(
             :workspace_id::uuid[], :kind::text[], :before::text[], :after::text[], :actor::text[], :reason::text[],
-            :request_id::text[]
-        ) WITH ORDINALITY AS e (workspace_id, kind, before, after, actor, reason, request_id, place)
+            :request_id::text[], :facts::jsonb[]
+        ) WITH ORDINALITY AS e (workspace_id, kind, before, after, actor, reason, request_id, facts, place)
     JOIN stored ON stored.id = e.workspace_id
     ORDER BY e.place
 )
@@ -66,12 +66,12 @@ WHERE NOT EXISTS (SELECT FROM stored WHERE stored.id = asked.id);
 
 -- name: record_events
 -- Append to the history, in the order given. The owner comes from the workspace, never from the caller.
-INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason, request_id)
-SELECT w.id, w.owner_user_id, e.kind, e.before, e.after, e.actor, e.reason, e.request_id
+INSERT INTO workspace_events (workspace_id, owner_user_id, kind, before, after, actor, reason, request_id, facts)
+SELECT w.id, w.owner_user_id, e.kind, e.before, e.after, e.actor, e.reason, e.request_id, e.facts
 FROM unnest(
         :workspace_id::uuid[], :kind::text[], :before::text[], :after::text[], :actor::text[], :reason::text[],
-        :request_id::text[]
-    ) WITH ORDINALITY AS e (workspace_id, kind, before, after, actor, reason, request_id, place)
+        :request_id::text[], :facts::jsonb[]
+    ) WITH ORDINALITY AS e (workspace_id, kind, before, after, actor, reason, request_id, facts, place)
 JOIN workspaces w ON w.id = e.workspace_id
 ORDER BY e.place;
 
@@ -132,7 +132,7 @@ UPDATE workspaces w SET last_access_at = greatest(w.last_access_at, used.at) FRO
 
 -- name: history
 -- Events of one workspace, newest first, from before `before_seq` on.
-SELECT seq, at, workspace_id, kind, before, after, actor, reason, request_id
+SELECT seq, at, workspace_id, kind, before, after, actor, reason, request_id, facts
 FROM workspace_events
 WHERE workspace_id = :workspace_id AND (:before_seq::bigint IS NULL OR seq < :before_seq)
 ORDER BY seq DESC

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from codehub.adapters.postgres.columns import SPEC, STATUS, Codec, Column
-from codehub.adapters.postgres.encoding import storable
+from codehub.adapters.postgres.encoding import read_message, written_message
 from codehub.core.history import Event, EventKind
 from codehub.core.workspace import Spec, Status, Workspace
 from codehub.ports.store import Change, Recorded
@@ -48,7 +48,12 @@ def to_workspace(row: Row) -> Workspace:
 
 def to_recorded(row: Row) -> Recorded:
     event = Event(
-        EventKind(row["kind"]), row["before"], row["after"], row["actor"], row["reason"], row["request_id"]
+        EventKind(row["kind"]),
+        row["before"],
+        row["after"],
+        row["actor"],
+        read_message(row["reason"], row["facts"]),
+        row["request_id"],
     )
     return Recorded(row["seq"], row["at"], row["workspace_id"], event)
 
@@ -77,12 +82,14 @@ def _encoded(column: Column, holders: Iterable[Spec | Status]) -> list[Any]:
 
 def from_events(events: Sequence[tuple[UUID, Event]]) -> dict[str, list[Any]]:
     """Return the parameters of `record_events`."""
+    reasons = [written_message(event.reason) for _id, event in events]
     return {
         "workspace_id": [workspace_id for workspace_id, _event in events],
         "kind": [event.kind for _id, event in events],
         "before": [event.before for _id, event in events],
         "after": [event.after for _id, event in events],
         "actor": [event.actor for _id, event in events],
-        "reason": [storable(event.reason) for _id, event in events],
+        "reason": [reason for reason, _facts in reasons],
         "request_id": [event.request_id for _id, event in events],
+        "facts": [facts for _reason, facts in reasons],
     }

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import structlog
 
+from codehub.core.messages import Code, Message
 from codehub.core.operations import Operation
 from codehub.core.route import Kind, Route, entry_of
 from codehub.core.visit import (
@@ -55,6 +56,7 @@ from codehub.proxy.policy.route_cache import CachedWorkspace, Grant, RouteCache
 from codehub.proxy.policy.visits import visit_of
 from codehub.service.workspaces import By, WorkspaceService
 from codehub.web.cookies import SeveralSessions
+from codehub.web.domain_text import message_text
 from codehub.web.language import language_of
 
 log = structlog.get_logger()
@@ -226,7 +228,7 @@ class WorkspaceGate:
         workspace_id = cached.workspace.id
         waking = self._waking.get(workspace_id)
         if waking is None:
-            by = By(person, "visited", head.request_id.decode("ascii"))
+            by = By(person, Message(Code.VISITED), head.request_id.decode("ascii"))
             waking = asyncio.get_running_loop().create_future()
             self._waking[workspace_id] = waking
             self._tasks.spawn(self._wish(workspace_id, by, waking), name="wake")
@@ -272,7 +274,7 @@ class WorkspaceGate:
             if head.method == b"GET" and action == "progress":
                 return await self._actions.progress(cached, query, language)
             if head.method == b"POST":
-                by = By(person, "asked for on a page", head.request_id.decode("ascii"))
+                by = By(person, Message(Code.ASKED_ON_A_PAGE), head.request_id.decode("ascii"))
                 return await self._actions.press(cached, by, action, query, language)
         except StoreUnavailable:
             return unavailable()
@@ -311,7 +313,9 @@ def _refused(decision: SignIn | NoSuch | Forbidden, head: RequestHead, visit: Vi
                 return refused_page(404, language)
             return error(404, "There is no such workspace.", code="WORKSPACE_NOT_FOUND")
         case Forbidden(why):
-            return refused_page(403, language) if is_seen else error(403, why)
+            return (
+                refused_page(403, language) if is_seen else error(403, message_text(Message(why), language))
+            )
 
 
 def _resting(page: Page, row: Workspace, visit: Visit, language: str, head: RequestHead) -> Answer:
@@ -328,7 +332,7 @@ def _at_limit(
         return limit_page(cached.workspace, refused, language, head.target.decode("ascii"))
     return error(
         429,
-        refused.message,
+        message_text(refused.message, language),
         code=refused.code,
         details=dict(refused.details or {}),
         headers={"Retry-After": str(RETRY_S)},

@@ -19,7 +19,7 @@ from codehub.core.visit import Page
 from codehub.core.workspace import Workspace
 from codehub.proxy.engine.targets import Answer
 from codehub.text import section
-from codehub.web.domain_text import reason_text, remedy_text, trouble_text, under_way_text
+from codehub.web.domain_text import message_text, remedy_text, trouble_text, under_way_text
 from codehub.web.measures import progress_words
 from codehub.web.theme import TOKENS
 
@@ -162,7 +162,7 @@ def resting_page(page: Page, workspace: Workspace, language: str, to: str) -> An
     if page is not Page.ERROR:
         why = f"<p>{escape(texts[f'{page}_why'])}</p>"
     elif error is not None:
-        trouble, message = trouble_text(error.reason, language), reason_text(error.message, language)
+        trouble, message = trouble_text(error.reason, language), message_text(error.message, language)
         why = f"<p>{escape(trouble)}</p><p><code>{escape(message)}</code></p><p>{escape(remedy_text(error.reason, language))}</p>"
     else:
         why = ""
@@ -220,7 +220,7 @@ def _far(workspace: Workspace, progress: Progress | None, language: str) -> str:
     """Say how far it is, or what holds it up."""
     held_up = workspace.status.held_up
     if held_up is not None:
-        return reason_text(held_up.message, language)
+        return message_text(held_up.message, language)
     return "" if progress is None else progress_words(progress, language)
 
 

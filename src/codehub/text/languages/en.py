@@ -536,15 +536,87 @@ TEXTS: Mapping[str, str] = {
     "reason.TookLongerLastTry": "It took longer than {seconds} s. The last try said: {message}",
     "reason.TookLonger": "It took longer than {seconds} s.",
     "reason.EndedSaying": (
-        "The IDE ended while it started, with exit code {code}. The last that it said:\n{lines}"
+        "The IDE ended while it started, with exit code {exit_code}. The last that it said:\n{lines}"
     ),
-    "reason.EndedEarly": "The IDE ended while it started, with exit code {code}.",
+    "reason.EndedEarly": "The IDE ended while it started, with exit code {exit_code}.",
     "reason.NoRoom": (
         "Only {free} MB are free where homes lie, and nothing starts below {floor} MB. Archive or delete "
         "what you don't need."
     ),
     "reason.Grew": "Its home grew by {grew} MB while the disk is nearly full. Nothing of it is deleted.",
     "reason.FailedAgain": "It failed {count} times, the last time so: {message}",
+    "reason.NoAnswer": "The backend does not answer.",
+    "reason.ImageNotAllowed": "The image {image} is not allowed here (CODEHUB_ALLOWED_IMAGES): choose another one, then recover it.",
+    "reason.Verbatim": "{text}",
+    "reason.Several": "{messages}",
+    # What somebody asked for
+    "reason.Visited": "Somebody opened it.",
+    "reason.AskedOnAPage": "Asked for on a page.",
+    "reason.AskedToCreate": "Asked to make it.",
+    "reason.AskedToChange": "Asked to change {fields}.",
+    "reason.AskedToStart": "Asked to start it.",
+    "reason.AskedToStop": "Asked to stop it.",
+    "reason.AskedToArchive": "Asked to archive it.",
+    "reason.AskedToRecover": "Asked to recover it.",
+    "reason.AskedToAcceptLoss": "Asked to recover it, and to accept what is lost.",
+    "reason.AskedToTakeNewest": "Asked to recover it, and to take the newest archive.",
+    "reason.AskedToAdopt": "Asked to recover it, and to adopt the home that is there.",
+    "reason.AskedToKeepAwake": "Asked to keep it awake for {seconds} s.",
+    "reason.AskedToPin": "Asked to pin it.",
+    "reason.AskedToUnpin": "Asked to unpin it.",
+    "reason.AskedToDelete": "Asked to delete it.",
+    "reason.AskedToPurge": "Asked to delete it for good.",
+    "reason.AskedToUndelete": "Asked to undo its deletion.",
+    "reason.AskedToForget": "Asked to give up on its deletion.",
+    # Why a request is refused
+    "reason.OperationUnderWay": "{operation} is under way. Ask again when it is done.",
+    "reason.DeleteAfterOperation": "{operation} is under way. Delete it when that is done.",
+    "reason.UndeleteAfterDeleting": "DELETING is under way. Undo the deletion when it is done.",
+    "reason.RecoveryRequired": "The workspace is in ERROR. Recover it first; `explain` says what went wrong.",
+    "reason.RevisionChanged": (
+        "Somebody changed it: it is at revision {revision} by now. Read it again, then decide."
+    ),
+    "reason.Deleted": "The workspace is deleted.",
+    "reason.BeingDeleted": "The workspace is being deleted. Undo its deletion first, or wait until it is gone.",
+    "reason.DeletionWasAskedFor": (
+        "Its deletion was asked for, so there is nothing to go on with. Undo its deletion first, then "
+        "recover it."
+    ),
+    "reason.TrashTimeOver": "The workspace is gone: its time in the trash is over.",
+    "reason.NotBeingDeleted": "Only a deletion that is held up can be forgotten. Delete it first.",
+    "reason.DeletionNotHeldUp": (
+        "Nothing holds its deletion up: its backends answer. Wait, or delete it for good; if that fails, "
+        "forget it."
+    ),
+    "reason.OwnerLimit": "{count} of {max} workspaces run already: {names}. {ways}",
+    "reason.StopOne": "Stop one of them first.",
+    "reason.RecoverOrDelete": "{name} is in ERROR: recover or delete it.",
+    "reason.TotalLimit": (
+        "All {max} places of this installation are taken. Try again when somebody's workspace has stopped."
+    ),
+    "reason.AboveCeiling": "it must be at most {max} here",
+    "reason.TooManyWorkspaces": "nobody may have more than {max} workspaces here: delete one first",
+    "reason.ImageNotListed": "this image is not allowed here; allowed is {allowed}",
+    "reason.OfField": "{field}: {problem}",
+    "reason.NoSuchWorkspace": "There is no such workspace.",
+    "reason.ForeignWorkspace": "This is somebody else's workspace.",
+    "reason.AdminsOnly": "Only an admin may do this.",
+    "reason.OwnerOnly": "Only its owner may open a workspace.",
+    "reason.ReadOnlyToken": "This token may only read; opening a workspace takes one that may write.",
+    # What can be asked for
+    "ask.Start": "Start",
+    "ask.TryNow": "Try now",
+    "ask.Stop": "Stop",
+    "ask.Archive": "Archive",
+    "ask.Recover": "Recover",
+    "ask.Adopt": "Recover and adopt what is there",
+    "ask.TakeNewest": "Recover with the newest archive",
+    "ask.AcceptLoss": "Recover and accept the loss",
+    "ask.KeepAwake": "Keep awake",
+    "ask.Undelete": "Undo its deletion",
+    "ask.Delete": "Delete",
+    "ask.Purge": "Delete for good",
+    "ask.Forget": "Forget",
     # What can be done about it
     "remedy.Timeout": (
         "Look at its IDE's output, then recover it: the step is tried again from where it stands."
@@ -552,8 +624,8 @@ TEXTS: Mapping[str, str] = {
     "remedy.RetryExceeded": "Remove the cause that the message names, then recover it.",
     "remedy.ActionFailed": "Nothing: it is tried again by itself.",
     "remedy.DataLost": (
-        "Put its home or its archive back in place and recover it; or accept the loss, and go on without "
-        "what is gone."
+        "Put its home or its archive back in place and recover it; adopt the home that is there, if only its "
+        "identity is gone; or accept the loss, and go on without what is gone."
     ),
     "remedy.Unreachable": "Nothing: it goes on when the backend answers again.",
     "remedy.ImagePullFailed": "Correct the image's name or the registry's access, then recover it.",
@@ -680,6 +752,11 @@ TEXTS: Mapping[str, str] = {
     "cli.done.STOPPING": "stopped",
     "cli.done.ARCHIVING": "archived its files",
     "cli.done.DELETING": "deleted",
+    "cli.garbage.Replaced": "No workspace needs it any more.",
+    "cli.garbage.Incomplete": "It was never completed.",
+    "cli.garbage.Trashed": "Its workspace is deleted, and its time in the trash is over.",
+    "cli.garbage.Stray": "Its workspace is archived, and nothing ever ran on it.",
+    "cli.garbage.Unknown": "The database does not know its workspace.",
     "cli.stage.archive": "archiving its files",
     "cli.stage.verify": "reading the archive back",
     "cli.stage.restore": "restoring its files",

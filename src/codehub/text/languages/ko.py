@@ -549,21 +549,93 @@ TEXTS: Mapping[str, str] = {
     ),
     "reason.TookLongerLastTry": "{seconds}초 안에 끝나지 않았습니다. 마지막 시도의 메시지: {message}",
     "reason.TookLonger": "{seconds}초 안에 끝나지 않았습니다.",
-    "reason.EndedSaying": "IDE가 시작하다가 종료 코드 {code}(으)로 끝났습니다. 마지막 출력:\n{lines}",
-    "reason.EndedEarly": "IDE가 시작하다가 종료 코드 {code}(으)로 끝났습니다.",
+    "reason.EndedSaying": "IDE가 시작하다가 종료 코드 {exit_code}(으)로 끝났습니다. 마지막 출력:\n{lines}",
+    "reason.EndedEarly": "IDE가 시작하다가 종료 코드 {exit_code}(으)로 끝났습니다.",
     "reason.NoRoom": (
         "홈이 있는 디스크에 {free} MB만 남았습니다. {floor} MB보다 적으면 아무것도 시작하지 않습니다. 필요 "
         "없는 것을 보관하거나 삭제하세요."
     ),
     "reason.Grew": "디스크가 거의 찬 동안 홈이 {grew} MB 늘었습니다. 삭제된 것은 없습니다.",
     "reason.FailedAgain": "{count}번 실패했습니다. 마지막 이유: {message}",
+    "reason.NoAnswer": "백엔드가 응답하지 않습니다.",
+    "reason.ImageNotAllowed": "이곳에서 허용하지 않는 이미지입니다: {image} (CODEHUB_ALLOWED_IMAGES). 다른 이미지를 고른 뒤 복구하세요.",
+    "reason.Verbatim": "{text}",
+    "reason.Several": "{messages}",
+    # 요청한 것
+    "reason.Visited": "누군가 열었습니다.",
+    "reason.AskedOnAPage": "화면에서 요청했습니다.",
+    "reason.AskedToCreate": "새로 만들도록 요청했습니다.",
+    "reason.AskedToChange": "설정 변경을 요청했습니다: {fields}.",
+    "reason.AskedToStart": "시작을 요청했습니다.",
+    "reason.AskedToStop": "재우도록 요청했습니다.",
+    "reason.AskedToArchive": "보관을 요청했습니다.",
+    "reason.AskedToRecover": "복구를 요청했습니다.",
+    "reason.AskedToAcceptLoss": "손실을 받아들이고 복구하도록 요청했습니다.",
+    "reason.AskedToTakeNewest": "가장 최근 보관본으로 복구하도록 요청했습니다.",
+    "reason.AskedToAdopt": "남아 있는 홈으로 복구하도록 요청했습니다.",
+    "reason.AskedToKeepAwake": "{seconds}초 동안 켜 두도록 요청했습니다.",
+    "reason.AskedToPin": "위에 고정하도록 요청했습니다.",
+    "reason.AskedToUnpin": "고정을 풀도록 요청했습니다.",
+    "reason.AskedToDelete": "삭제를 요청했습니다.",
+    "reason.AskedToPurge": "영구 삭제를 요청했습니다.",
+    "reason.AskedToUndelete": "삭제를 되돌리도록 요청했습니다.",
+    "reason.AskedToForget": "삭제를 포기하도록 요청했습니다.",
+    # 요청을 거절한 이유
+    "reason.OperationUnderWay": "{operation} 작업이 진행 중입니다. 끝난 뒤에 다시 요청하세요.",
+    "reason.DeleteAfterOperation": "{operation} 작업이 진행 중입니다. 끝난 뒤에 삭제하세요.",
+    "reason.UndeleteAfterDeleting": "DELETING 작업이 진행 중입니다. 끝난 뒤에 삭제를 되돌리세요.",
+    "reason.RecoveryRequired": (
+        "워크스페이스에 문제가 있습니다(ERROR). 먼저 복구하세요. 무엇이 잘못되었는지는 `explain`이 알려 줍니다."
+    ),
+    "reason.RevisionChanged": (
+        "다른 사람이 바꾸었습니다. 지금 리비전은 {revision}입니다. 다시 읽고 나서 결정하세요."
+    ),
+    "reason.Deleted": "삭제된 워크스페이스입니다.",
+    "reason.BeingDeleted": "워크스페이스를 삭제하고 있습니다. 먼저 삭제를 되돌리거나 끝날 때까지 기다리세요.",
+    "reason.DeletionWasAskedFor": (
+        "삭제를 요청한 워크스페이스라서 이어 갈 것이 없습니다. 먼저 삭제를 되돌린 뒤 복구하세요."
+    ),
+    "reason.TrashTimeOver": "휴지통 보관 기간이 끝나 사라진 워크스페이스입니다.",
+    "reason.NotBeingDeleted": "멈춘 삭제만 포기할 수 있습니다. 먼저 삭제하세요.",
+    "reason.DeletionNotHeldUp": (
+        "삭제를 막는 것이 없습니다. 백엔드가 응답합니다. 기다리거나 영구 삭제하고, 그래도 안 되면 포기하세요."
+    ),
+    "reason.OwnerLimit": "워크스페이스 {max}개 중 {count}개가 이미 실행 중입니다: {names}. {ways}",
+    "reason.StopOne": "먼저 하나를 재우세요.",
+    "reason.RecoverOrDelete": "{name} 워크스페이스에 문제가 있습니다(ERROR). 복구하거나 삭제하세요.",
+    "reason.TotalLimit": (
+        "이 설치의 자리 {max}개가 모두 찼습니다. 다른 워크스페이스가 멈춘 뒤에 다시 시도하세요."
+    ),
+    "reason.AboveCeiling": "이곳에서는 최대 {max}까지 됩니다",
+    "reason.TooManyWorkspaces": "이곳에서는 한 사람이 워크스페이스를 {max}개까지 가질 수 있습니다. 먼저 하나를 삭제하세요",
+    "reason.ImageNotListed": "이곳에서 허용하지 않는 이미지입니다. 허용하는 이미지: {allowed}",
+    "reason.OfField": "{field}: {problem}",
+    "reason.NoSuchWorkspace": "그런 워크스페이스가 없습니다.",
+    "reason.ForeignWorkspace": "다른 사람의 워크스페이스입니다.",
+    "reason.AdminsOnly": "관리자만 할 수 있습니다.",
+    "reason.OwnerOnly": "워크스페이스는 소유자만 열 수 있습니다.",
+    "reason.ReadOnlyToken": "읽기 전용 토큰입니다. 워크스페이스를 열려면 쓰기 권한이 있는 토큰이 필요합니다.",
+    # 요청할 수 있는 것
+    "ask.Start": "시작",
+    "ask.TryNow": "지금 다시 시도",
+    "ask.Stop": "재우기",
+    "ask.Archive": "보관",
+    "ask.Recover": "복구",
+    "ask.Adopt": "남아 있는 홈으로 복구",
+    "ask.TakeNewest": "가장 최근 보관본으로 복구",
+    "ask.AcceptLoss": "손실을 받아들이고 복구",
+    "ask.KeepAwake": "켜 두기",
+    "ask.Undelete": "삭제 되돌리기",
+    "ask.Delete": "삭제",
+    "ask.Purge": "영구 삭제",
+    "ask.Forget": "삭제 포기",
     # 해결 방법
     "remedy.Timeout": "IDE 출력을 확인한 뒤 복구하세요. 멈춘 단계부터 다시 시도합니다.",
     "remedy.RetryExceeded": "위에 표시된 원인을 해결한 뒤 복구하세요.",
     "remedy.ActionFailed": "따로 할 일은 없습니다. 자동으로 다시 시도합니다.",
     "remedy.DataLost": (
-        "홈이나 보관본을 제자리에 돌려놓고 복구하세요. 그럴 수 없으면 손실을 받아들이고 없어진 파일 없이 "
-        "계속할 수 있습니다."
+        "홈이나 보관본을 제자리에 돌려놓고 복구하세요. 홈의 식별 정보만 없어졌다면 남아 있는 홈으로 복구할 수 "
+        "있습니다. 그럴 수 없으면 손실을 받아들이고 없어진 파일 없이 계속할 수 있습니다."
     ),
     "remedy.Unreachable": "따로 할 일은 없습니다. 백엔드가 다시 응답하면 계속합니다.",
     "remedy.ImagePullFailed": "이미지 이름이나 레지스트리 접근 권한을 바로잡은 뒤 복구하세요.",
@@ -688,6 +760,11 @@ TEXTS: Mapping[str, str] = {
     "cli.done.STOPPING": "중지했습니다",
     "cli.done.ARCHIVING": "파일을 보관했습니다",
     "cli.done.DELETING": "삭제했습니다",
+    "cli.garbage.Replaced": "어떤 워크스페이스에도 더는 필요 없습니다.",
+    "cli.garbage.Incomplete": "끝까지 만들어진 적이 없습니다.",
+    "cli.garbage.Trashed": "워크스페이스가 삭제되었고 휴지통 보관 기간이 끝났습니다.",
+    "cli.garbage.Stray": "워크스페이스는 보관되었고 여기서 실행된 것은 없습니다.",
+    "cli.garbage.Unknown": "데이터베이스에 없는 워크스페이스의 것입니다.",
     "cli.stage.archive": "파일을 보관하는 중",
     "cli.stage.verify": "보관본을 확인하는 중",
     "cli.stage.restore": "파일을 복원하는 중",
