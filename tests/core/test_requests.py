@@ -1,4 +1,4 @@
-"""Deletion, undo, recovery, keeping awake, idleness, limits, and what the history says of them."""
+"""Wishes, deletion, undo, recovery and pins: what is accepted, and what is refused."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -6,63 +6,38 @@ from typing import Any
 
 import pytest
 from tests.support.workspaces import (
-    ABSENT,
     KEY,
-    NEW_OP_ID,
-    NOT_READY,
     NOW,
     READY,
-    UNKNOWN,
+    accepted,
     ago,
     conditions,
     error,
+    refused,
     workspace,
 )
 
-from codehub.core.conditions import HEALTHY, Condition, Conditions
 from codehub.core.errors import ErrorInfo, ErrorReason
-from codehub.core.history import Event, EventKind, is_to_be_carried_out, observed, wished
-from codehub.core.idle import archives_at, idle_wish, sleeps_at, sleeps_soon
 from codehub.core.judge import is_answered
-from codehub.core.messages import Message, verbatim
-from codehub.core.observation import (
-    ARCHIVE_READY,
-    INSTANCE_READY,
-    INSTANCE_STOPPED,
-    VOLUME_ABSENT,
-    VOLUME_READY,
-)
+from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.core.plan import Why
 from codehub.core.requests import (
     Accepted,
     Refusal,
     Refused,
-    Ruling,
     Unchanged,
     in_trash,
     is_purge_asked,
     rule_change,
     rule_deletion,
-    rule_keep_awake,
     rule_recovery,
     rule_undeletion,
     rule_wish,
 )
-from codehub.core.workspace import RecoverChoice, StorageBackend, Workspace, counts_as_running, display
+from codehub.core.workspace import RecoverChoice, StorageBackend, Workspace, display
 
 TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000), "desired_state": DesiredState.PENDING}
 PURGED = {"deleted_at": ago(10), "purge_at": ago(10), "desired_state": DesiredState.PENDING}
-
-
-def accepted(ruling: Ruling) -> Any:
-    assert isinstance(ruling, Accepted), ruling
-    return ruling.spec
-
-
-def refused(ruling: Ruling) -> Refusal:
-    assert isinstance(ruling, Refused), ruling
-    return ruling.code
 
 
 def deleted(phase: Phase = Phase.STANDBY, spec: dict[str, Any] | None = None, **status: Any) -> Workspace:
@@ -228,225 +203,7 @@ def test_a_request_answers_an_error_that_a_clock_which_was_set_back_put_into_the
         assert is_answered(spec, to_come)
 
 
-# Idleness
-
-
-def test_keeping_awake_never_shortens() -> None:
-    row = workspace(Phase.RUNNING)
-    assert accepted(rule_keep_awake(row, NOW, seconds=60)).awake_until == NOW + timedelta(seconds=60)
-    awake = replace(row, spec=replace(row.spec, awake_until=NOW + timedelta(hours=1)))
-    assert isinstance(rule_keep_awake(awake, NOW, seconds=60), Unchanged)
-    assert refused(rule_keep_awake(deleted(), NOW, seconds=60)) is Refusal.INVALID_STATE
-
-
-IDLE = [
-    # phase, wish, last use, in the phase since, awake until, ttl, then
-    (Phase.RUNNING, DesiredState.RUNNING, 301, 500, None, 300, DesiredState.STANDBY),
-    (Phase.RUNNING, DesiredState.RUNNING, 300, 500, None, 300, DesiredState.STANDBY),
-    (Phase.RUNNING, DesiredState.RUNNING, 299, 500, None, 300, None),
-    (Phase.RUNNING, DesiredState.RUNNING, 900, 299, None, 300, None),
-    (Phase.RUNNING, DesiredState.RUNNING, 900, 900, 299, 300, None),
-    (Phase.RUNNING, DesiredState.RUNNING, 900, 900, 301, 300, DesiredState.STANDBY),
-    (Phase.RUNNING, DesiredState.RUNNING, None, 500, None, 300, DesiredState.STANDBY),
-    (Phase.RUNNING, DesiredState.RUNNING, None, None, None, 300, None),
-    (Phase.RUNNING, DesiredState.RUNNING, 99999, 99999, None, None, None),
-    (Phase.RUNNING, DesiredState.STANDBY, 99999, 99999, None, 300, None),
-    (Phase.STANDBY, DesiredState.STANDBY, 500, 500, None, 300, DesiredState.ARCHIVED),
-    (Phase.STANDBY, DesiredState.STANDBY, 500, 299, None, 300, None),
-    (Phase.STANDBY, DesiredState.STANDBY, 500, 500, -99, 300, DesiredState.ARCHIVED),
-    (Phase.STANDBY, DesiredState.STANDBY, 0, 0, None, 0, DesiredState.ARCHIVED),
-    (Phase.STANDBY, DesiredState.RUNNING, 500, 500, None, 300, None),
-    (Phase.ARCHIVED, DesiredState.ARCHIVED, 99999, 99999, None, 300, None),
-]
-
-
-@pytest.mark.parametrize(("phase", "wish", "used", "entered", "awake", "ttl", "then"), IDLE)
-def test_time_to_live(
-    phase: Phase,
-    wish: DesiredState,
-    used: int | None,
-    entered: int | None,
-    awake: int | None,
-    ttl: int | None,
-    then: DesiredState | None,
-) -> None:
-    def at(seconds: int | None) -> datetime | None:
-        return None if seconds is None else ago(seconds)
-
-    row = workspace(
-        phase,
-        wish,
-        spec={
-            "last_access_at": at(used),
-            "awake_until": at(awake),
-            "standby_ttl_seconds": ttl,
-            "archive_ttl_seconds": ttl,
-        },
-        phase_changed_at=at(entered),
-    )
-    assert idle_wish(row, NOW) is then
-
-
-def test_only_a_running_workspace_says_when_it_sleeps() -> None:
-    spec = {"last_access_at": ago(100)}
-    assert sleeps_at(workspace(Phase.RUNNING, spec=spec)) == ago(-200)
-    assert sleeps_at(workspace(Phase.STANDBY, DesiredState.STANDBY, spec=spec)) is None
-
-
-def test_only_a_sleeping_workspace_says_when_it_is_archived() -> None:
-    spec = {"last_access_at": ago(100), "archive_ttl_seconds": 300}
-    assert archives_at(workspace(Phase.STANDBY, DesiredState.STANDBY, spec=spec)) == ago(-200)
-    assert archives_at(workspace(Phase.RUNNING, spec=spec)) is None
-    kept = {"last_access_at": ago(100), "archive_ttl_seconds": None}
-    assert archives_at(workspace(Phase.STANDBY, DesiredState.STANDBY, spec=kept)) is None
-
-
-def test_people_are_told_shortly_before_it_sleeps() -> None:
-    row = workspace(Phase.RUNNING, spec={"last_access_at": ago(100)})
-    assert sleeps_soon(row, NOW, warning_s=60) is None
-    assert sleeps_soon(row, NOW, warning_s=200) == ago(-200)
-    assert sleeps_soon(row, NOW + timedelta(seconds=150), warning_s=60) == ago(-200)
-    kept = workspace(Phase.RUNNING, spec={"last_access_at": ago(100), "standby_ttl_seconds": None})
-    assert sleeps_soon(kept, NOW, warning_s=1000) is None
-
-
-@pytest.mark.parametrize(
-    "row", [workspace(Phase.RUNNING, operation=Operation.STOPPING), deleted(Phase.RUNNING)]
-)
-def test_what_moves_is_left_alone(row: Workspace) -> None:
-    assert idle_wish(row, NOW + timedelta(days=1)) is None
-
-
-# Limits
-
-COUNTS = [
-    # wish, phase, operation, container, takes a place
-    (DesiredState.RUNNING, Phase.PENDING, Operation.NONE, ABSENT, True),
-    (DesiredState.RUNNING, Phase.RUNNING, Operation.NONE, READY, True),
-    (DesiredState.STANDBY, Phase.RUNNING, Operation.NONE, READY, True),
-    (DesiredState.STANDBY, Phase.RUNNING, Operation.STOPPING, READY, True),
-    (DesiredState.STANDBY, Phase.STANDBY, Operation.STOPPING, NOT_READY, True),
-    (DesiredState.STANDBY, Phase.STANDBY, Operation.NONE, ABSENT, False),
-    (DesiredState.RUNNING, Phase.ERROR, Operation.NONE, ABSENT, False),
-    (DesiredState.RUNNING, Phase.ERROR, Operation.NONE, READY, True),
-    (DesiredState.STANDBY, Phase.STANDBY, Operation.NONE, UNKNOWN, False),
-    (DesiredState.STANDBY, Phase.RUNNING, Operation.NONE, UNKNOWN, True),
-    (DesiredState.STANDBY, Phase.STANDBY, Operation.STOPPING, UNKNOWN, True),
-    (DesiredState.STANDBY, Phase.ERROR, Operation.NONE, UNKNOWN, True),
-]
-
-
-@pytest.mark.parametrize(("wish", "phase", "operation", "container", "expected"), COUNTS)
-def test_a_workspace_counts_from_the_wish_until_its_container_is_gone(
-    wish: DesiredState, phase: Phase, operation: Operation, container: Any, expected: bool
-) -> None:
-    row = workspace(phase, wish, operation=operation, conditions=conditions(READY, ABSENT, container))
-    assert counts_as_running(row) is expected
-
-
-# History
-
-
-def kinds(events: Any) -> list[tuple[EventKind, str | None, str | None]]:
-    return [(event.kind, event.before, event.after) for event in events]
-
-
-def test_the_history_tells_what_was_asked_for() -> None:
-    row = workspace(Phase.RUNNING)
-    spec = accepted(rule_deletion(row, NOW, trash_s=700))
-    assert list(wished(row.spec, spec, actor="ann", reason=verbatim("delete"), request_id="r1")) == [
-        Event(EventKind.DELETION, None, "trash", "ann", verbatim("delete"), "r1"),
-        Event(EventKind.WISH, "RUNNING", "PENDING", "ann", verbatim("delete"), "r1"),
-    ]
-    purged = accepted(rule_deletion(row, NOW, trash_s=700, purge=True))
-    assert kinds(wished(spec, purged, actor="ann", reason=verbatim(""))) == [
-        (EventKind.DELETION, "trash", "purge")
-    ]
-    lost = workspace(Phase.ERROR, error_info=error())
-    for accept, choice, word in (
-        (False, None, "recover"),
-        (True, None, "accept_loss"),
-        (False, RecoverChoice.NEWEST, "take_newest"),
-        (False, RecoverChoice.ADOPT, "adopt"),
-    ):
-        recovered = accepted(rule_recovery(lost, NOW, accept_loss=accept, choice=choice))
-        assert kinds(wished(lost.spec, recovered, actor="ann", reason=verbatim(""))) == [
-            (EventKind.RECOVERY, None, word)
-        ]
-
-
-def test_a_wish_a_deletion_and_a_recovery_are_carried_out_and_nothing_else() -> None:
-    row, lost = workspace(Phase.RUNNING), workspace(Phase.ERROR, error_info=error())
-    for before, after in (
-        (row.spec, accepted(rule_wish(row, DesiredState.STANDBY, NOW))),
-        (row.spec, accepted(rule_deletion(row, NOW, trash_s=700))),
-        (lost.spec, accepted(rule_recovery(lost, NOW))),
-    ):
-        assert is_to_be_carried_out(before, after)
-    for after in (
-        accepted(rule_keep_awake(row, NOW, seconds=60)),
-        accepted(rule_change(row, {"memo": "x", "image_ref": "y"}, now=NOW)),
-    ):
-        assert not is_to_be_carried_out(row.spec, after)
-
-
-def test_the_history_tells_what_a_pass_changed() -> None:
-    before = workspace(Phase.STANDBY).status
-    begun = replace(before, operation=Operation.STARTING, op_id=NEW_OP_ID)
-    assert kinds(observed(before, begun, actor="c1", reason=verbatim(""))) == [
-        (EventKind.OPERATION, "NONE", "STARTING")
-    ]
-    taken = replace(begun, op_id=None)
-    assert kinds(observed(begun, taken, actor="c1", reason=verbatim(""))) == [
-        (EventKind.OPERATION, "STARTING", "STARTING")
-    ]
-    failed = replace(before, phase=Phase.ERROR, error_info=error(ErrorReason.TIMEOUT))
-    assert list(observed(before, failed, actor="c1", reason=verbatim("time is up"))) == [
-        Event(EventKind.ERROR, None, "Timeout", "c1", verbatim("as the test says")),
-        Event(EventKind.PHASE, "STANDBY", "ERROR", "c1", verbatim("time is up")),
-    ]
-    assert kinds(observed(failed, before, actor="c1", reason=verbatim(""))) == [
-        (EventKind.ERROR, "Timeout", None),
-        (EventKind.PHASE, "ERROR", "STANDBY"),
-    ]
-    assert list(observed(before, before, actor="c1", reason=verbatim(""))) == []
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "because"),
-    [
-        (Phase.STANDBY, Phase.RUNNING, INSTANCE_READY),
-        (Phase.RUNNING, Phase.STANDBY, INSTANCE_STOPPED),
-        (Phase.PENDING, Phase.STANDBY, VOLUME_READY),
-        (Phase.STANDBY, Phase.ARCHIVED, ARCHIVE_READY),
-        (Phase.ARCHIVED, Phase.PENDING, VOLUME_ABSENT),
-    ],
-)
-def test_a_phase_changes_because_of_what_was_seen(before: Phase, after: Phase, because: Condition) -> None:
-    observation = Conditions(
-        volume_ready=VOLUME_ABSENT if after is Phase.PENDING else VOLUME_READY,
-        archive_ready=ARCHIVE_READY,
-        container_ready=INSTANCE_READY if after is Phase.RUNNING else INSTANCE_STOPPED,
-        healthy=HEALTHY,
-    )
-    (event,) = observed(
-        workspace(before).status,
-        workspace(after, conditions=observation).status,
-        actor="c1",
-        reason=verbatim("what comes next"),
-    )
-    assert event.reason == because.message
-
-
-def test_a_deletion_is_done_because_its_end_was_seen() -> None:
-    (event,) = observed(
-        workspace(Phase.ARCHIVED).status,
-        workspace(Phase.DELETED).status,
-        actor="c1",
-        reason=Message(Why.SEEN),
-    )
-    assert event.reason == Message(Why.SEEN)
-
+# The end of the time in the trash
 
 P = DesiredState.PENDING
 IN_TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000)}

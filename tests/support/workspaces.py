@@ -12,6 +12,7 @@ from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.messages import verbatim
 from codehub.core.observation import Archive, Instance, Observation, Unmarked, Unobserved, Volume
 from codehub.core.operations import DesiredState, Operation, Phase
+from codehub.core.requests import Accepted, Refusal, Refused, Ruling
 from codehub.core.workspace import (
     HeldUp,
     HomeCtx,
@@ -153,3 +154,13 @@ class Drawn:
 def decided(row: Workspace, look: Observation, now: datetime = NOW, **known: Any) -> Decision:
     """Return what a pass makes of it, by default of an operation of its own."""
     return decide(Situation(row, look, now, Drawn(NEW_OP_ID, 0.5), **{"is_mine": True, **known}))
+
+
+def accepted(ruling: Ruling) -> Spec:
+    assert isinstance(ruling, Accepted), ruling
+    return ruling.spec
+
+
+def refused(ruling: Ruling) -> Refusal:
+    assert isinstance(ruling, Refused), ruling
+    return ruling.code
