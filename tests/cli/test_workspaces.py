@@ -284,3 +284,14 @@ async def test_a_workspace_is_pinned_and_unpinned_and_the_list_shows_it(command:
     unpinned = (await command("ws", "unpin", "older", "--json")).json
     assert (unpinned["name"], unpinned["pinned_at"]) == ("older", None)
     assert (await command("ws", "pin", "nothing")).code == 4
+
+
+async def test_tables_and_explanations_are_in_the_language_of_the_environment(command: Command) -> None:
+    assert (await command("ws", "create", "demo", "--wait")).code == 0
+    assert (await command("ws", "list", lang="ko")).out.split()[:2] == ["이름", "상태"]
+    assert "새로 만들도록 요청했습니다." in (await command("ws", "events", "demo", lang="ko")).out
+    assert "IDE가 정상적으로 실행되고 있습니다." in (await command("ws", "show", "demo", lang="ko")).out
+    explained = (await command("explain", "demo", lang="ko")).out
+    assert explained.startswith("demo: RUNNING. 목표 상태입니다.")
+    assert "목표 상태에 있습니다." in explained
+    assert "재우기" in explained

@@ -13,7 +13,8 @@ from jinja2 import Environment, nodes
 import codehub
 from codehub.core.conditions import NAMES, Reason
 from codehub.core.errors import ErrorReason, Remedy
-from codehub.core.explain import WaitsFor
+from codehub.core.explain import Ask, WaitsFor
+from codehub.core.garbage import Leftover
 from codehub.core.history import EventKind
 from codehub.core.messages import Code
 from codehub.core.operations import LEVEL, DesiredState, Operation, Phase
@@ -47,8 +48,10 @@ FAMILIES: Mapping[str, set[str]] = {
     "waits": {*WaitsFor},
     "look": {*NAMES.values()} - {NAMES["healthy"]},
     "reason": {*Why, *Code},
+    "ask": {*Ask},
     "cli.doing": {*Operation} - {Operation.NONE},
     "cli.done": {*Operation} - {Operation.NONE},
+    "cli.garbage": {*Leftover},
     "cli.stage": {"archive", "verify", "restore", "pull"},
     "measure.stage": {"archive", "verify", "restore", "pull"},
     "measure.unit": {"s", "min", "h", "d"},

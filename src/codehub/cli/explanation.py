@@ -7,7 +7,8 @@ from typing import Any
 import typer
 
 from codehub.cli.find import find_workspace, spelled
-from codehub.cli.formatting import actor, ago, clock, harmless, state
+from codehub.cli.formatting import actor, ago, clock, harmless, state, why
+from codehub.cli.language import say
 from codehub.cli.options import NAME, OWNER
 from codehub.cli.output import JSON, client_for
 from codehub.cli.tables import coloured, pairs, pairs_of, plain
@@ -56,36 +57,40 @@ def explained(shown: Mapping[str, Any], told: Mapping[str, Any], now: datetime |
         ),
     ]
     if told["actions"]:
-        parts.append("You can\n" + _indented(plain(_actions(shown, told["actions"], called))))
+        parts.append(
+            say("explain.actions") + "\n" + _indented(plain(_actions(shown, told["actions"], called)))
+        )
     if told["decisions"]:
-        parts.append("The last decisions, newest first\n" + _indented(_decisions(told["decisions"])))
+        parts.append(say("explain.decisions") + "\n" + _indented(_decisions(told["decisions"])))
     return "\n\n".join(parts)
 
 
 def _headline(shown: Mapping[str, Any], told: Mapping[str, Any]) -> str:
     name, is_now = shown["name"], coloured(shown["display"], state(shown))
     if shown["deleted_at"] is not None:
-        return f"{name} is {is_now}: it should be gone."
+        return say("explain.goes", name=name, state=is_now)
     goal = destination(Phase(told["phase"]), DesiredState(told["desired_state"]))
     if goal == told["phase"]:
-        return f"{name} is {is_now}, as it should be."
-    return f"{name} is {is_now}. It should be {coloured(goal)}."
+        return say("explain.rests", name=name, state=is_now)
+    return say("explain.moves", name=name, state=is_now, goal=coloured(goal))
 
 
 def _doing(told: Mapping[str, Any]) -> str:
     if told["operation"] != "NONE":
         return str(told["operation"])
     upcoming = told["next"]["operation"]
-    return "nothing" if upcoming == "NONE" else f"{upcoming} is next"
+    return say("explain.nothing") if upcoming == "NONE" else say("explain.next", operation=upcoming)
 
 
 def _error(error: Mapping[str, Any] | None, now: datetime | None) -> str | None:
     if error is None:
         return None
-    times = f", {error['error_count']} times" if error["error_count"] > 1 else ""
-    doing = "" if error["operation"] == "NONE" else f" while {error['operation']}"
-    head = f"{error['reason']}{doing}, {ago(error['occurred_at'], now)}{times}"
-    return f"{head}\n{error['message']}"
+    head = [error["reason"], ago(error["occurred_at"], now)]
+    if error["operation"] != "NONE":
+        head[0] = say("explain.error", reason=error["reason"], operation=error["operation"])
+    if error["error_count"] > 1:
+        head.append(say("explain.times", count=error["error_count"]))
+    return f"{', '.join(head)}\n{error['message']}"
 
 
 def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]], called: str) -> list[list[str]]:
@@ -104,7 +109,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
     return pairs_of(
         (
             clock(one["at"]),
-            f"{one['kind']} {one['from'] or '-'} → {one['to'] or '-'}, by {actor(one)}\n{one['message']}",
+            f"{one['kind']} {one['from'] or '-'} → {one['to'] or '-'}, {say('explain.by', actor=actor(one))}\n{why(one)}",
         )
         for one in decisions
     )

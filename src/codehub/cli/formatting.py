@@ -49,12 +49,17 @@ def actor(event: WorkspaceView) -> str:
     return "controller" if name.startswith("controller-") else name
 
 
+def why(event: WorkspaceView) -> str:
+    """Return why it was done. An older server has no text but the reason."""
+    return str(event.get("message", event["reason"]))
+
+
 def ago(at: str | None, now: datetime | None) -> str:
     if at is None:
-        return "never"
+        return say("never")
     if now is None:
         return at
-    return f"{span((now - _time(at)).total_seconds())} ago"
+    return say("ago", span=span((now - _time(at)).total_seconds()))
 
 
 def ahead(at: str | None, now: datetime | None) -> str:
@@ -62,7 +67,7 @@ def ahead(at: str | None, now: datetime | None) -> str:
         return ""
     if now is None:
         return at
-    return f"in {span((_time(at) - now).total_seconds())}"
+    return say("ahead", span=span((_time(at) - now).total_seconds()))
 
 
 def is_over(at: str, now: datetime | None) -> bool:

@@ -35,6 +35,16 @@ def done_text(operation: str) -> str:
     return _texts().get(f"done.{operation}", "")
 
 
+def heading_text(heading: str) -> str:
+    """Return what stands above a column."""
+    return say(f"heading.{heading}")
+
+
+def label_text(label: str) -> str:
+    """Return what stands before a value; itself, if it is a name that has no text."""
+    return _texts().get(f"label.{label}", label)
+
+
 def stage_text(stage: str) -> str:
     return say(f"stage.{stage}")
 

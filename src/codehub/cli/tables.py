@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from codehub.cli.formatting import colour_of
+from codehub.cli.language import heading_text, label_text
 from codehub.cli.output import is_terminal
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def show_table(
     if is_terminal():
         _show_fitted(headings, rows, gives_way, in_need)
     else:
-        typer.echo(plain([headings, *rows]))
+        typer.echo(plain([[heading_text(heading) for heading in headings], *rows]))
 
 
 def plain(rows: Sequence[Sequence[str]]) -> str:
@@ -52,17 +53,17 @@ def plain(rows: Sequence[Sequence[str]]) -> str:
 
 def pairs(rows: Mapping[str, str | None]) -> str:
     """Return `name  value` lines; what has no value is left out."""
-    return pairs_of((name, value) for name, value in rows.items() if value)
+    return pairs_of((label_text(name), value) for name, value in rows.items() if value)
 
 
 def pairs_of(rows: Iterable[tuple[str, str]]) -> str:
     """Return `name  value` lines. What is too long for a terminal goes on below itself."""
     entries = list(rows)
-    width = max(len(name) for name, _ in entries)
-    lines = []
+    width = max(_width(name) for name, _ in entries)
+    indent, lines = " " * (width + 2), []
     for name, value in entries:
         first, *rest = (part for line in value.splitlines() for part in _fold(line, width + 4))
-        lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line}" for line in rest)]
+        lines += [f"{name}{' ' * (width - _width(name))}  {first}", *(f"{indent}{line}" for line in rest)]
     return "\n".join(lines)
 
 
@@ -88,13 +89,13 @@ def _show_fitted(
 
     console = Console(file=sys.stdout, highlight=False)
     widths = {
-        heading: max(_width(cell) for cell in (heading, *(row[column] for row in rows)))
+        heading: max(_width(cell) for cell in (heading_text(heading), *(row[column] for row in rows)))
         for column, heading in enumerate(headings)
     }
     fitted = fit(widths, gives_way, console.width, in_need)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold dim")
     for heading, width in fitted.items():
-        table.add_column(heading, no_wrap=heading != "WHY", overflow="ellipsis", width=width)
+        table.add_column(heading_text(heading), no_wrap=heading != "WHY", overflow="ellipsis", width=width)
     for row in rows:
         cells = dict(zip(headings, row, strict=True))
         table.add_row(*(_cell(heading, cells[heading], Text) for heading in fitted))

@@ -4,7 +4,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from codehub.cli.formatting import WorkspaceView, actor, ago, ahead, clock, harmless, is_over, span, state
+from codehub.cli.formatting import (
+    WorkspaceView,
+    actor,
+    ago,
+    ahead,
+    clock,
+    harmless,
+    is_over,
+    span,
+    state,
+    why,
+)
+from codehub.cli.language import say
 from codehub.cli.tables import coloured, pairs
 from codehub.core.operations import DesiredState, Phase, destination
 
@@ -43,7 +55,7 @@ def details(shown: WorkspaceView, now: datetime | None) -> str:
     facts = {
         "name": shown["name"],
         "state": coloured(shown["display"], state(shown))
-        + ("" if goal == shown["phase"] else f" (it should be {goal})"),
+        + ("" if goal == shown["phase"] else say("view.goal", goal=goal)),
         "held up": None
         if held_up is None
         else f"{ago(held_up['since'], now)}: {held_up['message']}\n→ codehub explain {shown['id']}",
@@ -57,11 +69,11 @@ def details(shown: WorkspaceView, now: datetime | None) -> str:
         "id": shown["id"],
         "ide": shown["ide"],
         "image": None if shown["instance_backend"] == "local-process" else shown["image_ref"],
-        "runs as": f"{shown['instance_backend']}, files in {shown['storage_backend']}",
-        "limits": f"{resources['memory_mb']} MB, {resources['cpus']:g} processors, {resources['pids']} processes, {resources['disk_mb']} MB of disk",
+        "runs as": say("view.backends", runs_as=shown["instance_backend"], storage=shown["storage_backend"]),
+        "limits": say("view.limits", **{**resources, "cpus": f"{resources['cpus']:g}"}),
         "uses": _used(shown["usage"]),
-        "sleeps": _lifetime("when unused for", shown["standby_ttl_seconds"], shown["sleeps_at"], now),
-        "archived": _lifetime("after sleeping for", shown["archive_ttl_seconds"], None, now),
+        "sleeps": _lifetime("view.standby_ttl", shown["standby_ttl_seconds"], shown["sleeps_at"], now),
+        "archived": _lifetime("view.archive_ttl", shown["archive_ttl_seconds"], None, now),
         "awake until": _promise(shown["awake_until"], now),
         "last used": ago(shown["last_access_at"], now),
         "pinned": None if shown["pinned_at"] is None else clock(shown["pinned_at"]),
@@ -83,24 +95,25 @@ def history(events: Sequence[WorkspaceView]) -> Rows:
             event["kind"],
             f"{event['from'] or '-'} → {event['to'] or '-'}",
             actor(event),
-            event["message"],
+            why(event),
         ]
         for event in harmless(events)
     ]
     return ("WHEN", "WHAT", "CHANGE", "BY", "WHY"), rows
 
 
-def _lifetime(words: str, ttl_s: int | None, at: str | None, now: datetime | None) -> str:
+def _lifetime(key: str, ttl_s: int | None, at: str | None, now: datetime | None) -> str:
     if ttl_s is None:
-        return "never"
-    return f"{words} {span(ttl_s)}" + (f", that is {ahead(at, now)}" if at else "")
+        return say("never")
+    return say(key, span=span(ttl_s)) + (f", {say('view.that_is', at=ahead(at, now))}" if at else "")
 
 
 def _used(usage: Mapping[str, Any] | None) -> str | None:
     if usage is None:
         return None
-    words = (("memory_mb", "{} MB"), ("cpu", "{:g} processors"), ("disk_mb", "{} MB of disk"))
-    return ", ".join(text.format(usage[name]) for name, text in words if usage[name] is not None) or None
+    used = [name for name in ("memory_mb", "cpu", "disk_mb") if usage[name] is not None]
+    shown = {**usage, "cpu": None if usage["cpu"] is None else f"{usage['cpu']:g}"}
+    return ", ".join(say(f"view.used.{name}", n=shown[name]) for name in used) or None
 
 
 def _promise(at: str | None, now: datetime | None) -> str | None:
@@ -111,4 +124,4 @@ def _deletion(shown: WorkspaceView) -> str | None:
     if shown["deleted_at"] is None:
         return None
     kept = shown["purge_at"]
-    return clock(shown["deleted_at"]) + ("" if kept is None else f", can be undone until {clock(kept)}")
+    return clock(shown["deleted_at"]) + ("" if kept is None else f", {say('view.undone', until=clock(kept))}")
