@@ -85,7 +85,7 @@ PAGE: Mapping[str, Any] = {
     "pinned_at": BEFORE_ALL.pinned_at,
     "id": BEFORE_ALL.workspace_id,
     "phase": None,
-    "words": None,
+    "search_text": None,
     "deleted": False,
     "limit": 51,
 }
