@@ -159,8 +159,8 @@ class LiveFeed:
         """Yield what the reader missed between this event and the stream's beginning; or, if that is too long ago, everything anew."""
         position = await self._store.feed_position(seq)
         if position is None:
-            async for one in self._everything(stream):
-                yield one
+            async for sent in self._everything(stream):
+                yield sent
             return
         while position < stream.begins_after:
             feed = await self._store.feed(position, limit=_BATCH, owner_user_id=stream.owner_id)
@@ -221,10 +221,10 @@ class LiveFeed:
             for event in events
         ]
 
-    def _send(self, one: bytes, streams: Collection[Stream], *, may_be_lost: bool = False) -> None:
+    def _send(self, text: bytes, streams: Collection[Stream], *, may_be_lost: bool = False) -> None:
         for stream in streams:
             try:
-                stream.waiting.put_nowait(one)
+                stream.waiting.put_nowait(text)
             except asyncio.QueueFull:
                 if not may_be_lost and not stream.is_ended.is_set():
                     self._parts.metrics.count_cut_off_stream()
@@ -261,18 +261,18 @@ class LiveFeed:
     async def _end_lost_keys(self) -> None:
         """End the answers to keys that have ended, or of people who may less than they did, should the hint of it be lost."""
         held = list(self._held)
-        users = await self._parts.access.let_in({one.reader.key_sha256 for one in held})
-        for one in held:
-            if users.get(one.reader.key_sha256) != one.reader.user:
-                one.is_ended.set()
+        users = await self._parts.access.let_in({answer.reader.key_sha256 for answer in held})
+        for answer in held:
+            if users.get(answer.reader.key_sha256) != answer.reader.user:
+                answer.is_ended.set()
 
     async def _tell_what_moves(self) -> None:
         moving = await self._store.moving()
-        for one in moving:
-            if self._moved.get(one.workspace_id) != one.progress:
-                body = {"id": str(one.workspace_id), **render.progress_shape(one.progress)}
-                self._tell("workspace_progress", body, one.owner_user_id)
-        self._moved = {one.workspace_id: one.progress for one in moving}
+        for moved in moving:
+            if self._moved.get(moved.workspace_id) != moved.progress:
+                body = {"id": str(moved.workspace_id), **render.progress_shape(moved.progress)}
+                self._tell("workspace_progress", body, moved.owner_user_id)
+        self._moved = {moved.workspace_id: moved.progress for moved in moving}
 
     async def _tell_who_sleeps_soon(self) -> None:
         rows = await self._store.sleeping_soon(timedelta(seconds=self._parts.sleep_warning_s))

@@ -72,6 +72,6 @@ class View:
         now = self._clock.monotonic()
         if now >= self._ask_again_at:
             heard = await self._store.members(within_s=_HEARD_OF_S)
-            self._everybody_at = everybody_looked_at([one.looked_at for one in heard])
+            self._everybody_at = everybody_looked_at([member.looked_at for member in heard])
             self._ask_again_at = now + _LOOKS_S
         return self._everybody_at

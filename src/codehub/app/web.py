@@ -124,6 +124,6 @@ def _looks(platforms: Platforms) -> Mapping[str, Check]:
 
         return look
 
-    return {name: at_instances(one) for name, one in platforms.instances.items()} | {
-        name: at_homes(one) for name, one in platforms.storage.items()
+    return {name: at_instances(platform) for name, platform in platforms.instances.items()} | {
+        name: at_homes(platform) for name, platform in platforms.storage.items()
     }

@@ -218,8 +218,8 @@ class Client:
         return f"codehub login {self.account.url}"
 
     def _not_codehub(self, status: int | None = None) -> Failed:
-        told = "" if status is None else f" (status {status})"
-        return Failed("UNREACHABLE", f"{self.account.url} answers, but not as codehub does{told}")
+        shown_status = "" if status is None else f" (status {status})"
+        return Failed("UNREACHABLE", f"{self.account.url} answers, but not as codehub does{shown_status}")
 
 
 def _connect(url: str, answer_s_max: float) -> http.client.HTTPConnection:
@@ -231,9 +231,9 @@ def _connect(url: str, answer_s_max: float) -> http.client.HTTPConnection:
 
 
 def _target(path: str, query: Mapping[str, object]) -> str:
-    said = {name: _word(value) for name, value in query.items() if value is not None}
+    values = {name: _word(value) for name, value in query.items() if value is not None}
     try:
-        return f"{API}{quote(path, safe='/:')}" + (f"?{urlencode(said)}" if said else "")
+        return f"{API}{quote(path, safe='/:')}" + (f"?{urlencode(values)}" if values else "")
     except UnicodeEncodeError:  # bytes of the command line that are no text
         raise Failed("USAGE", "what you gave is not text in UTF-8") from None
 

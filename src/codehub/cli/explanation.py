@@ -28,57 +28,59 @@ def explain(
     """
     with client_for(json) as (client, speech):
         shown = find_workspace(client, name, owner=owner)
-        told = client.ask("GET", f"/workspaces/{shown['id']}/explain")
+        explanation = client.ask("GET", f"/workspaces/{shown['id']}/explain")
         if json:
-            speech.result(told)
+            speech.result(explanation)
         else:
-            speech.show(explained(shown, told, client.now, called=spelled(shown, name, owner)))
+            speech.show(explained(shown, explanation, client.now, called=spelled(shown, name, owner)))
 
 
 def add_to(cli: typer.Typer) -> None:
     cli.command()(explain)
 
 
-def explained(shown: Mapping[str, Any], told: Mapping[str, Any], now: datetime | None, *, called: str) -> str:
+def explained(
+    shown: Mapping[str, Any], explanation: Mapping[str, Any], now: datetime | None, *, called: str
+) -> str:
     """`called`: how a command names it."""
-    shown, told = harmless(shown), harmless(told)
+    shown, explanation = harmless(shown), harmless(explanation)
     parts = [
-        _headline(shown, told),
+        _headline(shown, explanation),
         pairs(
             {
-                "doing": _doing(told),
-                "why": told["next"]["why"],
-                "waits for": told["waiting_for"],
+                "doing": _doing(explanation),
+                "why": explanation["next"]["why"],
+                "waits for": explanation["waiting_for"],
                 "since": None
-                if told["since"] is None
-                else f"{clock(told['since'])} ({ago(told['since'], now)})",
-                "error": _error(told["error"], now),
+                if explanation["since"] is None
+                else f"{clock(explanation['since'])} ({ago(explanation['since'], now)})",
+                "error": _error(explanation["error"], now),
             }
         ),
     ]
-    if told["actions"]:
+    if explanation["actions"]:
         parts.append(
-            say("explain.actions") + "\n" + _indented(plain(_actions(shown, told["actions"], called)))
+            say("explain.actions") + "\n" + _indented(plain(_actions(shown, explanation["actions"], called)))
         )
-    if told["decisions"]:
-        parts.append(say("explain.decisions") + "\n" + _indented(_decisions(told["decisions"])))
+    if explanation["decisions"]:
+        parts.append(say("explain.decisions") + "\n" + _indented(_decisions(explanation["decisions"])))
     return "\n\n".join(parts)
 
 
-def _headline(shown: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+def _headline(shown: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
     name, is_now = shown["name"], coloured(shown["display"], state(shown))
     if shown["deleted_at"] is not None:
         return say("explain.goes", name=name, state=is_now)
-    goal = destination(Phase(told["phase"]), DesiredState(told["desired_state"]))
-    if goal == told["phase"]:
+    goal = destination(Phase(explanation["phase"]), DesiredState(explanation["desired_state"]))
+    if goal == explanation["phase"]:
         return say("explain.rests", name=name, state=is_now)
     return say("explain.moves", name=name, state=is_now, goal=coloured(goal))
 
 
-def _doing(told: Mapping[str, Any]) -> str:
-    if told["operation"] != "NONE":
-        return str(told["operation"])
-    upcoming = told["next"]["operation"]
+def _doing(explanation: Mapping[str, Any]) -> str:
+    if explanation["operation"] != "NONE":
+        return str(explanation["operation"])
+    upcoming = explanation["next"]["operation"]
     return say("explain.nothing") if upcoming == "NONE" else say("explain.next", operation=upcoming)
 
 
@@ -108,10 +110,10 @@ def _actions(shown: Mapping[str, Any], actions: Sequence[Mapping[str, Any]], cal
 def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
     return pairs_of(
         (
-            clock(one["at"]),
-            f"{one['kind']} {one['from'] or '-'} → {one['to'] or '-'}, {say('explain.by', actor=actor(one))}\n{why(one)}",
+            clock(decision["at"]),
+            f"{decision['kind']} {decision['from'] or '-'} → {decision['to'] or '-'}, {say('explain.by', actor=actor(decision))}\n{why(decision)}",
         )
-        for one in decisions
+        for decision in decisions
     )
 
 

@@ -40,13 +40,13 @@ def newer_archive(status: Status, archives: Iterable[CommittedArchive]) -> Commi
     own = next((each for each in archives if each.key == status.archive_key), None)
     if status.archive_key is None:
         others = [each for each in others if not each.is_empty]
-    found = newest(others)
-    if found is None or found is own or is_given_up(status, found):
+    latest = newest(others)
+    if latest is None or latest is own or is_given_up(status, latest):
         return None
-    if own is not None and own.digest is not None and own.digest == found.digest:
+    if own is not None and own.digest is not None and own.digest == latest.digest:
         return None
-    is_newer = status.archive_key is None or found.order > (_BEFORE_ALL if own is None else own.order)
-    return found if is_newer else None
+    is_newer = status.archive_key is None or latest.order > (_BEFORE_ALL if own is None else own.order)
+    return latest if is_newer else None
 
 
 def newest_facts(archive: CommittedArchive) -> Mapping[str, str]:
@@ -66,5 +66,5 @@ def archive_made_since(
 ) -> CommittedArchive | None:
     """Return an archive of what was worked on after a deletion: the row knows nothing of it, so somebody had taken the deletion back.
     The row's own archive may be that late too: it is the deletion's last one."""
-    found = newer_archive(status, archives)
-    return found if found is not None and found.order > since else None
+    latest = newer_archive(status, archives)
+    return latest if latest is not None and latest.order > since else None

@@ -39,5 +39,5 @@ def read_device(word: str, username: str, key: bytes) -> Device | None:
 
 def _mark(device_id: str, at: str, username: str, key: bytes) -> str:
     # The name comes last: whatever it is, no other three fields are written alike.
-    said = f"device {device_id} {at} {username.casefold()}".encode("utf-8", "surrogatepass")
-    return hmac.new(key, said, hashlib.sha256).hexdigest()
+    text = f"device {device_id} {at} {username.casefold()}".encode("utf-8", "surrogatepass")
+    return hmac.new(key, text, hashlib.sha256).hexdigest()

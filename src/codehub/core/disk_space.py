@@ -41,8 +41,12 @@ class Usage:
 
 def grown_mb(before: Mapping[UUID, int], now: Mapping[UUID, int]) -> Mapping[UUID, int]:
     """Return which homes have grown since they were measured before, and by how much. One that is measured first has not."""
-    grown = {one: used - before[one] for one, used in now.items() if one in before}
-    return {one: more for one, more in grown.items() if more >= _GROWTH_MB_MIN}
+    grown = {
+        workspace_id: used - before[workspace_id]
+        for workspace_id, used in now.items()
+        if workspace_id in before
+    }
+    return {workspace_id: more for workspace_id, more in grown.items() if more >= _GROWTH_MB_MIN}
 
 
 def is_noticeable(before: Usage | None, now: Usage) -> bool:
@@ -50,16 +54,16 @@ def is_noticeable(before: Usage | None, now: Usage) -> bool:
     if before is None:
         return True
     pairs = ((before.memory_mb, now.memory_mb), (before.disk_mb, now.disk_mb))
-    return any(_differ(one, other) for one, other in pairs) or _differ_in_cpu(before.cpu, now.cpu)
+    return any(_differ(earlier, later) for earlier, later in pairs) or _differ_in_cpu(before.cpu, now.cpu)
 
 
-def _differ(one: int | None, other: int | None) -> bool:
-    if one is None or other is None:
-        return one is not other
-    return abs(one - other) >= max(_NOTICED_MB, _NOTICED_SHARE * max(one, other))
+def _differ(before: int | None, now: int | None) -> bool:
+    if before is None or now is None:
+        return before is not now
+    return abs(before - now) >= max(_NOTICED_MB, _NOTICED_SHARE * max(before, now))
 
 
-def _differ_in_cpu(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is not other
-    return abs(one - other) >= _NOTICED_CPU
+def _differ_in_cpu(before: float | None, now: float | None) -> bool:
+    if before is None or now is None:
+        return before is not now
+    return abs(before - now) >= _NOTICED_CPU

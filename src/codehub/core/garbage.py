@@ -67,97 +67,97 @@ class Sorted:
 
 
 def to_be_read(
-    found: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, grace: timedelta
+    items: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, grace: timedelta
 ) -> frozenset[UUID]:
     """Return the workspaces whose archives' `.meta` decide what may go: those with another archive than their own that is old enough."""
     return frozenset(
-        one.workspace_id
-        for one in found
-        if one.thing is Thing.ARCHIVE
-        and (row := rows.get(one.workspace_id)) is not None
-        and one.name != row.status.archive_key
+        item.workspace_id
+        for item in items
+        if item.thing is Thing.ARCHIVE
+        and (row := rows.get(item.workspace_id)) is not None
+        and item.name != row.status.archive_key
         and row.status.phase is not Phase.ERROR
-        and not _is_young(one, now, grace)
+        and not _is_young(item, now, grace)
     )
 
 
 def sort_garbage(
-    found: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, *, grace: timedelta
+    items: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, *, grace: timedelta
 ) -> Sorted:
     """Sort what was found. Whatever a workspace in the database could still need is in neither list."""
-    things = list(found)
+    items = list(items)
     archives: dict[UUID, list[Found]] = defaultdict(list)
-    for one in things:
-        if one.thing is Thing.ARCHIVE and one.committed:
-            archives[one.workspace_id].append(one)
+    for item in items:
+        if item.thing is Thing.ARCHIVE and item.committed:
+            archives[item.workspace_id].append(item)
     return Sorted(
-        tuple(_removals(things, archives, rows, now, grace)),
-        tuple(one for one in things if one.workspace_id not in rows),
-        tuple(one for one in things if _is_forgotten(one, rows.get(one.workspace_id), now)),
+        tuple(_removals(items, archives, rows, now, grace)),
+        tuple(item for item in items if item.workspace_id not in rows),
+        tuple(item for item in items if _is_forgotten(item, rows.get(item.workspace_id), now)),
         tuple(
-            one
-            for one in things
-            if one.thing is Thing.ARCHIVE
-            and (row := rows.get(one.workspace_id)) is not None
+            item
+            for item in items
+            if item.thing is Thing.ARCHIVE
+            and (row := rows.get(item.workspace_id)) is not None
             and row.status.phase is not Phase.ERROR
-            and not _is_needed(one, row, {each.name for each in archives[row.id]})
-            and _is_newer(one, row, archives[row.id], now)
+            and not _is_needed(item, row, {each.name for each in archives[row.id]})
+            and _is_newer(item, row, archives[row.id], now)
         ),
     )
 
 
 def _removals(
-    things: Iterable[Found],
+    items: Iterable[Found],
     archives: Mapping[UUID, Sequence[Found]],
     rows: Mapping[UUID, Workspace],
     now: datetime,
     grace: timedelta,
 ) -> Iterator[Removal]:
-    for one in things:
-        row = rows.get(one.workspace_id)
-        if row is None or _is_young(one, now, grace):
+    for item in items:
+        row = rows.get(item.workspace_id)
+        if row is None or _is_young(item, now, grace):
             continue
         committed = archives[row.id]
         names = {each.name for each in committed}
-        if one.thing is Thing.ARCHIVE:
+        if item.thing is Thing.ARCHIVE:
             if (
                 row.status.phase is not Phase.ERROR
-                and not _is_needed(one, row, names)
-                and not _is_newer(one, row, committed, now)
-                and not (one.committed and _was_just_replaced(one, row, committed, now, grace))
+                and not _is_needed(item, row, names)
+                and not _is_newer(item, row, committed, now)
+                and not (item.committed and _was_just_replaced(item, row, committed, now, grace))
             ):
-                yield Removal(one, Leftover.REPLACED if one.committed else Leftover.INCOMPLETE)
+                yield Removal(item, Leftover.REPLACED if item.committed else Leftover.INCOMPLETE)
         elif row.status.phase is Phase.DELETED and is_purge_due(row.spec, now):
-            yield Removal(one, Leftover.TRASHED)
-        elif one.thing is Thing.VOLUME and _is_stray(one, row, names):
-            yield Removal(one, Leftover.STRAY)
+            yield Removal(item, Leftover.TRASHED)
+        elif item.thing is Thing.VOLUME and _is_stray(item, row, names):
+            yield Removal(item, Leftover.STRAY)
 
 
-def _is_young(one: Found, now: datetime, grace: timedelta) -> bool:
-    return one.modified_at is not None and now - one.modified_at < grace
+def _is_young(item: Found, now: datetime, grace: timedelta) -> bool:
+    return item.modified_at is not None and now - item.modified_at < grace
 
 
-def _is_newer(one: Found, row: Workspace, committed: Sequence[Found], now: datetime) -> bool:
+def _is_newer(item: Found, row: Workspace, committed: Sequence[Found], now: datetime) -> bool:
     """Whether this archive is newer than what the row names, as after an older dump of the database was restored: it may hold what
     nothing else does. After the trash's time, only what was archived since the deletion is."""
-    if one not in committed or one.name == row.status.archive_key:
+    if item not in committed or item.name == row.status.archive_key:
         return False
     spec = row.spec
     if row.status.phase is Phase.DELETED and is_purge_due(spec, now):
-        made_since = spec.deleted_at is not None and _order(one) > spec.deleted_at
+        made_since = spec.deleted_at is not None and _order(item) > spec.deleted_at
         return made_since and not is_purge_asked(spec)
     own = next((each for each in committed if each.name == row.status.archive_key), None)
-    return own is None or _order(one) > _order(own)
+    return own is None or _order(item) > _order(own)
 
 
 def _was_just_replaced(
-    one: Found, row: Workspace, committed: Sequence[Found], now: datetime, grace: timedelta
+    item: Found, row: Workspace, committed: Sequence[Found], now: datetime, grace: timedelta
 ) -> bool:
     """Whether the archive that took its place is younger than the grace time: a dump of the database from before names this one."""
     later = [
         each.committed_at
         for each in committed
-        if each.committed_at is not None and _order(each) > _order(one)
+        if each.committed_at is not None and _order(each) > _order(item)
     ]
     if later:
         return now - min(later) < grace
@@ -170,23 +170,23 @@ def _order(archive: Found) -> datetime:
     return archive.committed_at or _BEFORE_ALL
 
 
-def _is_forgotten(one: Found, row: Workspace | None, now: datetime) -> bool:
+def _is_forgotten(item: Found, row: Workspace | None, now: datetime) -> bool:
     return (
         row is not None
         and row.spec.forgotten_at is not None
-        and one.thing is not Thing.ARCHIVE
+        and item.thing is not Thing.ARCHIVE
         and not is_purge_due(row.spec, now)
     )
 
 
-def _is_needed(one: Found, row: Workspace, archives: Collection[str | None]) -> bool:
+def _is_needed(item: Found, row: Workspace, archives: Collection[str | None]) -> bool:
     """Its archive, and whatever the operation that ran last may have made: that may be its archive in a moment.
 
     While its archive is missing, an older one may be the best that is left."""
     key = row.status.archive_key
-    if one.name == key or (key is not None and key not in archives):
+    if item.name == key or (key is not None and key not in archives):
         return True
-    op_id = None if one.name is None else one.name.split("/")[1]
+    op_id = None if item.name is None else item.name.split("/")[1]
     return op_id == str(row.status.op_id)
 
 

@@ -162,9 +162,9 @@ _substance = attrgetter(
 )
 
 
-def says_the_same(one: Status, other: Status) -> bool:
+def says_the_same(status: Status, other: Status) -> bool:
     """Whether they differ in nothing but when it was looked, for how long it was at work, and how often it was written."""
-    return bool(_substance(one) == _substance(other))
+    return bool(_substance(status) == _substance(other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +222,8 @@ def display(workspace: Workspace) -> str:
 
 def holdup(status: Status) -> HeldUp | None:
     """Return what holds its operation up while no step is in flight (spec §2.4); None if it moves, or there is none."""
-    found = status.held_up
-    return None if found is None or found.is_trying else found
+    held_up = status.held_up
+    return None if held_up is None or held_up.is_trying else held_up
 
 
 def start_facts(spec: Spec) -> dict[str, str]:

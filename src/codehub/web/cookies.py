@@ -48,10 +48,10 @@ def session_word(cookies: str, name: str) -> str | None:
     if name not in cookies:
         return None
     pairs = (pair.partition("=") for pair in cookies.split(";"))
-    words = [word.strip() for key, _, word in pairs if key.strip() == name]
-    if len(words) > 1:
+    values = [value.strip() for key, _, value in pairs if key.strip() == name]
+    if len(values) > 1:
         raise SeveralSessions
-    return words[0] if words and words[0] else None
+    return values[0] if values and values[0] else None
 
 
 def sent_session(request: "HTTPConnection", base_url: str) -> str | None:

@@ -16,10 +16,10 @@ _NOW = timedelta(seconds=5)
 
 def span(seconds: float, language: str) -> str:
     """Return a length of time by its largest unit."""
-    unit, length = next((one for one in _UNITS if abs(seconds) >= one[1]), _UNITS[-1])
+    unit, length = next((each for each in _UNITS if abs(seconds) >= each[1]), _UNITS[-1])
     count = int(abs(seconds) // length)
-    words = section(language, _SECTION)
-    return words["unit.d.1"] if (unit, count) == ("d", 1) else words[f"unit.{unit}"].format(n=count)
+    texts = section(language, _SECTION)
+    return texts["unit.d.1"] if (unit, count) == ("d", 1) else texts[f"unit.{unit}"].format(n=count)
 
 
 def left(at: datetime, now: datetime, language: str) -> str:
@@ -68,15 +68,15 @@ def percent(progress: Progress) -> int | None:
 
 def progress_words(progress: Progress, language: str, *, saying: bool = True) -> str:
     """Return how far, how fast and how long still, as far as each is known. `saying`: what is done, too."""
-    words = section(language, _SECTION)
-    parts = [words[f"stage.{progress.stage}"]] if saying else []
+    texts = section(language, _SECTION)
+    parts = [texts[f"stage.{progress.stage}"]] if saying else []
     if progress.total_bytes:
         done, total = size(progress.done_bytes), size(progress.total_bytes)
-        parts.append(words["of"].format(done=done, total=total))
+        parts.append(texts["of"].format(done=done, total=total))
     elif progress.done_bytes:
         parts.append(size(progress.done_bytes))
     if progress.bytes_per_second:
         parts.append(f"{size(progress.bytes_per_second)}/s")
     if progress.eta_seconds is not None and progress.eta_seconds >= 1:
-        parts.append(words["left"].format(t=span(progress.eta_seconds, language)))
+        parts.append(texts["left"].format(t=span(progress.eta_seconds, language)))
     return " · ".join(parts)

@@ -29,16 +29,16 @@ def _storable(text: str) -> str:
 
 
 def _shown_as_it_is(text: str) -> str:
-    found = re.search(f"[{_UNSEEN}]", text)
-    if found:
-        raise ValueError(f"it contains a control character, U+{ord(found[0]):04X}")
+    match = re.search(f"[{_UNSEEN}]", text)
+    if match:
+        raise ValueError(f"it contains a control character, U+{ord(match[0]):04X}")
     return _storable(text)
 
 
 def _one_line(text: str) -> str:
-    found = re.search(f"[{_OF_ONE_LINE}]", text)
-    if found:
-        raise ValueError(f"it contains a control character, U+{ord(found[0]):04X}")
+    match = re.search(f"[{_OF_ONE_LINE}]", text)
+    if match:
+        raise ValueError(f"it contains a control character, U+{ord(match[0]):04X}")
     if not text.strip():
         raise ValueError("it is empty")
     return _storable(text)
@@ -167,11 +167,12 @@ class WorkspacePatch(Body):
 
 
 def _one_at_most(schema: dict[str, Any]) -> None:
-    unsaid: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         name: {"enum": [field["default"]]} for name, field in schema["properties"].items()
     }
     schema["anyOf"] = [
-        {"properties": {name: rule for name, rule in unsaid.items() if name != said}} for said in unsaid
+        {"properties": {name: rule for name, rule in defaults.items() if name != chosen}}
+        for chosen in defaults
     ]
 
 
