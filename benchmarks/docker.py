@@ -26,7 +26,7 @@ import obstore
 import structlog
 from benchmarks.corpus import make_corpus
 from tests.support.docker import BASE, LIGHT, TestEngine, cache, lent_engine
-from tests.support.s3 import S3Server, running_s3, told
+from tests.support.s3 import S3Server, running_s3, set_environment
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, in_backends
 
@@ -60,7 +60,7 @@ _PROBE_S = 0.005
 
 async def main_async(asked: argparse.Namespace) -> None:
     async with lent_engine() as engine, running_s3() as s3:
-        with told({"DOCKER_HOST": engine.url, **s3.environment()}):
+        with set_environment({"DOCKER_HOST": engine.url, **s3.environment()}):
             if asked.starts:
                 await measure_starts(engine, s3, asked.starts)
             if asked.size:

@@ -23,7 +23,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.postgres import TestServer, running_server
 from tests.support.program import environment
 from tests.support.redis import REDIS, TestRedis, running_redis
-from tests.support.s3 import S3, S3Server, running_s3, told
+from tests.support.s3 import S3, S3Server, running_s3, set_environment
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, in_backends
 
@@ -254,7 +254,7 @@ async def opened(directory: Path) -> AsyncIterator[World]:
             active_period_seconds="0.5",
         )
         words = {**words, **s3.environment(), "DOCKER_HOST": engine.url}
-        stack.enter_context(told(s3.environment()))
+        stack.enter_context(set_environment(s3.environment()))
         pool = await open_pool(database, Role.API)
         stack.callback(pool.terminate)
         await PostgresAccess(pool).add_user(

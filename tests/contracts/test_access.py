@@ -57,10 +57,14 @@ async def who(access: AccessStore, key: bytes) -> Person | None:
 
 async def test_a_user_is_found_by_name_whatever_its_case(access: AccessStore) -> None:
     user_id = await add(access, "Ann")
-    found = await access.credentials("aNN")
-    assert found is not None
-    assert (found.user.id, found.user.username, found.user.role) == (user_id, "Ann", Role.MEMBER)
-    assert (found.user.disabled, found.password_hash) == (False, PASSWORD_HASH)
+    credentials = await access.credentials("aNN")
+    assert credentials is not None
+    assert (credentials.user.id, credentials.user.username, credentials.user.role) == (
+        user_id,
+        "Ann",
+        Role.MEMBER,
+    )
+    assert (credentials.user.disabled, credentials.password_hash) == (False, PASSWORD_HASH)
     assert "Ann" in [user.username for user in await access.users()]
 
 
@@ -79,13 +83,13 @@ async def test_what_is_not_named_stays(access: AccessStore) -> None:
     user_id = await add(access)
     changed = await access.amend_user(user_id, Amendment(role=Role.ADMIN))
     assert (changed.role, changed.disabled) == (Role.ADMIN, False)
-    found = await access.credentials("ann")
-    assert found is not None
-    assert found.password_hash == PASSWORD_HASH
+    credentials = await access.credentials("ann")
+    assert credentials is not None
+    assert credentials.password_hash == PASSWORD_HASH
     await access.amend_user(user_id, Amendment(password_hash=OTHER_HASH))
-    found = await access.credentials("ann")
-    assert found is not None
-    assert (found.password_hash, found.user.role) == (OTHER_HASH, Role.ADMIN)
+    credentials = await access.credentials("ann")
+    assert credentials is not None
+    assert (credentials.password_hash, credentials.user.role) == (OTHER_HASH, Role.ADMIN)
     with pytest.raises(UnknownUser):
         await access.amend_user(uuid4(), Amendment(role=Role.ADMIN))
 
@@ -145,8 +149,8 @@ async def test_a_new_password_and_disabling_end_sessions_and_tokens_but_the_key_
     access: AccessStore, change: Amendment
 ) -> None:
     user_id, other = await add(access), await add(access, "bob")
-    kept, ended, others = [await open_session(access, one) for one in (user_id, user_id, other)]
-    tokens = [(await make_token(access, one))[1] for one in (user_id, other)]
+    kept, ended, others = [await open_session(access, owner_id) for owner_id in (user_id, user_id, other)]
+    tokens = [(await make_token(access, owner_id))[1] for owner_id in (user_id, other)]
     await access.amend_user(user_id, change, keep_key=kept)
     assert await who(access, ended) is None
     assert (await who(access, kept) is None) is bool(change.disabled)
@@ -200,9 +204,9 @@ async def test_a_password_is_changed_by_who_knows_the_one_that_is_stored_now(acc
     await access.amend_user(user_id, Amendment(password_hash=OTHER_HASH))
     with pytest.raises(KeyEnded):
         await access.amend_user(user_id, Amendment(password_hash=PASSWORD_HASH), known_hash=PASSWORD_HASH)
-    found = await access.credentials("ann")
-    assert found is not None
-    assert found.password_hash == OTHER_HASH
+    credentials = await access.credentials("ann")
+    assert credentials is not None
+    assert credentials.password_hash == OTHER_HASH
 
 
 async def test_a_key_that_has_ended_makes_no_token(access: AccessStore) -> None:

@@ -37,14 +37,16 @@ async def test_in_memory_who_was_let_in_is_known_until_turned_out() -> None:
 async def store(world: PostgresWorld, *, life: timedelta = timedelta(hours=1)) -> None:
     expires = await world.now() + life
 
-    def digest(one: Credential) -> bytes:
-        return hashlib.sha256(one.secret).digest()
+    def digest(credential: Credential) -> bytes:
+        return hashlib.sha256(credential.secret).digest()
 
     insert = "INSERT INTO sessions (id_sha256, user_id, expires_at) VALUES ($1, $2, $3)"
     await world.api_pool.execute(insert, digest(SESSION), world.user_id, expires)
     insert = "INSERT INTO api_tokens (id, user_id, name, token_sha256, scope, expires_at) VALUES ($1, $2, $3, $4, $5, $6)"
-    for one, scope in ((READS, "read"), (WRITES, "write")):
-        await world.api_pool.execute(insert, uuid4(), world.user_id, scope, digest(one), scope, expires)
+    for credential, scope in ((READS, "read"), (WRITES, "write")):
+        await world.api_pool.execute(
+            insert, uuid4(), world.user_id, scope, digest(credential), scope, expires
+        )
 
 
 async def test_on_postgres_sessions_and_tokens_are_known_with_what_they_may(postgres: PostgresWorld) -> None:
@@ -108,8 +110,8 @@ async def test_in_memory_a_use_is_noted() -> None:
 
 
 async def expiry(world: PostgresWorld) -> datetime:
-    found: datetime = await world.api_pool.fetchval("SELECT expires_at FROM sessions")
-    return found
+    expires_at: datetime = await world.api_pool.fetchval("SELECT expires_at FROM sessions")
+    return expires_at
 
 
 async def test_on_postgres_a_session_in_use_lasts_anew_and_is_written_once_an_hour(

@@ -76,9 +76,9 @@ async def terminate_listeners(world: PostgresWorld) -> None:
 
 async def test_what_is_sent_comes_out_of_every_listener(hints: Hints) -> None:
     ids = frozenset({uuid4(), uuid4()})
-    async with asyncio.timeout(PATIENCE_S), hints.listen() as one, hints.listen() as other:
+    async with asyncio.timeout(PATIENCE_S), hints.listen() as first, hints.listen() as other:
         await hints.send(ids)
-        assert await anext(one) == ids
+        assert await anext(first) == ids
         assert await anext(other) == ids
 
 

@@ -168,9 +168,9 @@ async def test_a_deleted_instance_can_be_started_again_on_its_volume(platform: I
 
 
 async def test_a_delete_concerns_one_workspace_alone(platform: InstanceWorld) -> None:
-    one, other = new_spec(), new_spec()
-    await asyncio.gather(running(platform, one), running(platform, other))
-    await platform.instances.delete(one.workspace_id)
+    deleted, other = new_spec(), new_spec()
+    await asyncio.gather(running(platform, deleted), running(platform, other))
+    await platform.instances.delete(deleted.workspace_id)
     await are_listed(platform.instances, {other.workspace_id: HEALTHY})
 
 
@@ -197,6 +197,6 @@ async def test_logs_show_what_it_said_and_no_more_lines_than_asked_for(platform:
     spec = new_spec()
     assert [line async for line in platform.instances.logs(spec.workspace_id)] == []
     await running(platform, spec)
-    told = b"".join([line async for line in platform.instances.logs(spec.workspace_id)])
-    assert b"start" in told
+    log = b"".join([line async for line in platform.instances.logs(spec.workspace_id)])
+    assert b"start" in log
     assert [line async for line in platform.instances.logs(spec.workspace_id, tail=0)] == []

@@ -171,9 +171,9 @@ async def test_work_before_a_volume_was_made_is_none_on_it(storage: Storage, hom
 
 
 async def test_volumes_do_not_know_each_other(storage: Storage) -> None:
-    one, other = new_home(), new_home()
-    one_id, other_id = await filled(storage, one), await filled(storage, other, {"other": b"other"})
-    await storage.provider.delete_volume(one, one_id)
+    deleted, other = new_home(), new_home()
+    deleted_id, other_id = await filled(storage, deleted), await filled(storage, other, {"other": b"other"})
+    await storage.provider.delete_volume(deleted, deleted_id)
     assert await storage.provider.list_volumes() == {other.workspace_id: Volume(other_id)}
     assert storage.files(other) == {"other": b"other"}
 
@@ -266,8 +266,8 @@ async def test_an_archive_is_not_committed_once_the_operation_was_taken_over(
     volume_id, op_id = await filled(storage, home), uuid4()
     with pytest.raises(ActionFailed, match="taken over"):
         await storage.provider.archive(home, volume_id, op_id, unheard, denied)
-    found = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
-    assert found is None or not found.committed
+    archive = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
+    assert archive is None or not archive.committed
 
 
 async def test_an_archive_is_not_committed_once_its_volume_is_gone(storage: Storage, home: Home) -> None:
@@ -280,8 +280,8 @@ async def test_an_archive_is_not_committed_once_its_volume_is_gone(storage: Stor
 
     with pytest.raises(ActionFailed):
         await storage.provider.archive(home, volume_id, op_id, unheard, loses_the_volume)
-    found = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
-    assert found is None or not found.committed
+    archive = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
+    assert archive is None or not archive.committed
 
 
 async def test_whether_it_may_commit_is_asked_after_everything_was_written(
@@ -316,8 +316,8 @@ async def test_an_empty_archive_of_an_operation_that_was_taken_over_does_not_cou
     op_id = uuid4()
     with pytest.raises(ActionFailed, match="taken over"):
         await storage.provider.create_empty_archive(home, op_id, denied)
-    (found,) = await storage.provider.list_archives()
-    assert not found.committed
+    (archive,) = await storage.provider.list_archives()
+    assert not archive.committed
     key = await storage.provider.create_empty_archive(home, op_id, granted)
     assert await storage.provider.head_archive(key) == Archive(committed=True)
 
@@ -429,9 +429,9 @@ async def test_heads_and_lists_tell_committed_from_half_and_absent(storage: Stor
     assert await storage.provider.head_archive(half) == Archive(committed=False)
     assert await storage.provider.head_archive(absent) is None
     listed = await storage.provider.list_archives()
-    assert {found.key: found.committed for found in listed} == {whole: True, half: False}
-    assert all(abs(datetime.now(UTC) - found.modified_at) < timedelta(minutes=5) for found in listed)
-    assert all(found.size > 0 for found in listed)
+    assert {archive.key: archive.committed for archive in listed} == {whole: True, half: False}
+    assert all(abs(datetime.now(UTC) - archive.modified_at) < timedelta(minutes=5) for archive in listed)
+    assert all(archive.size > 0 for archive in listed)
 
 
 async def test_a_deleted_archive_is_gone_and_deleting_again_is_success(storage: Storage, home: Home) -> None:
@@ -439,21 +439,21 @@ async def test_a_deleted_archive_is_gone_and_deleting_again_is_success(storage: 
     for _ in range(2):
         await storage.provider.delete_archive(gone)
         assert await storage.provider.head_archive(gone) is None
-    assert [found.key for found in await storage.provider.list_archives()] == [kept]
+    assert [archive.key for archive in await storage.provider.list_archives()] == [kept]
     await restored(storage, home, kept)
     assert storage.files(home) == FILES
 
 
 async def test_purging_deletes_all_archives_of_one_workspace_and_no_other(storage: Storage) -> None:
-    one, other = new_home(), new_home()
-    first, half, others = [await archived(storage, each) for each in (one, one, other)]
+    purged, other = new_home(), new_home()
+    first, half, others = [await archived(storage, each) for each in (purged, purged, other)]
     storage.uncommit(half)
-    assert await storage.provider.has_archives(one.workspace_id)
+    assert await storage.provider.has_archives(purged.workspace_id)
     for _ in range(2):
-        await storage.provider.purge(one)
-        assert not await storage.provider.has_archives(one.workspace_id)
+        await storage.provider.purge(purged)
+        assert not await storage.provider.has_archives(purged.workspace_id)
     assert await storage.provider.head_archive(first) is None
-    assert [found.key for found in await storage.provider.list_archives()] == [others]
+    assert [archive.key for archive in await storage.provider.list_archives()] == [others]
 
 
 # Adoption: identity lost, files there
@@ -555,8 +555,8 @@ async def test_the_archives_of_a_workspace_are_listed_with_the_database_s_time_o
 async def test_an_archive_whose_meta_was_cut_is_listed_as_half_of_one(storage: Storage, home: Home) -> None:
     key = await storage.provider.create_empty_archive(home, uuid4(), granted)
     storage.damage(key)
-    (found,) = await storage.provider.list_archives_of(home.workspace_id)
-    assert (found.committed, found.committed_at, found.is_empty) == (False, None, False)
+    (archive,) = await storage.provider.list_archives_of(home.workspace_id)
+    assert (archive.committed, archive.committed_at, archive.is_empty) == (False, None, False)
 
 
 async def test_a_copy_of_an_archive_is_committed_anew_and_restores_the_same(
@@ -581,8 +581,8 @@ async def test_a_copy_for_an_operation_that_was_taken_over_does_not_count(
     key, op_id = await archived(storage, home, FILES), uuid4()
     with pytest.raises(ActionFailed, match="taken over"):
         await storage.provider.copy_archive(home, key, op_id, unheard, denied)
-    found = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
-    assert found is None or not found.committed
+    archive = await storage.provider.head_archive(f"{home.workspace_id}/{op_id}/home.tar.zst")
+    assert archive is None or not archive.committed
 
 
 async def test_what_is_gone_can_not_be_copied(storage: Storage, home: Home) -> None:

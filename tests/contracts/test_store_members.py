@@ -55,10 +55,10 @@ async def test_who_leaves_is_gone_at_once(world: World) -> None:
 
 
 async def test_the_latest_word_on_its_backends_counts(world: World) -> None:
-    one = member()
-    await world.controller.beat(one, alive_s=60)
-    changed = replace(one, backends=frozenset({"local-docker"}))
-    assert await world.controller.beat(changed, alive_s=60) == {one.id: changed}
+    registered = member()
+    await world.controller.beat(registered, alive_s=60)
+    changed = replace(registered, backends=frozenset({"local-docker"}))
+    assert await world.controller.beat(changed, alive_s=60) == {registered.id: changed}
 
 
 async def test_faces_are_told_who_was_heard_of_the_latest_first(world: World) -> None:
@@ -66,10 +66,10 @@ async def test_faces_are_told_who_was_heard_of_the_latest_first(world: World) ->
     await world.controller.beat(first, alive_s=60)
     await world.controller.beat(second, alive_s=60)
     heard = await world.api.members()
-    assert [one.member for one in heard] == [second, first]
+    assert [record.member for record in heard] == [second, first]
     assert heard[0].at >= heard[1].at
     await world.controller.leave(second.id)
-    assert [one.member for one in await world.api.members()] == [first]
+    assert [record.member for record in await world.api.members()] == [first]
 
 
 async def test_faces_are_told_when_each_controller_last_looked_at_all_it_handles(world: World) -> None:
@@ -77,15 +77,15 @@ async def test_faces_are_told_when_each_controller_last_looked_at_all_it_handles
     looked_at = await world.now()
     await world.controller.beat(first, alive_s=60, looked_at=looked_at)
     await world.controller.beat(second, alive_s=60)
-    assert {one.member.id: one.looked_at for one in await world.api.members()} == {
+    assert {record.member.id: record.looked_at for record in await world.api.members()} == {
         first.id: looked_at,
         second.id: None,
     }
     later = looked_at + timedelta(seconds=1)
     await world.controller.beat(first, alive_s=60, looked_at=later)
-    assert later in [one.looked_at for one in await world.api.members()]
+    assert later in [record.looked_at for record in await world.api.members()]
     await world.controller.beat(first, alive_s=60)
-    assert [one.looked_at for one in await world.api.members()] == [None, None]
+    assert [record.looked_at for record in await world.api.members()] == [None, None]
 
 
 async def test_faces_are_told_of_nobody_who_was_not_heard_of_within_the_time_they_ask_for(
@@ -95,5 +95,5 @@ async def test_faces_are_told_of_nobody_who_was_not_heard_of_within_the_time_the
     await world.controller.beat(silent, alive_s=60)
     await fall_silent(world, timedelta(seconds=61))
     await world.controller.beat(heard, alive_s=60)
-    assert [one.member for one in await world.api.members(within_s=60)] == [heard]
-    assert [one.member for one in await world.api.members(within_s=120)] == [heard, silent]
+    assert [record.member for record in await world.api.members(within_s=60)] == [heard]
+    assert [record.member for record in await world.api.members(within_s=120)] == [heard, silent]

@@ -41,7 +41,7 @@ def test_admins_manage_but_only_the_owner_enters(person: Person, manages: bool, 
 
 
 @pytest.mark.parametrize(
-    ("text", "is_one"),
+    ("text", "is_valid"),
     [
         ("ann", True),
         ("Ann.B-c_d@example.org", True),
@@ -57,8 +57,8 @@ def test_admins_manage_but_only_the_owner_enters(person: Person, manages: bool, 
         ("ALL", False),
     ],
 )
-def test_names_that_somebody_may_have(text: str, is_one: bool) -> None:
-    assert is_username(text) is is_one
+def test_names_that_somebody_may_have(text: str, is_valid: bool) -> None:
+    assert is_username(text) is is_valid
 
 
 BASE = "https://code.example.org"

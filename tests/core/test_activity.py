@@ -60,8 +60,8 @@ def test_that_the_ide_wrote_its_own_files_is_its_own_doing(
     profile: object, paths: list[bytes], own: bool
 ) -> None:
     changed = b",".join(b'{"$mid":1,"path":"%s"}' % path for path in paths)
-    told = b'\x0c$onFileEvent\x00\x00\x00\xc5[{"changed":[%s]}]' % changed
-    assert is_its_own_doing(profile, told) is own  # type: ignore[arg-type]
+    message = b'\x0c$onFileEvent\x00\x00\x00\xc5[{"changed":[%s]}]' % changed
+    assert is_its_own_doing(profile, message) is own  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("found", "row", "goes"), CASES)
-def test_only_what_nobody_could_need_goes(found: Found, row: Workspace, goes: bool) -> None:
-    result = sort_garbage([found], {row.id: row}, NOW, grace=GRACE)
-    assert [removal.found for removal in result.removals] == ([found] if goes else [])
+@pytest.mark.parametrize(("thing", "row", "goes"), CASES)
+def test_only_what_nobody_could_need_goes(thing: Found, row: Workspace, goes: bool) -> None:
+    result = sort_garbage([thing], {row.id: row}, NOW, grace=GRACE)
+    assert [removal.found for removal in result.removals] == ([thing] if goes else [])
     assert result.unknown == ()
 
 
@@ -153,10 +153,10 @@ def test_an_archive_that_is_newer_than_what_the_row_names_is_told() -> None:
 def test_after_the_trash_s_time_what_was_archived_since_the_deletion_stays_unless_a_person_purged_it(
     spec: dict[str, datetime], at: datetime, goes: bool
 ) -> None:
-    found, row = archive(OTHER, at=at), workspace(Phase.DELETED, spec=spec)
-    result = sort_garbage([found], {row.id: row}, NOW, grace=GRACE)
-    assert [removal.found for removal in result.removals] == ([found] if goes else [])
-    assert result.newer == (() if goes else (found,))
+    thing, row = archive(OTHER, at=at), workspace(Phase.DELETED, spec=spec)
+    result = sort_garbage([thing], {row.id: row}, NOW, grace=GRACE)
+    assert [removal.found for removal in result.removals] == ([thing] if goes else [])
+    assert result.newer == (() if goes else (thing,))
 
 
 def test_the_meta_of_archives_is_read_where_another_than_the_row_s_is_old_enough() -> None:

@@ -53,9 +53,9 @@ MOVES_OF_THE_SPECIFICATION = [
 
 @pytest.mark.parametrize(("operation", "move", "steps"), MOVES_OF_THE_SPECIFICATION)
 def test_moves(operation: Operation, move: str, steps: str) -> None:
-    found = MOVES[operation]
-    assert f"{', '.join(found.sources)} → {found.target}" == move
-    assert ", ".join(found.steps) == steps
+    entry = MOVES[operation]
+    assert f"{', '.join(entry.sources)} → {entry.target}" == move
+    assert ", ".join(entry.steps) == steps
 
 
 def test_every_operation_has_a_move() -> None:

@@ -52,10 +52,10 @@ VOLUME_READY = [
 
 @pytest.mark.parametrize(("look", "status", "reason"), VOLUME_READY)
 def test_volume_ready(look: Volume | Unobserved | Unmarked | None, status: str, reason: str) -> None:
-    found = judge(
+    condition = judge(
         workspace(home_ctx=home("v1")), observation(volume=look), NOW
     ).status.conditions.volume_ready
-    assert (found.status, found.reason) == (status, reason)
+    assert (condition.status, condition.reason) == (status, reason)
 
 
 ARCHIVE_READY = [
@@ -69,8 +69,10 @@ ARCHIVE_READY = [
 
 @pytest.mark.parametrize(("key", "look", "status", "reason"), ARCHIVE_READY)
 def test_archive_ready(key: str | None, look: Archive | Unobserved | None, status: str, reason: str) -> None:
-    found = judge(workspace(archive_key=key), observation(archive=look), NOW).status.conditions.archive_ready
-    assert (found.status, found.reason) == (status, reason)
+    condition = judge(
+        workspace(archive_key=key), observation(archive=look), NOW
+    ).status.conditions.archive_ready
+    assert (condition.status, condition.reason) == (status, reason)
 
 
 CONTAINER_READY = [
@@ -93,8 +95,8 @@ def test_container_ready(
     before: Condition, look: Instance | Unobserved | None, status: str, reason: str
 ) -> None:
     row = workspace(home_ctx=home("v1"), conditions=replace(conditions(), container_ready=before))
-    found = judge(row, observation(look, OUR_VOLUME), NOW).status.conditions.container_ready
-    assert (found.status, found.reason) == (status, reason)
+    condition = judge(row, observation(look, OUR_VOLUME), NOW).status.conditions.container_ready
+    assert (condition.status, condition.reason) == (status, reason)
 
 
 def test_a_condition_that_is_not_looked_at_stays_as_it_was() -> None:
@@ -112,8 +114,8 @@ def test_a_condition_that_is_not_looked_at_stays_as_it_was() -> None:
 
 def test_the_transition_time_moves_only_when_the_status_does() -> None:
     row = workspace(P.STANDBY, home_ctx=home("v1"), conditions=conditions(READY))
-    found = judge(row, observation(None, OUR_VOLUME), NOW).status.conditions
-    assert found.volume_ready.last_transition_time == ago(100)
+    observed = judge(row, observation(None, OUR_VOLUME), NOW).status.conditions
+    assert observed.volume_ready.last_transition_time == ago(100)
     gone = judge(row, observation(None, None), NOW).status.conditions
     assert gone.volume_ready.last_transition_time == NOW
 
@@ -131,13 +133,13 @@ HEALTHY = [
 ]
 
 
-@pytest.mark.parametrize(("found", "recover_at", "deleted_at", "expected"), HEALTHY)
-def test_policy_healthy(found: object, recover_at: object, deleted_at: object, expected: str) -> None:
+@pytest.mark.parametrize(("error_info", "recover_at", "deleted_at", "expected"), HEALTHY)
+def test_policy_healthy(error_info: object, recover_at: object, deleted_at: object, expected: str) -> None:
     purge_at = deleted_at and ago(-1000)
     row = workspace(
         P.STANDBY,
         spec={"recover_at": recover_at, "deleted_at": deleted_at, "purge_at": purge_at},
-        error_info=found,
+        error_info=error_info,
         home_ctx=home("v1"),
     )
     assert judge(row, observation(None, OUR_VOLUME), NOW).status.conditions.healthy.status == expected

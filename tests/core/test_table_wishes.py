@@ -97,10 +97,10 @@ def test_wishes(now: str, wanted: str, answer: str) -> None:
 @pytest.mark.parametrize("wish", DesiredState)
 @pytest.mark.parametrize("phase", NEXT)
 def test_a_wish_leads_to_where_its_operations_end(phase: Phase, wish: DesiredState) -> None:
-    told = destination(phase, wish)
+    target = destination(phase, wish)
     while (step := NEXT[phase][wish]) is not Operation.NONE:
         phase = MOVES[step].target
-    assert told is phase
+    assert target is phase
 
 
 # §2.5 The next operation

@@ -69,7 +69,7 @@ async def test_what_the_database_does_not_know_goes_only_if_asked_for(plane: Pla
     stray = Home(uuid4(), "")
     await plane.storage.provision(stray)
     collected = await collector(plane).collect()
-    assert [found.workspace_id for found in collected.unknown] == [stray.workspace_id]
+    assert [thing.workspace_id for thing in collected.unknown] == [stray.workspace_id]
     assert plane.storage.volume_id(stray.workspace_id) is not None
     await collector(plane).collect(orphans=True)
     assert plane.storage.volume_id(stray.workspace_id) is None
@@ -239,8 +239,8 @@ async def test_a_left_over_is_told_once_however_many_backends_its_adapter_serves
     monkeypatch.setattr(plane.storage, "list_leftovers", leftovers)
     both = {StorageBackend.LOCAL_DIR: plane.storage, StorageBackend.OBJECT_STORE: plane.storage}
     platforms = Platforms(plane.platforms.instances, both)
-    told = await GarbageCollector(plane.store, platforms, grace=timedelta(hours=2)).collect(dry_run=True)
-    assert told.leftovers == ("trash-1",)
+    collected = await GarbageCollector(plane.store, platforms, grace=timedelta(hours=2)).collect(dry_run=True)
+    assert collected.leftovers == ("trash-1",)
 
 
 async def test_what_is_left_of_a_forgotten_workspace_is_told_kept_and_collected_when_its_time_is_over(
@@ -265,9 +265,9 @@ async def test_what_is_left_of_a_forgotten_workspace_is_told_kept_and_collected_
     plane.hook = None
     await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
-    told = await collector(plane).collect()
-    assert [found.thing for found in told.forgotten] == [Thing.INSTANCE, Thing.VOLUME]
-    assert told.removed == ()
+    collected = await collector(plane).collect()
+    assert [thing.thing for thing in collected.forgotten] == [Thing.INSTANCE, Thing.VOLUME]
+    assert collected.removed == ()
     assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}
     plane.clock.seconds += 1000
     await plane.converge(controller)

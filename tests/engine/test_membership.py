@@ -17,7 +17,7 @@ from codehub.engine.wakeups import Wakeup
 from codehub.ports.store import StoreUnavailable
 
 
-def one_who_takes_over(row: Workspace, mine: WorkspaceController) -> Member:
+def member_that_takes_over(row: Workspace, mine: WorkspaceController) -> Member:
     """Return a member to whom this row goes as soon as it joins."""
     me = mine.members.me
     while True:
@@ -32,7 +32,7 @@ async def test_what_comes_back_in_the_middle_of_a_pass_is_gone_on_with() -> None
     workspace_id = await plane.create()
     await plane.converge(mine)
     row = await plane.get(workspace_id)
-    theirs.members.me = one_who_takes_over(row, mine)
+    theirs.members.me = member_that_takes_over(row, mine)
     await theirs.members.beat()
     await mine.members.beat()
     await theirs.members.beat()
@@ -96,9 +96,9 @@ async def test_a_beat_that_fails_unexpectedly_is_not_the_last(monkeypatch: pytes
     await plane.close()
 
 
-async def told(plane: Plane) -> dict[UUID, datetime | None]:
+async def looks_of(plane: Plane) -> dict[UUID, datetime | None]:
     """Return when each controller has said that it looked at all it handles."""
-    return {one.member.id: one.looked_at for one in await plane.store.members()}
+    return {record.member.id: record.looked_at for record in await plane.store.members()}
 
 
 async def test_a_beat_tells_when_everybody_was_last_looked_at_and_no_other_write_does() -> None:
@@ -111,10 +111,10 @@ async def test_a_beat_tells_when_everybody_was_last_looked_at_and_no_other_write
     version = (await plane.get(workspace_id)).status.version
     await controller.run_pass(EVERYONE)
     assert (await plane.get(workspace_id)).status.version == version
-    assert await told(plane) != {me: began_at}
+    assert await looks_of(plane) != {me: began_at}
     plane.clock.seconds += 5
     await controller.members.beat()
-    assert await told(plane) == {me: began_at}
+    assert await looks_of(plane) == {me: began_at}
     await plane.close()
 
 
@@ -138,7 +138,7 @@ async def test_a_pass_over_a_few_or_one_that_fails_is_no_look_at_everybody() -> 
         await controller.run_pass(EVERYONE)
     plane.hook = None
     await controller.members.beat()
-    assert await told(plane) == {controller.members.me.id: looked_at}
+    assert await looks_of(plane) == {controller.members.me.id: looked_at}
     await plane.close()
 
 
@@ -151,7 +151,7 @@ async def test_who_has_others_workspaces_now_has_not_looked_at_them_yet() -> Non
     await mine.run_pass(EVERYONE)
     me = mine.members.me.id
     await mine.members.beat()
-    assert (await told(plane))[me] is not None
+    assert (await looks_of(plane))[me] is not None
 
     plane.clock.seconds += ALIVE_S + 1  # in which nothing was heard of them
     news = await plane.make("news")
@@ -166,8 +166,8 @@ async def test_who_has_others_workspaces_now_has_not_looked_at_them_yet() -> Non
     plane.hook = beat
     await mine.run_pass(EVERYONE)  # which began when they were still there
     await mine.members.beat()
-    assert (await told(plane))[me] is None
+    assert (await looks_of(plane))[me] is None
     await mine.run_pass(EVERYONE)
     await mine.members.beat()
-    assert (await told(plane))[me] is not None
+    assert (await looks_of(plane))[me] is not None
     await plane.close()

@@ -63,9 +63,9 @@ def observer(**stores: Shelf) -> Observer:
 def rows(
     count: int, backend: StorageBackend, operation: Operation = Operation.ARCHIVING
 ) -> Sequence[Workspace]:
-    one = workspace(Phase.STANDBY, operation=operation, archive_key=KEY)
-    spec = replace(one.spec, storage_backend=backend)
-    return [replace(one, id=uuid4(), spec=spec) for _ in range(count)]
+    row = workspace(Phase.STANDBY, operation=operation, archive_key=KEY)
+    spec = replace(row.spec, storage_backend=backend)
+    return [replace(row, id=uuid4(), spec=spec) for _ in range(count)]
 
 
 def timed(looking: Coroutine[Any, Any, T]) -> tuple[T, float]:
@@ -78,7 +78,7 @@ def timed(looking: Coroutine[Any, Any, T]) -> tuple[T, float]:
     return done.result(), ended[0]
 
 
-async def start_a_sick_one(plane: Plane, backend: InstanceBackend) -> Workspace:
+async def start_unhealthy(plane: Plane, backend: InstanceBackend) -> Workspace:
     row = await plane.get(await plane.create())
     volume_id = await plane.storage.provision(Home(row.id, SPEC.home_store_key))
     spec = InstanceSpec(
@@ -92,8 +92,8 @@ async def start_a_sick_one(plane: Plane, backend: InstanceBackend) -> Workspace:
 async def test_failed_checks_are_counted_on_every_platform() -> None:
     here, there = Plane(), Plane()
     there.clock = here.clock
-    local = await start_a_sick_one(here, InstanceBackend.LOCAL_PROCESS)
-    docker = await start_a_sick_one(there, InstanceBackend.LOCAL_DOCKER)
+    local = await start_unhealthy(here, InstanceBackend.LOCAL_PROCESS)
+    docker = await start_unhealthy(there, InstanceBackend.LOCAL_DOCKER)
     platforms = Platforms(
         {InstanceBackend.LOCAL_PROCESS: here.instances, InstanceBackend.LOCAL_DOCKER: there.instances}, {}
     )
@@ -119,11 +119,11 @@ async def test_a_place_without_its_mark_is_known_by_it(monkeypatch: pytest.Monke
 def test_a_store_that_does_not_answer_costs_a_pass_one_wait_and_blinds_no_other_stores_rows() -> None:
     dead, living = hole(), Shelf(lambda: 1.0)
     looking = observer(local_dir=dead, docker_volume=living)
-    lost, found = rows(130, StorageBackend.LOCAL_DIR), rows(40, StorageBackend.DOCKER_VOLUME)
-    looks, seconds = timed(looking.look_at_archives([*lost, *found]))
+    lost, readable = rows(130, StorageBackend.LOCAL_DIR), rows(40, StorageBackend.DOCKER_VOLUME)
+    looks, seconds = timed(looking.look_at_archives([*lost, *readable]))
     assert seconds == pytest.approx(10.0)
     assert all(looks[row.id] == ArchiveLook(Unobserved.UNREACHABLE) for row in lost)
-    assert all(looks[row.id] == ArchiveLook(COMMITTED) for row in found)
+    assert all(looks[row.id] == ArchiveLook(COMMITTED) for row in readable)
     assert dead.asked == 32
 
 

@@ -98,10 +98,10 @@ async def test_who_accepts_the_loss_gets_the_older_one_as_the_newest(plane: Plan
     assert status.phase is Phase.STANDBY
     assert plane.storage.files(workspace_id) == OLD
     assert status.archive_key not in (None, older, newer)
-    found = {each.key: each.committed_at for each in await plane.storage.list_archives_of(workspace_id)}
-    last = found[status.archive_key or ""]
+    times = {each.key: each.committed_at for each in await plane.storage.list_archives_of(workspace_id)}
+    last = times[status.archive_key or ""]
     assert last is not None
-    assert all(at is not None and at < last for key, at in found.items() if key != status.archive_key)
+    assert all(at is not None and at < last for key, at in times.items() if key != status.archive_key)
     assert (await wish(plane, controller, workspace_id, A)).phase is Phase.ARCHIVED
     assert (await wish(plane, controller, workspace_id, S)).phase is Phase.STANDBY
 
@@ -252,7 +252,7 @@ async def test_garbage_collection_leaves_an_archive_that_is_newer_than_the_row_s
     plane.clock.seconds += 9 * 3600
     collected = await collector(plane).collect()
     assert collected.removed == ()
-    assert [found.name for found in collected.newer] == [newer]
+    assert [archive.name for archive in collected.newer] == [newer]
     assert {each.key for each in await plane.storage.list_archives()} == {older, newer}
 
 
@@ -264,7 +264,7 @@ async def test_the_grace_counts_from_when_an_archive_was_replaced(plane: Plane) 
     newer = await work(plane, controller, workspace_id, NEW)
     assert (await collector(plane).collect()).removed == ()
     plane.clock.seconds += 2 * 3600
-    assert [one.found.name for one in (await collector(plane).collect()).removed] == [older]
+    assert [removal.found.name for removal in (await collector(plane).collect()).removed] == [older]
     assert [each.key for each in await plane.storage.list_archives()] == [newer]
 
 

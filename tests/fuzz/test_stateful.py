@@ -18,5 +18,5 @@ def test_no_chain_of_calls_breaks_the_server() -> None:
             *("--exclude-path", "/api/v1/events", "--exclude-path", "/api/v1/logout"),
             *("--checks", "not_a_server_error,status_code_conformance,response_schema_conformance"),
         ]
-        told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout[-5000:] + told.stderr[-2000:]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]

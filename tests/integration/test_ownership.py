@@ -82,12 +82,12 @@ async def test_each_role_may_do_what_is_declared_and_no_more(postgres: PostgresW
     assert {row["grantee"] for row in granted} <= {*Role}
     for table, declared in TABLES.items():
         for role, wanted in zip((API, CONTROLLER), declared, strict=True):
-            found = {
+            privileges = {
                 row["privilege_type"]
                 for row in granted
                 if (row["table_name"], row["grantee"]) == (table, role)
             }
-            assert found == wanted, (table, role)
+            assert privileges == wanted, (table, role)
 
 
 async def test_the_controller_sees_no_secret_of_a_user(postgres: PostgresWorld) -> None:

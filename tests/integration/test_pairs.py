@@ -64,5 +64,5 @@ def home_in(data: Path, engine: TestEngine | None, storage: StorageBackend, work
     """Return where its files are, found as an operator would."""
     if engine is not None and storage is not StorageBackend.LOCAL_DIR:
         return engine.path_of(home_name(UUID(workspace_id)))
-    (found,) = data.glob(f"users/*/workspaces/{workspace_id}/home")
-    return found
+    (home,) = data.glob(f"users/*/workspaces/{workspace_id}/home")
+    return home

@@ -77,8 +77,8 @@ async def test_a_copy_of_the_data_directory_is_the_whole_installation(
         command, headers = await signed_in(server, tmp_path / "two")
         for name, workspace_id in ids.items():
             assert (await command("ws", "start", name, "--wait", "--timeout", "110s")).code == 0
-            told = await inside(server, workspace_id, headers, "cat ~/link; stat -c %a ~/note")
-            assert told == f"kept by {name}\n640"
+            output = await inside(server, workspace_id, headers, "cat ~/link; stat -c %a ~/note")
+            assert output == f"kept by {name}\n640"
 
 
 @pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15)
@@ -144,8 +144,8 @@ async def test_work_that_is_newer_than_a_restored_dump_is_told_of_and_taken(
         where = {"data_dir": str(tmp_path / "data"), "database_url": older_url, **settings}
         collected = codehub("gc", "--json", gc_grace_seconds="0", **where)
         assert collected.returncode == 0, collected.stderr
-        said = json.loads(collected.stdout)
-        assert ([each["name"] for each in said["newer"]], said["removed"]) == ([newest], [])
+        report = json.loads(collected.stdout)
+        assert ([each["name"] for each in report["newer"]], report["removed"]) == ([newest], [])
         with running(tmp_path / "data", database_url=older_url, **settings) as server:
             command, headers = await signed_in(server, tmp_path / "two")
             assert (await command("ws", "start", "demo", "--wait")).code != 0
@@ -177,8 +177,8 @@ async def all_there(server: Running, command: Command, headers: dict[str, str], 
     for name, workspace_id in ids.items():
         started = await command("ws", "start", name, "--wait", "--timeout", "110s")
         assert started.code == 0, started.err + (await command("explain", name)).out
-        told = await inside(server, workspace_id, headers, "cat ~/note; stat -c %a ~/note")
-        assert told == f"kept by {name}\n640"
+        output = await inside(server, workspace_id, headers, "cat ~/note; stat -c %a ~/note")
+        assert output == f"kept by {name}\n640"
 
 
 async def test_a_back_up_of_a_running_codehub_is_the_whole_installation(
@@ -191,8 +191,8 @@ async def test_a_back_up_of_a_running_codehub_is_the_whole_installation(
         ids = await two_workspaces(server, command, headers)
         made = codehub("backup", str(copy), "--json", data_dir=str(data))
         assert made.returncode == 0, made.stderr
-        said = json.loads(made.stdout)
-        assert (said["archives"], said["homes"], said["missing"]) == (1, ["awake"], [])
+        report = json.loads(made.stdout)
+        assert (report["archives"], report["homes"], report["missing"]) == (1, ["awake"], [])
         refused = codehub("restore", str(copy), "--yes", data_dir=str(data))
         assert (refused.returncode, "a codehub runs in" in refused.stderr) == (1, True)
         assert server.stop() == 0
@@ -270,7 +270,7 @@ def of_the_future(copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "words"),
+    ("harm", "message"),
     [
         (cut, "database.dump of the back-up is damaged"),
         (killed, "there is no complete back-up in"),
@@ -279,14 +279,14 @@ def of_the_future(copy: Path) -> None:
     ],
 )
 def test_what_is_no_whole_back_up_is_not_restored_and_leaves_nothing(
-    backed_up: Path, tmp_path: Path, harm: Callable[[Path], None], words: str
+    backed_up: Path, tmp_path: Path, harm: Callable[[Path], None], message: str
 ) -> None:
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-a", backed_up, copy], check=True)
     harm(copy)
     refused = codehub("restore", str(copy), "--yes", data_dir=str(tmp_path / "data"))
     assert refused.returncode == 1
-    assert words in refused.stderr
+    assert message in refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
 
 

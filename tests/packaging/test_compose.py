@@ -59,9 +59,9 @@ async def stack(docker: Docker, tmp_path: Path) -> AsyncIterator[Stack]:
         "CODEHUB_HELPER_IMAGE": BASE,
     }
 
-    def compose(*words: str) -> str:
+    def compose(*arguments: str) -> str:
         assert COMPOSE is not None
-        command = [COMPOSE, "-f", str(ROOT / "compose.yaml"), "--project-directory", str(ROOT), *words]
+        command = [COMPOSE, "-f", str(ROOT / "compose.yaml"), "--project-directory", str(ROOT), *arguments]
         done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -85,8 +85,8 @@ async def test_a_workspace_goes_round_and_everything_survives_a_restart(stack: S
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as visitor:
         assert (await visitor.get(made.lines[-1]["url"])).status_code == 200
     for word in ("archive", "start"):
-        told = await command("ws", word, "demo", "--wait", "--timeout", "110s")
-        assert told.code == 0, told.err
+        finished = await command("ws", word, "demo", "--wait", "--timeout", "110s")
+        assert finished.code == 0, finished.err
     stack.compose("restart", "-t", "15")
     await until(stack.is_ready, seconds=2 * PATIENCE_S)
     assert (await command("ws", "show", "demo", "--json")).json["name"] == "demo"

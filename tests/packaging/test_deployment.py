@@ -20,8 +20,8 @@ def test_the_systemd_unit_is_verified(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("codehub")
     unit = tmp_path / "codehub.service"
     unit.write_text(UNIT.read_text().replace("/opt/codehub/bin/codehub", str(program)))
-    told = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stderr) == (0, "")
+    run = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def install(locked: str, pip: str) -> subprocess.CompletedProcess[str]:
 def test_an_install_tells_how_far_it_is_and_nothing_else(locked: str) -> None:
     done = install(locked, PIP)
     assert (done.returncode, done.stdout) == (0, "")
-    *told, last = done.stderr.splitlines()
-    assert told == [
+    *lines, last = done.stderr.splitlines()
+    assert lines == [
         "codehub: looking for 4 packages",
         *(f"codehub: {number} of 4 packages fetched" for number in (1, 2, 3, 4)),
         "codehub: installing 4 packages, which takes as long again",

@@ -39,9 +39,9 @@ def test_it_holds_every_file_of_the_package(wheel: Path) -> None:
 def _where_pip_looks() -> dict[str, str]:
     """Return the index that pip is told to use, if any, as uv wants to be told: it does not read pip's configuration."""
     asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    found = os.environ.get("PIP_INDEX_URL") or told
-    return {"UV_DEFAULT_INDEX": found} if found else {}
+    configured = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    index = os.environ.get("PIP_INDEX_URL") or configured
+    return {"UV_DEFAULT_INDEX": index} if index else {}
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +58,17 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_locked_is_what_it_needs(installed: Path) -> None:
-    told = subprocess.run(
+    run = subprocess.run(
         [UV, "pip", "check", "--python", installed], capture_output=True, text=True, check=False
     )
-    assert told.returncode == 0, told.stderr
+    assert run.returncode == 0, run.stderr
 
 
 def test_from_a_fresh_environment_it_starts_until_it_is_ready(installed: Path, tmp_path: Path) -> None:
     python = installed / "bin/python"
     where: list[str | Path] = [python, "-c", "import codehub; print(codehub.__file__)"]
-    told = subprocess.run(where, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
-    assert Path(told.strip()).is_relative_to(installed)
+    location = subprocess.run(where, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert Path(location.strip()).is_relative_to(installed)
     process = subprocess.Popen(
         [installed / "bin/codehub", "up"],
         cwd=tmp_path,
@@ -91,7 +91,7 @@ def test_from_a_fresh_environment_it_starts_until_it_is_ready(installed: Path, t
 def test_its_version_is_the_one_that_the_changelog_will_name() -> None:
     version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
-    told = subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-m", "codehub", "--version"], check=True, capture_output=True, text=True
     )
-    assert told.stdout == f"codehub {version[1]}\n"
+    assert run.stdout == f"codehub {version[1]}\n"

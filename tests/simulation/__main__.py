@@ -50,13 +50,13 @@ def main() -> int:
 
 def replay(seed: int, only: str | None) -> int:
     numbers = None if not only else [] if only == "none" else [int(number) for number in only.split(",")]
-    found = run(seed, only=numbers)
-    if found.broken is None:
+    outcome = run(seed, only=numbers)
+    if outcome.broken is None:
         _say(
-            f"seed {seed}: every contract holds ({found.passes} passes, {len(found.strikes)} faults, {found.digest[:12]})"
+            f"seed {seed}: every contract holds ({outcome.passes} passes, {len(outcome.strikes)} faults, {outcome.digest[:12]})"
         )
         return 0
-    _say(tell(found if numbers is not None else shrink(found), known=found))
+    _say(tell(outcome if numbers is not None else shrink(outcome), known=outcome))
     return 1
 
 
@@ -64,12 +64,12 @@ def survey(seeds: Sequence[int]) -> int:
     began, used = time.perf_counter(), _processor_s()
     passes = faults = count = 0
     workspace_s = 0.0
-    for found in outcomes(seeds):
+    for outcome in outcomes(seeds):
         count += 1
-        passes, faults = passes + found.passes, faults + len(found.strikes)
-        workspace_s += found.workspace_seconds
-        if found.broken is not None:
-            _say(tell(shrink(found), known=found))
+        passes, faults = passes + outcome.passes, faults + len(outcome.strikes)
+        workspace_s += outcome.workspace_seconds
+        if outcome.broken is not None:
+            _say(tell(shrink(outcome), known=outcome))
             return 1
         if count % 100 == 0:
             _say(f"{count} seeds, {passes:,} passes, {faults:,} faults: every contract holds")
@@ -85,10 +85,10 @@ def survey(seeds: Sequence[int]) -> int:
 def kills(name: str, seed: int) -> str | None:
     """Return the contract that this seed sees the mutant break. One that only falls over has shown nothing."""
     with alive(name):
-        found = run(seed)
-    if found.broken is None or found.broken.contract == "no task fails":
+        outcome = run(seed)
+    if outcome.broken is None or outcome.broken.contract == "no task fails":
         return None
-    return found.broken.contract
+    return outcome.broken.contract
 
 
 def promising(name: str) -> list[int]:

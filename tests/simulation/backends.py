@@ -98,21 +98,21 @@ class ProcessInstances(_Backend):
         await self._act("delete_instance", workspace_id, lambda: self._there.delete(workspace_id))
 
     async def status(self, workspace_id: UUID) -> Instance | None:
-        found: Instance | None = await self._look("status", lambda: self._there.status(workspace_id))
-        self._machine.world.judges.saw_instance(workspace_id, found)
-        return found
+        instance: Instance | None = await self._look("status", lambda: self._there.status(workspace_id))
+        self._machine.world.judges.saw_instance(workspace_id, instance)
+        return instance
 
     async def list_all(self) -> Mapping[UUID, Instance]:
-        found: Mapping[UUID, Instance] = await self._look("list_instances", self._there.list_all)
-        self._machine.world.judges.saw_instances(found)
-        return found
+        instances: Mapping[UUID, Instance] = await self._look("list_instances", self._there.list_all)
+        self._machine.world.judges.saw_instances(instances)
+        return instances
 
     async def resolve_upstream(self, workspace_id: UUID) -> Upstream | None:
         raise NotImplementedError
 
     def logs(self, workspace_id: UUID, *, tail: int = 200, follow: bool = False) -> AsyncIterator[bytes]:
-        said: AsyncIterator[bytes] = self._there.logs(workspace_id, tail=tail, follow=follow)
-        return said
+        lines: AsyncIterator[bytes] = self._there.logs(workspace_id, tail=tail, follow=follow)
+        return lines
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[UUID]]:
@@ -186,37 +186,37 @@ class ProcessStorage(_Backend):
         )
 
     async def is_worked_on(self, home: Home, volume_id: str, *, since: datetime | None = None) -> bool:
-        found: bool = await self._look(
+        is_worked_on: bool = await self._look(
             "is_worked_on", lambda: self._there.is_worked_on(home, volume_id, since=since)
         )
-        return found
+        return is_worked_on
 
     async def list_volumes(self) -> Mapping[UUID, Volume]:
-        found: Mapping[UUID, Volume] = await self._look("list_volumes", self._there.list_volumes)
-        self._machine.world.judges.saw_volumes(found)
-        return found
+        volumes: Mapping[UUID, Volume] = await self._look("list_volumes", self._there.list_volumes)
+        self._machine.world.judges.saw_volumes(volumes)
+        return volumes
 
     async def head_archive(self, archive_key: str) -> Archive | None:
-        found: Archive | None = await self._look(
+        archive: Archive | None = await self._look(
             "head_archive", lambda: self._there.head_archive(archive_key)
         )
-        return found
+        return archive
 
     async def has_archives(self, workspace_id: UUID) -> bool:
-        found: bool = await self._look("has_archives", lambda: self._there.has_archives(workspace_id))
-        return found
+        has_archives: bool = await self._look("has_archives", lambda: self._there.has_archives(workspace_id))
+        return has_archives
 
     async def list_archives(self) -> Sequence[StoredArchive]:
         asked_at = self._machine.world.loop.time()
-        found: Sequence[StoredArchive] = await self._look("list_archives", self._there.list_archives)
+        archives: Sequence[StoredArchive] = await self._look("list_archives", self._there.list_archives)
         self._listed_at = asked_at
-        return found
+        return archives
 
     async def list_archives_of(self, workspace_id: UUID) -> Sequence[StoredArchive]:
-        found: Sequence[StoredArchive] = await self._look(
+        archives: Sequence[StoredArchive] = await self._look(
             "list_archives_of", lambda: self._there.list_archives_of(workspace_id)
         )
-        return found
+        return archives
 
     async def delete_archive(self, archive_key: str) -> None:
         workspace_id = UUID(archive_key.split("/", maxsplit=1)[0])
@@ -234,8 +234,8 @@ class ProcessStorage(_Backend):
         return 0
 
     def _heard(self, report: Report) -> Report:
-        def told(amount: Amount) -> None:
+        def report_while_alive(amount: Amount) -> None:
             if not self._machine.is_dead:
                 report(amount)
 
-        return told
+        return report_while_alive

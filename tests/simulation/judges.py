@@ -54,7 +54,7 @@ class Judges:
             commit(rows, events)
             for workspace_id, row in rows.items():
                 self.commits.judge(
-                    before[workspace_id], row, [one for each, one in events if each == workspace_id]
+                    before[workspace_id], row, [event for each, event in events if each == workspace_id]
                 )
 
         store._commit = watched  # type: ignore[method-assign]
@@ -69,10 +69,10 @@ class Judges:
         world.storage.is_in_use = boxes.__contains__
 
     def truth(self, workspace_id: UUID) -> Truth:
-        found = self._truth.get(workspace_id)
-        if found is None:
-            found = self._truth[workspace_id] = Truth()
-        return found
+        truth = self._truth.get(workspace_id)
+        if truth is None:
+            truth = self._truth[workspace_id] = Truth()
+        return truth
 
     @contextmanager
     def misfortune(self, workspace_id: UUID) -> Iterator[None]:
@@ -115,23 +115,23 @@ class Judges:
 
     # What was seen.
 
-    def saw_instance(self, workspace_id: UUID, found: Instance | None) -> None:
-        if found is not None and found.healthy:
+    def saw_instance(self, workspace_id: UUID, instance: Instance | None) -> None:
+        if instance is not None and instance.healthy:
             self.truth(workspace_id).healthy_at = self._world.loop.time()
 
-    def saw_instances(self, found: Mapping[UUID, Instance]) -> None:
+    def saw_instances(self, instances: Mapping[UUID, Instance]) -> None:
         now = self._world.loop.time()
         for workspace_id, truth in self.commits.at_work.items():
-            observation = found.get(workspace_id)
+            observation = instances.get(workspace_id)
             if observation is None:
                 truth.no_instance_at = now
             elif observation.healthy:
                 truth.healthy_at = now
 
-    def saw_volumes(self, found: Mapping[UUID, Volume]) -> None:
+    def saw_volumes(self, volumes: Mapping[UUID, Volume]) -> None:
         now = self._world.loop.time()
         for workspace_id, truth in self.commits.at_work.items():
-            observation = found.get(workspace_id)
+            observation = volumes.get(workspace_id)
             if observation is None:
                 truth.no_volume_at = now
             elif observation.volume_id is not None:

@@ -19,9 +19,9 @@ def shrink(outcome: Outcome) -> Outcome:
         for start in range(0, len(numbers), size):
             fewer = numbers[:start] + numbers[start + size :]
             tries += 1
-            found = run(outcome.seed, only=fewer)
-            if found.broken is not None and found.broken.contract == outcome.broken.contract:
-                best, numbers = found, [strike.number for strike in found.strikes]
+            smaller = run(outcome.seed, only=fewer)
+            if smaller.broken is not None and smaller.broken.contract == outcome.broken.contract:
+                best, numbers = smaller, [strike.number for strike in smaller.strikes]
                 size = min(size, max(1, len(numbers) // 2))
                 break
             if tries >= _TRIES_MAX:
@@ -52,17 +52,17 @@ def _timeline(outcome: Outcome) -> Iterator[str]:
     """Faults, and what the history says of this workspace, in the order in which they happened."""
     assert outcome.broken is not None
     workspace_id = outcome.broken.workspace_id
-    told: list[tuple[float, str]] = [(strike.at, _strike(strike)) for strike in outcome.strikes]
-    for one in outcome.history:
-        if one.workspace_id == workspace_id:
-            event = one.event
-            said = f"{event.kind}: {event.before} -> {event.after}, by {event.actor}: {event.reason}"
-            told.append(((one.at - EPOCH).total_seconds(), said))
-    told.sort(key=lambda each: each[0])
-    if len(told) > _EVENTS_MAX:
-        yield f"  ({len(told) - _EVENTS_MAX} earlier lines left out)"
-    for at, said in told[-_EVENTS_MAX:]:
-        yield f"  {at:10.3f}  {said}"
+    lines: list[tuple[float, str]] = [(strike.at, _strike(strike)) for strike in outcome.strikes]
+    for entry in outcome.history:
+        if entry.workspace_id == workspace_id:
+            event = entry.event
+            text = f"{event.kind}: {event.before} -> {event.after}, by {event.actor}: {event.reason}"
+            lines.append(((entry.at - EPOCH).total_seconds(), text))
+    lines.sort(key=lambda each: each[0])
+    if len(lines) > _EVENTS_MAX:
+        yield f"  ({len(lines) - _EVENTS_MAX} earlier lines left out)"
+    for at, text in lines[-_EVENTS_MAX:]:
+        yield f"  {at:10.3f}  {text}"
 
 
 def _strike(strike: Strike) -> str:

@@ -18,10 +18,10 @@ class Broken(Exception):
         super().__init__(f"{contract}: {what}")
         self.contract = contract
         self.workspace_id = workspace_id
-        self._told = (contract, workspace_id, what)
+        self._arguments = (contract, workspace_id, what)
 
     def __reduce__(self) -> tuple[type["Broken"], tuple[str, UUID | None, str]]:
-        return type(self), self._told
+        return type(self), self._arguments
 
 
 @dataclass
@@ -50,23 +50,23 @@ class Truth:
 class Watched(dict[Any, Any]):
     """A dictionary that tells what changes in it."""
 
-    def __init__(self, told: Callable[[Any, Any, Any], None]) -> None:
+    def __init__(self, on_change: Callable[[Any, Any, Any], None]) -> None:
         super().__init__()
-        self._told = told
+        self._on_change = on_change
 
     def __setitem__(self, key: Any, value: Any) -> None:
         before = self.get(key)
         super().__setitem__(key, value)
-        self._told(key, before, value)
+        self._on_change(key, before, value)
 
     def __delitem__(self, key: Any) -> None:
         before = self[key]
         super().__delitem__(key)
-        self._told(key, before, None)
+        self._on_change(key, before, None)
 
     def pop(self, key: Any, *default: Any) -> Any:
         is_there = key in self
         value = super().pop(key, *default)
         if is_there:
-            self._told(key, value, None)
+            self._on_change(key, value, None)
         return value

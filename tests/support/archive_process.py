@@ -10,7 +10,7 @@ from tests.support.storages import OnThisMachine, granted
 from codehub.ports.storage import Amount, Home
 
 
-def told(amount: Amount) -> None:
+def print_progress(amount: Amount) -> None:
     """Say how far it is, so that whoever kills knows where."""
     print(amount.stage, amount.done, flush=True)  # noqa: T201
 
@@ -22,9 +22,9 @@ async def main(
     home = Home(UUID(workspace), place)
     print("began", 0, flush=True)  # noqa: T201
     if what == "archive":
-        await machine.provider.archive(home, volume_id, UUID(op_id), told, granted)
+        await machine.provider.archive(home, volume_id, UUID(op_id), print_progress, granted)
     else:
-        await machine.provider.restore(home, key, told)
+        await machine.provider.restore(home, key, print_progress)
     print("done", 0, flush=True)  # noqa: T201
 
 

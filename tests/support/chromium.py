@@ -90,19 +90,19 @@ async def sign_in(page: Page, site: Site, name: str) -> None:
 
 async def box(page: Page, selector: str) -> dict[str, float]:
     """Return where something is, found and measured at once: what is drawn anew between the two is nowhere."""
-    found: dict[str, float] = await page.evaluate(
+    rectangle: dict[str, float] = await page.evaluate(
         "one => document.querySelector(one).getBoundingClientRect().toJSON()", selector
     )
-    return found
+    return rectangle
 
 
 async def serious(page: Page) -> list[str]:
     """Return what axe finds serious or worse, as one line each."""
     results = await Axe().run(page)
     return [
-        f"{found['id']}: {found['help']}: {[node['html'] for node in found['nodes']]}"
-        for found in results.response["violations"]
-        if found["impact"] in ("serious", "critical")
+        f"{violation['id']}: {violation['help']}: {[node['html'] for node in violation['nodes']]}"
+        for violation in results.response["violations"]
+        if violation["impact"] in ("serious", "critical")
     ]
 
 

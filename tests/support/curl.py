@@ -24,14 +24,14 @@ class Curl:
         command = ["curl", "-sS", "-X", method, "-b", jar, "-c", jar, "-w", "\n%{http_code}"]
         if body is not None:
             command += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]
-        told = subprocess.run(
+        run = subprocess.run(
             [*command, f"{self._server.address}/api/v1{path}"],
             capture_output=True,
             text=True,
             check=True,
             timeout=PATIENCE_S,
         )
-        text, _, status = told.stdout.rpartition("\n")
+        text, _, status = run.stdout.rpartition("\n")
         return int(status), json.loads(text) if text.startswith("{") else text
 
     def arrives(self, path: str, phase: str) -> Any:
@@ -69,7 +69,9 @@ def go_round(curl: Curl) -> None:
     curl.arrives(path, "RUNNING")
     assert curl("DELETE", path)[0] == 202
     curl.arrives(path, "DELETED")
-    assert [one["id"] for one in curl("GET", "/workspaces?deleted=true")[1]["items"]] == [made["id"]]
+    assert [workspace["id"] for workspace in curl("GET", "/workspaces?deleted=true")[1]["items"]] == [
+        made["id"]
+    ]
     assert curl("POST", f"{path}:undelete")[0] == 200
     curl.arrives(path, "ARCHIVED")
     assert curl("GET", f"{path}/explain")[1]["waiting_for"] is None

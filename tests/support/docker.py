@@ -116,8 +116,8 @@ class TestEngine:
     def build(self, image: str, dockerfile: str, files: Mapping[str, bytes], **options: str) -> None:
         """Build an image once, and again when what it is made of has changed."""
         digest = hashlib.sha256(repr((dockerfile, sorted(files.items()))).encode()).hexdigest()[:16]
-        found = self.find(f"images/{image}/json")
-        if found is not None and (found["Config"].get("Labels") or {}).get(_HASH) == digest:
+        built = self.find(f"images/{image}/json")
+        if built is not None and (built["Config"].get("Labels") or {}).get(_HASH) == digest:
             return
         context = io.BytesIO()
         with tarfile.open(fileobj=context, mode="w") as tar:
@@ -126,19 +126,19 @@ class TestEngine:
                 entry.size, entry.mode = len(content), 0o755
                 tar.addfile(entry, io.BytesIO(content))
         labels = json.dumps({_HASH: digest})
-        told = self.ask("POST", "build", content=context.getvalue(), t=image, labels=labels, **options)
-        assert "errorDetail" not in told, told[-2000:]
+        output = self.ask("POST", "build", content=context.getvalue(), t=image, labels=labels, **options)
+        assert "errorDetail" not in output, output[-2000:]
 
     def push(self, image: str, auth: str = "e30=") -> None:
         """Put an image into its registry, and forget it here."""
         repository, _, tag = image.rpartition(":")
-        told = self._client.post(
+        answer = self._client.post(
             f"/images/{repository}/push",
             params={"tag": tag},
             headers={"X-Registry-Auth": auth},
             timeout=_PUSH_S_MAX,
         )
-        assert '"error"' not in told.text, told.text[-500:]
+        assert '"error"' not in answer.text, answer.text[-500:]
         self.ask("DELETE", f"images/{image}", force=1)
 
     def forget_images(self, reference: str) -> None:
@@ -157,8 +157,8 @@ class TestEngine:
             dockerfile = _IMAGES / "code-server.Dockerfile"
             command = ("tar", "-c", "-C", dockerfile.parent, dockerfile.name)
             with _output((*command, "-C", place, "bin", "lib", "node_modules")) as packed:
-                told = self.ask("POST", "build", content=packed, t=CODE_SERVER, dockerfile=dockerfile.name)
-            assert "errorDetail" not in told, told
+                output = self.ask("POST", "build", content=packed, t=CODE_SERVER, dockerfile=dockerfile.name)
+            assert "errorDetail" not in output, output
 
 
 def code_server() -> Path:
@@ -313,14 +313,14 @@ def make_images(engine: TestEngine) -> None:
         )
     )
     engine.build(LIGHT, dockerfile, files)
-    for variant, words in {
+    for variant, environment in {
         "another": "LIGHT_NAME=another",
         "slow": "LIGHT_AWAITS=/home/coder/listen",
         "crashes": "LIGHT_CRASH=1",
         "hangs": "LIGHT_HANG=1",
     }.items():
         engine.build(
-            f"{LIGHT}:{variant}", f"FROM {LIGHT}\nENV {words}", {**files, "base": dockerfile.encode()}
+            f"{LIGHT}:{variant}", f"FROM {LIGHT}\nENV {environment}", {**files, "base": dockerfile.encode()}
         )
 
 

@@ -32,7 +32,7 @@ class EmbeddedProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.committed: list[int] = []
-        self.said: dict[str, Any] = {}
+        self.reports: dict[str, Any] = {}
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
@@ -49,27 +49,27 @@ class EmbeddedProcess:
 
     async def started(self) -> int:
         """Wait until the server accepts connections and return its pid."""
-        await until(lambda: "started" in self.said or self._reader.done())
-        assert "started" in self.said, f"the child never started a server: {self.said}"
-        return int(self.said["started"])
+        await until(lambda: "started" in self.reports or self._reader.done())
+        assert "started" in self.reports, f"the child never started a server: {self.reports}"
+        return int(self.reports["started"])
 
     async def refused(self) -> str:
         """Wait until the child ends because the server can't start, and return what it says."""
         await self.ended()
-        assert "error" in self.said, f"the child did not refuse: {self.said}"
-        return str(self.said["error"])
+        assert "error" in self.reports, f"the child did not refuse: {self.reports}"
+        return str(self.reports["error"])
 
     async def commits(self, number: int) -> None:
         """Wait for so many more commits."""
         wanted = len(self.committed) + number
         await until(lambda: len(self.committed) >= wanted or self._reader.done())
-        assert len(self.committed) >= wanted, f"the child ended: {self.said}"
+        assert len(self.committed) >= wanted, f"the child ended: {self.reports}"
 
     async def stop(self) -> None:
         """Let it stop cleanly."""
         self.process.terminate()
         await self.ended()
-        assert "stopped" in self.said, f"the child did not stop cleanly: {self.said}"
+        assert "stopped" in self.reports, f"the child did not stop cleanly: {self.reports}"
 
     async def kill(self) -> None:
         """End it by kill -9. What it said until then can still be read."""
@@ -88,11 +88,11 @@ class EmbeddedProcess:
             with suppress(json.JSONDecodeError):  # a kill -9 may cut the last line
                 self._take(json.loads(line))
 
-    def _take(self, word: Any) -> None:
-        if isinstance(word, int):
-            self.committed.append(word)
+    def _take(self, report: Any) -> None:
+        if isinstance(report, int):
+            self.committed.append(report)
         else:
-            self.said |= word
+            self.reports |= report
 
 
 async def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
@@ -114,12 +114,12 @@ async def connected(connect_args: dict[str, Any]) -> "asyncpg.Connection[asyncpg
 
 def at_work_in(directory: Path) -> dict[int, int]:
     """Return the processes whose working directory this is, each with its parent. Shares no code with what it checks."""
-    found: dict[int, int] = {}
+    parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
             if entry.name.isdigit() and os.path.samestat((entry / "cwd").stat(), directory.stat()):
-                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    return found
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    return parents
 
 
 def kill_9(*pids: int) -> None:
@@ -130,12 +130,12 @@ def kill_9(*pids: int) -> None:
 
 def postmasters_of(data_dir: Path) -> list[int]:
     """Return the processes at work in the data directory that no other one there has started."""
-    found = at_work_in(data_dir / "postgres" / "data")
-    return [pid for pid, parent in found.items() if parent not in found]
+    parents = at_work_in(data_dir / "postgres" / "data")
+    return [pid for pid, parent in parents.items() if parent not in parents]
 
 
-def say(word: Any) -> None:
-    sys.stdout.write(json.dumps(word) + "\n")
+def say(report: Any) -> None:
+    sys.stdout.write(json.dumps(report) + "\n")
     sys.stdout.flush()
 
 

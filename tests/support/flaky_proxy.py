@@ -27,12 +27,14 @@ async def flaky_proxy(upstream: str, mood: Mood) -> AsyncIterator[str]:
         there = None
         try:
             head = await reader.readuntil(b"\r\n\r\n")
-            found = _LENGTH.search(head)
-            body = await reader.readexactly(int(found[1]) if found else 0)
+            length = _LENGTH.search(head)
+            body = await reader.readexactly(int(length[1]) if length else 0)
             if (status := mood(head)) is not None:
-                told = f"<Error>\n<Code>{_REFUSALS.get(status, 'SlowDown')}</Code></Error>".encode()
-                words = f"HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {len(told)}\r\n\r\n"
-                writer.write(words.encode() + (b"" if head.startswith(b"HEAD") else told))
+                refusal = f"<Error>\n<Code>{_REFUSALS.get(status, 'SlowDown')}</Code></Error>".encode()
+                head_of_refusal = (
+                    f"HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {len(refusal)}\r\n\r\n"
+                )
+                writer.write(head_of_refusal.encode() + (b"" if head.startswith(b"HEAD") else refusal))
                 return
             there_reader, there = await asyncio.open_connection(where.hostname, where.port)
             there.write(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + body)

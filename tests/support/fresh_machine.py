@@ -38,8 +38,8 @@ class FreshMachine:
     def command(self, *arguments: str, isolates: bool = False) -> list[str]:
         """Return how a command is run there, as that user, with what isolates or without."""
         assert BWRAP is not None
-        found = [shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") for name in _ISOLATING]
-        hidden = [path for path in found if path is not None and not isolates]
+        paths = [shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") for name in _ISOLATING]
+        hidden = [path for path in paths if path is not None and not isolates]
         return [
             *(BWRAP, "--dev-bind", "/", "/", "--die-with-parent", "--unshare-pid", "--proc", "/proc"),
             *("--ro-bind", str(self.base / "passwd"), "/etc/passwd"),
@@ -73,8 +73,8 @@ class FreshMachine:
 
     def codehub(self, *arguments: str, isolates: bool = False) -> list[str]:
         python = str(self._venv / "bin/python")
-        words = ("/usr/bin/env", f"HOME={self.home}", python, "-m", "codehub", *arguments)
-        return self.command(*words, isolates=isolates)
+        command = ("/usr/bin/env", f"HOME={self.home}", python, "-m", "codehub", *arguments)
+        return self.command(*command, isolates=isolates)
 
     def _settings(self, settings: dict[str, str]) -> dict[str, str]:
         return {"ide": "jupyterlab", "cache": str(self.base / f"cache-{self.uid}")} | settings

@@ -9,7 +9,7 @@ import httpx
 from tests.support.docker import BASE, LIGHT, TestEngine
 from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, running
-from tests.support.s3 import told
+from tests.support.s3 import set_environment
 
 from codehub.adapters.objectstore.store import MARK
 
@@ -20,11 +20,16 @@ ON_DOCKER = {"ide": "http", "workspace_image": LIGHT, "helper_image": BASE}
 @contextmanager
 def running_on(engine: TestEngine, data: Path, **settings: str) -> Iterator[Running]:
     """Run `codehub up` with this engine, and remove from it afterwards what that made."""
-    words = {"instance_backend": "local-docker", "initial_admin_password": PASSWORD, **ON_DOCKER, **settings}
+    merged = {
+        "instance_backend": "local-docker",
+        "initial_admin_password": PASSWORD,
+        **ON_DOCKER,
+        **settings,
+    }
     with ExitStack() as stack:
-        stack.enter_context(told({"DOCKER_HOST": engine.url}))
+        stack.enter_context(set_environment({"DOCKER_HOST": engine.url}))
         stack.callback(_remove_made_by, data, engine)
-        yield stack.enter_context(running(data, **words))
+        yield stack.enter_context(running(data, **merged))
 
 
 def _remove_made_by(data: Path, engine: TestEngine) -> None:

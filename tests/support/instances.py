@@ -51,7 +51,7 @@ class InstanceWorld(Protocol):
 def new_spec(**changes: object) -> InstanceSpec:
     workspace_id = changes.get("workspace_id") or SystemIdentity().new_id()
     assert isinstance(workspace_id, UUID)
-    words: dict[str, object] = {
+    fields: dict[str, object] = {
         "workspace_id": workspace_id,
         "storage_backend": StorageBackend.LOCAL_DIR,
         "home_store_key": home_key(
@@ -61,7 +61,7 @@ def new_spec(**changes: object) -> InstanceSpec:
         "ide": "http",
         "resources": Resources(memory_mb=512, cpus=1.0, pids=128),
     }
-    return InstanceSpec(**(words | changes))  # type: ignore[arg-type]
+    return InstanceSpec(**(fields | changes))  # type: ignore[arg-type]
 
 
 async def become_healthy(instances: InstanceController, workspace_id: UUID) -> None:

@@ -44,7 +44,7 @@ def unmount_below(place: Path) -> None:
     """Unmount whatever is mounted there, the innermost first."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     mounted = [Path(line.split()[4].replace(r"\040", " ")) for line in lines]
-    for each in reversed([one for one in mounted if place in one.parents]):
+    for each in reversed([mount for mount in mounted if place in mount.parents]):
         subprocess.run(["umount", "--lazy", each], stderr=subprocess.DEVNULL, check=False)
 
 
@@ -55,7 +55,7 @@ def _is_of(run: Path, data: Path) -> bool:
         return False
 
 
-def _processes_of(words: Collection[str]) -> list[int]:
+def _processes_of(names: Collection[str]) -> list[int]:
     """Return the engines, and what runs below them, that name any of these directories."""
     parents, named = {}, set()
     for entry in Path("/proc").iterdir():
@@ -69,7 +69,7 @@ def _processes_of(words: Collection[str]) -> list[int]:
         program = Path(os.fsdecode(command[0])).name
         rest = os.fsdecode(b" ".join(command[1:]))
         if program in ("dockerd", "containerd", "containerd-shim-runc-v2") and any(
-            one in rest for one in words
+            name in rest for name in names
         ):
             named.add(int(entry.name))
     return [pid for pid in parents if _descends(pid, parents, named)]

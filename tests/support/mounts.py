@@ -13,8 +13,8 @@ def mounted(place: Path, *, size: str = "8m", kind: str = "tmpfs") -> Iterator[P
     """A filesystem of its own at this new directory. One of kind ramfs knows neither ACLs nor extended attributes."""
     place.mkdir()
     options = [] if kind == "ramfs" else ["-o", f"size={size}"]
-    words = ["mount", "-t", kind, *options, "codehub-test", str(place)]
-    if subprocess.run(words, check=False, capture_output=True).returncode:
+    command = ["mount", "-t", kind, *options, "codehub-test", str(place)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("only root may mount")
     try:
         yield place

@@ -128,7 +128,7 @@ def until_ready(address: str) -> httpx.Response:
 
 def processes_in(directory: Path) -> list[int]:
     """Return the live processes that work in this directory or below it."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -136,5 +136,5 @@ def processes_in(directory: Path) -> list[int]:
             except OSError:
                 continue
             if cwd.is_relative_to(directory):
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids

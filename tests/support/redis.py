@@ -24,7 +24,7 @@ class TestRedis:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        words = (
+        options = (
             "--port",
             "0",
             "--unixsocket",
@@ -35,7 +35,7 @@ class TestRedis:
             str(self.socket.parent),
         )
         self._process = await asyncio.create_subprocess_exec(
-            "redis-server", *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
+            "redis-server", *options, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
         )
         async with Redis.from_url(self.url) as client:
             await until(lambda: _answers(client))

@@ -73,12 +73,14 @@ class S3Server:
         now = datetime.now(UTC)
         stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
         host = urlsplit(self.endpoint).netloc
-        words = "&".join(f"{quote(name)}={quote(value, safe='')}" for name, value in sorted(query.items()))
+        query_string = "&".join(
+            f"{quote(name)}={quote(value, safe='')}" for name, value in sorted(query.items())
+        )
         empty = hashlib.sha256(b"").hexdigest()
         headers = {"host": host, "x-amz-content-sha256": empty, "x-amz-date": stamp}
         signed = ";".join(sorted(headers))
         lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-        request = "\n".join((method, quote(path), words, lines, signed, empty))
+        request = "\n".join((method, quote(path), query_string, lines, signed, empty))
         scope = f"{day}/{_REGION}/s3/aws4_request"
         text = "\n".join(("AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
         key = f"AWS4{self.secret_key}".encode()
@@ -88,7 +90,7 @@ class S3Server:
         credential = f"Credential={self.access_key}/{scope}, SignedHeaders={signed}, Signature={signature}"
         headers["authorization"] = f"AWS4-HMAC-SHA256 {credential}"
         async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
-            return await client.request(method, f"{self.endpoint}{path}?{words}", headers=headers)
+            return await client.request(method, f"{self.endpoint}{path}?{query_string}", headers=headers)
 
     async def launch(self) -> None:
         """Start it, and return when it answers and takes objects."""
@@ -133,7 +135,7 @@ async def running_s3() -> AsyncIterator[S3Server]:
         s3_port = free_port()
         server = S3Server(f"http://127.0.0.1:{s3_port}", "test", "secret-of-tests")
         server.command = tuple(
-            map(str, (WEED, "-logtostderr=true", "server", "-dir", data, *_words(s3_port, config)))
+            map(str, (WEED, "-logtostderr=true", "server", "-dir", data, *_weed_options(s3_port, config)))
         )
         try:
             await server.launch()
@@ -142,23 +144,28 @@ async def running_s3() -> AsyncIterator[S3Server]:
             await server.halt()
 
 
-def _words(s3_port: int, config: Path) -> tuple[object, ...]:
-    words: list[object] = [
+def _weed_options(s3_port: int, config: Path) -> tuple[object, ...]:
+    options: list[object] = [
         "-ip=127.0.0.1",
         "-ip.bind=127.0.0.1",
         "-master.telemetry=false",
         "-volume.max=1000",
     ]
-    words += [
+    options += [
         "-master.volumeSizeLimitMB=1024",
         "-master.volumePreallocate=false",
         "-s3",
         f"-s3.config={config}",
     ]
-    words += [f"-s3.port={s3_port}", f"-s3.port.grpc={free_port()}", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+    options += [
+        f"-s3.port={s3_port}",
+        f"-s3.port.grpc={free_port()}",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+    ]
     for part in ("master", "volume", "filer"):
-        words += [f"-{part}.port={free_port()}", f"-{part}.port.grpc={free_port()}"]
-    return tuple(words)
+        options += [f"-{part}.port={free_port()}", f"-{part}.port.grpc={free_port()}"]
+    return tuple(options)
 
 
 def _launched(command: tuple[str, ...], output: object) -> subprocess.Popen[bytes]:
@@ -166,7 +173,7 @@ def _launched(command: tuple[str, ...], output: object) -> subprocess.Popen[byte
 
 
 @contextmanager
-def told(environment: Mapping[str, str]) -> Iterator[None]:
+def set_environment(environment: Mapping[str, str]) -> Iterator[None]:
     """Let this process have these variables for a while."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():

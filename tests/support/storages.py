@@ -252,10 +252,10 @@ class OnDocker(Storage):
         write_files(self.path(home), files)
 
     def files(self, home: Home) -> Files | None:
-        found = self.engine.find(f"volumes/{home_name(home.workspace_id)}")
-        if found is None:
+        volume = self.engine.find(f"volumes/{home_name(home.workspace_id)}")
+        if volume is None:
             return None
-        volume_id = (found["Labels"] or {}).get(VOLUME, "")
+        volume_id = (volume["Labels"] or {}).get(VOLUME, "")
         is_sealed = self.engine.find(f"volumes/{seal_name(home.workspace_id, volume_id)}") is not None
         return read_files(self.path(home)) if is_sealed else None
 
@@ -270,8 +270,8 @@ class OnDocker(Storage):
         (self.path(home) / "half").write_bytes(b"half")
 
     def lose_identity(self, home: Home) -> None:
-        found = self.engine.ask("GET", f"volumes/{home_name(home.workspace_id)}")
-        self.engine.ask("DELETE", f"volumes/{seal_name(home.workspace_id, found['Labels'][VOLUME])}")
+        volume = self.engine.ask("GET", f"volumes/{home_name(home.workspace_id)}")
+        self.engine.ask("DELETE", f"volumes/{seal_name(home.workspace_id, volume['Labels'][VOLUME])}")
 
     def lose_volume(self, home: Home) -> None:
         self.engine.ask("DELETE", f"volumes/{home_name(home.workspace_id)}")

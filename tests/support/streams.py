@@ -27,9 +27,9 @@ class Reader:
         """Return what is told next. That nothing happens is told now and then: it is skipped, unless asked for."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                one = await anext(self._messages)
-                if heartbeats or one.kind != "heartbeat":
-                    return one
+                message = await anext(self._messages)
+                if heartbeats or message.kind != "heartbeat":
+                    return message
 
     async def until(self, is_it: Callable[[Message], bool]) -> list[Message]:
         """Return messages up to the first that is it. What was committed just before a stream began may be told in it as well."""

@@ -16,11 +16,11 @@ from codehub.ports.storage import Home
 Build = Callable[[tarfile.TarFile], None]
 
 
-def member(name: str, *, kind: bytes = tarfile.REGTYPE, link: str = "", **said: Any) -> tarfile.TarInfo:
-    """Describe one member. `said` goes into it as it is."""
+def member(name: str, *, kind: bytes = tarfile.REGTYPE, link: str = "", **fields: Any) -> tarfile.TarInfo:
+    """Describe one member. `fields` go into it as it is."""
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, link
-    for key, value in said.items():
+    for key, value in fields.items():
         setattr(info, key, value)
     return info
 
@@ -39,7 +39,7 @@ def store(root: Path, home: Home, tar: bytes, *, files: int, packed: bytes | Non
     """Put an archive with a fitting `.meta` into a file store, and return its key. `meta` overrides what it says."""
     key = f"{home.workspace_id}/{uuid4()}/home.tar.zst"
     stored = zstandard.ZstdCompressor(level=3).compress(tar) if packed is None else packed
-    said = {
+    fields = {
         "sha256": hashlib.sha256(stored).hexdigest(),
         "size": len(stored),
         "files": files,
@@ -50,7 +50,7 @@ def store(root: Path, home: Home, tar: bytes, *, files: int, packed: bytes | Non
     path = root / key
     path.parent.mkdir(parents=True)
     path.write_bytes(stored)
-    path.with_name(path.name + ".meta").write_text(json.dumps(said))
+    path.with_name(path.name + ".meta").write_text(json.dumps(fields))
     return key
 
 

@@ -228,22 +228,22 @@ def _walk(directory: bytes) -> Iterator[bytes]:
 
 
 def _look(path: bytes, linked: dict[int, bytes]) -> tuple[object, ...]:
-    found = os.lstat(path)
+    status = os.lstat(path)
     what = (
-        stat.S_IFMT(found.st_mode),
-        stat.S_IMODE(found.st_mode),
-        found.st_uid,
-        found.st_gid,
-        found.st_mtime_ns,
+        stat.S_IFMT(status.st_mode),
+        stat.S_IMODE(status.st_mode),
+        status.st_uid,
+        status.st_gid,
+        status.st_mtime_ns,
     )
-    if stat.S_ISLNK(found.st_mode):
-        return (*what, os.readlink(path), found.st_nlink)
+    if stat.S_ISLNK(status.st_mode):
+        return (*what, os.readlink(path), status.st_nlink)
     attributes = {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith(KEPT)}
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return (*what, attributes)
     # Two names of one file have the same first name, in the source and in the copy.
-    first = linked.setdefault(found.st_ino, path)
-    is_sparse = found.st_blocks * 512 < found.st_size - 65536
+    first = linked.setdefault(status.st_ino, path)
+    is_sparse = status.st_blocks * 512 < status.st_size - 65536
     with open(path, "rb") as file:
         digest = sha256(file.read()).hexdigest()
-    return (*what, attributes, found.st_size, digest, found.st_nlink, os.path.basename(first), is_sparse)
+    return (*what, attributes, status.st_size, digest, status.st_nlink, os.path.basename(first), is_sparse)

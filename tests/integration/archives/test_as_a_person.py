@@ -48,9 +48,9 @@ async def machine() -> AsyncIterator[OnThisMachine]:
 
 @pytest.fixture
 def overriding(machine: OnThisMachine) -> OnThisMachine:
-    words = ("--unshare-user", "--cap-add", "CAP_DAC_OVERRIDE", "--ro-bind", "/", "/", "true")
+    arguments = ("--unshare-user", "--cap-add", "CAP_DAC_OVERRIDE", "--ro-bind", "/", "/", "true")
     with as_person():
-        if shutil.which("bwrap") is None or subprocess.run(["bwrap", *words], check=False).returncode:
+        if shutil.which("bwrap") is None or subprocess.run(["bwrap", *arguments], check=False).returncode:
             pytest.skip("users can't make sandboxes here")
     return machine
 
@@ -200,9 +200,9 @@ async def test_a_closed_home_has_its_mode_back_on_the_disk_before_it_counts(
     home, flushed, fsync = new_home(), [], os.fsync
 
     def heard(handle: int) -> None:
-        found = os.fstat(handle)
+        status = os.fstat(handle)
         counts = machine.files(home) is not None
-        flushed.append((found.st_ino, stat.S_IMODE(found.st_mode), counts))
+        flushed.append((status.st_ino, stat.S_IMODE(status.st_mode), counts))
         fsync(handle)
 
     with as_person():

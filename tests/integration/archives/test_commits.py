@@ -168,14 +168,14 @@ async def saved(machine: OnThisMachine) -> tuple[Home, str]:
 async def test_archives_whose_places_were_swapped_restore_nobody_else_s_home(machine: OnThisMachine) -> None:
     (ann, hers), (_bob, his) = await saved(machine), await saved(machine)
     for suffix in ("", ".meta"):
-        one, other = (machine.store / (hers + suffix)), (machine.store / (his + suffix))
-        aside = one.with_name("aside")
-        one.rename(aside)
-        other.rename(one)
+        her_file, other = (machine.store / (hers + suffix)), (machine.store / (his + suffix))
+        aside = her_file.with_name("aside")
+        her_file.rename(aside)
+        other.rename(her_file)
         aside.rename(other)
     assert await machine.provider.head_archive(hers) == Archive(committed=False)
-    (found,) = await machine.provider.list_archives_of(ann.workspace_id)
-    assert not found.committed
+    (archive,) = await machine.provider.list_archives_of(ann.workspace_id)
+    assert not archive.committed
     volume_id = (await machine.provider.list_volumes())[ann.workspace_id].volume_id
     with pytest.raises(ActionFailed, match=his) as failure:
         await machine.provider.restore(ann, hers, unheard, replaces=volume_id)
@@ -185,13 +185,13 @@ async def test_archives_whose_places_were_swapped_restore_nobody_else_s_home(mac
 async def test_an_archive_that_an_older_codehub_made_counts_and_has_no_time(machine: OnThisMachine) -> None:
     home, key = await saved(machine)
     meta = machine.store / (f"{key}.meta")
-    said = json.loads(meta.read_bytes())
+    fields = json.loads(meta.read_bytes())
     for name in ("workspace_id", "key", "committed_at"):
-        del said[name]
-    meta.write_text(json.dumps(said))
+        del fields[name]
+    meta.write_text(json.dumps(fields))
     assert await machine.provider.head_archive(key) == Archive(committed=True)
-    (found,) = await machine.provider.list_archives_of(home.workspace_id)
-    assert (found.committed, found.committed_at) == (True, None)
+    (archive,) = await machine.provider.list_archives_of(home.workspace_id)
+    assert (archive.committed, archive.committed_at) == (True, None)
     volume_id = (await machine.provider.list_volumes())[home.workspace_id].volume_id
     await machine.provider.restore(home, key, unheard, replaces=volume_id)
     assert machine.files(home) == FILES

@@ -120,8 +120,8 @@ async def test_homes_that_no_archive_has_are_copied_and_what_can_not_be_is_named
 
 
 def test_a_password_is_not_on_the_command_line() -> None:
-    words, environment = _connection(
+    arguments, environment = _connection(
         {"dsn": "postgresql://me:s%40cret@db.example.org:6432/hub?sslmode=require"}
     )
-    assert words == ["--dbname=postgresql://me@db.example.org:6432/hub?sslmode=require"]
+    assert arguments == ["--dbname=postgresql://me@db.example.org:6432/hub?sslmode=require"]
     assert environment["PGPASSWORD"] == "s@cret"

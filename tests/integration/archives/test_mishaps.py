@@ -101,23 +101,23 @@ async def test_a_disk_too_full_for_a_new_home_is_told(tmp_path: Path, small_disk
 # A kill
 
 
-async def killed_at(what: str, machine: OnThisMachine, home: Home, *words: str, lines: int) -> bool:
+async def killed_at(what: str, machine: OnThisMachine, home: Home, *arguments: str, lines: int) -> bool:
     """Run archive or restore in a process of its own and kill it after so many lines. Return whether it was done by then."""
     command = (sys.executable, "-m", "tests.support.archive_process", what, str(machine.root.parent))
     process = await asyncio.create_subprocess_exec(
         *command,
-        *(str(home.workspace_id), home.home_store_key, *words),
+        *(str(home.workspace_id), home.home_store_key, *arguments),
         stdout=asyncio.subprocess.PIPE,
         cwd=Path(__file__).parents[3],
     )
     assert process.stdout is not None
-    told = b""
+    line = b""
     for _ in range(lines):
-        told = await process.stdout.readline() or told
+        line = await process.stdout.readline() or line
     if process.returncode is None:
         process.kill()
     await process.wait()
-    return told.startswith(b"done")
+    return line.startswith(b"done")
 
 
 @pytest.mark.parametrize("lines", [1, 2, 10, 25, 30, 45])
@@ -198,7 +198,7 @@ async def test_an_archive_cancelled_while_it_is_read_back_does_not_count(
     stop.task = asyncio.ensure_future(machine.provider.archive(home, volume_id, uuid4(), stop, granted))
     with pytest.raises(asyncio.CancelledError):
         await stop.task
-    assert [found.committed for found in await machine.provider.list_archives()] == [False]
+    assert [archive.committed for archive in await machine.provider.list_archives()] == [False]
 
 
 @pytest.mark.parametrize("after", [1, 5, 20])
@@ -220,11 +220,11 @@ async def test_a_cancelled_restore_leaves_what_was_there(machine: OnThisMachine,
 
 def children() -> set[str]:
     """Return what this process's children are called."""
-    found = set()
+    names = set()
     for pid in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            found.add(Path(f"/proc/{pid}/comm").read_text().strip())
-    return found
+            names.add(Path(f"/proc/{pid}/comm").read_text().strip())
+    return names
 
 
 # An outage

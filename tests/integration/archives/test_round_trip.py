@@ -151,8 +151,8 @@ async def test_a_new_home_belongs_to_its_user_and_so_does_a_restored_empty_one(t
     machine = await OnThisMachine.prepared(tmp_path, owner=(70_001, 70_002))
     home = new_home()
     volume_id = await machine.provider.provision(home)
-    found = machine.path(home).stat()
-    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (70_001, 70_002, 0o700)
+    status = machine.path(home).stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (70_001, 70_002, 0o700)
     key = await machine.provider.create_empty_archive(home, uuid4(), granted)
     await machine.provider.restore(home, key, unheard, replaces=volume_id)
     assert machine.path(home).stat().st_uid == 70_001

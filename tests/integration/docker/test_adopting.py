@@ -46,8 +46,8 @@ def test_a_home_whose_seal_was_removed_is_told_to_be_there_and_adopted(
         assert lost["error"]["reason"] == "DataLost"
         assert "is there with its files" in lost["error"]["message"]
         assert lost["conditions"]["storage.volume_ready"]["reason"] == "Unidentified"
-        asks = client.get(f"{path}/explain").json()["actions"]
-        assert f"/api/v1{path}:recover?adopt=true" in [one["path"] for one in asks]
+        actions = client.get(f"{path}/explain").json()["actions"]
+        assert f"/api/v1{path}:recover?adopt=true" in [action["path"] for action in actions]
 
         assert client.post(f"{path}:recover", json={"adopt": True}).status_code == 200
         block_until(lambda: client.get(path).json()["phase"] == "STANDBY")

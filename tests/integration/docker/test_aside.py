@@ -68,11 +68,11 @@ async def test_a_container_that_can_t_be_removed_is_set_aside_told_and_removed_w
     home = Home(spec.workspace_id, spec.home_store_key)
     with pytest.raises(EngineFailed, match="can't remove"):
         await homes.delete_volume(home, volume_id)
-    (told,) = await containers_told(homes)
-    assert dead[:12] in told
+    (leftover,) = await leftover_containers(homes)
+    assert dead[:12] in leftover
     nail.let_go()
     await homes.delete_volume(home, volume_id)
-    assert await containers_told(homes) == []
+    assert await leftover_containers(homes) == []
     assert world.engine.find(f"containers/{dead}/json") is None
 
 
@@ -86,11 +86,11 @@ async def test_gc_removes_what_was_set_aside_once_it_can(
     assert await homes.remove_leftovers(ages_ago) == 0
     nail.let_go()
     assert await homes.remove_leftovers(ages_ago) == 1
-    assert await containers_told(homes) == []
+    assert await leftover_containers(homes) == []
 
 
-async def containers_told(storage: DockerStorage) -> list[str]:
-    return [one for one in await storage.list_leftovers() if one.startswith("container")]
+async def leftover_containers(storage: DockerStorage) -> list[str]:
+    return [leftover for leftover in await storage.list_leftovers() if leftover.startswith("container")]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from tests.support.docker import BASE, CODE_SERVER, DOCKER, LIGHT, NO_CODE_SERVER, Docker, TestEngine
 from tests.support.installation import BY, Installation, installed
 from tests.support.redis import REDIS, running_redis
-from tests.support.s3 import S3, running_s3, told
+from tests.support.s3 import S3, running_s3, set_environment
 from tests.support.stores import PASSWORD_HASH
 from tests.support.trees import picture
 from tests.support.workspaces import OWNER_ID, in_backends
@@ -41,7 +41,7 @@ async def started(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Start]:
     """Start codehub with Docker, S3 and Redis, all of them real. What it has made there goes with the test, and nothing else."""
     made: set[str] = set()
     async with running_s3() as s3, running_redis() as redis:
-        words = {
+        settings = {
             "instance_backend": "local-docker",
             "archive_url": f"s3://{await s3.new_bucket()}/archives",
             "redis_url": redis.url,
@@ -50,11 +50,11 @@ async def started(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Start]:
 
         @asynccontextmanager
         async def start(**changes: Any) -> AsyncIterator[Installation]:
-            async with installed(tmp_path, **words, **changes) as installation:
+            async with installed(tmp_path, **settings, **changes) as installation:
                 made.add(installation.stored.installation)
                 yield installation
 
-        with told({"DOCKER_HOST": engine.url, **s3.environment()}):
+        with set_environment({"DOCKER_HOST": engine.url, **s3.environment()}):
             yield start
     for installation in made:
         engine.remove_labelled(installation)

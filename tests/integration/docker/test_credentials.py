@@ -16,8 +16,8 @@ def shown(image: str, path: Path) -> dict[str, str] | None:
     header = auth_header(image, path)
     if not header:
         return None
-    told: dict[str, str] = json.loads(base64.urlsafe_b64decode(header["X-Registry-Auth"]))
-    return told
+    credentials: dict[str, str] = json.loads(base64.urlsafe_b64decode(header["X-Registry-Auth"]))
+    return credentials
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,13 @@ def test_credentials_go_to_their_own_registry_alone(
 ) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"auths": auths}))
-    told = shown(image, path)
-    assert (told is not None) is is_shown
-    if told is not None:
-        assert told.get("identitytoken") == "t" or (told["username"], told["password"]) == ("ann", "a:b")
+    credentials = shown(image, path)
+    assert (credentials is not None) is is_shown
+    if credentials is not None:
+        assert credentials.get("identitytoken") == "t" or (
+            credentials["username"],
+            credentials["password"],
+        ) == ("ann", "a:b")
 
 
 HELPER = """#!/bin/sh
@@ -81,7 +84,7 @@ def keychain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("keychain")
 @pytest.mark.parametrize(
-    ("config", "image", "said"),
+    ("config", "image", "expected"),
     [
         ({"credsStore": "keychain"}, "r.example.org/x", ("bob", "hush")),
         ({"credsStore": "keychain"}, "t.example.org/x", "hush"),
@@ -104,15 +107,18 @@ def keychain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_credential_helper_is_asked_as_docker_asks_it(
-    tmp_path: Path, config: dict[str, object], image: str, said: tuple[str, str] | str | None
+    tmp_path: Path, config: dict[str, object], image: str, expected: tuple[str, str] | str | None
 ) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
-    told = shown(image, path)
-    if told is None:
-        assert said is None
+    credentials = shown(image, path)
+    if credentials is None:
+        assert expected is None
     else:
-        assert told.get("identitytoken", (told.get("username"), told.get("password"))) == said
+        assert (
+            credentials.get("identitytoken", (credentials.get("username"), credentials.get("password")))
+            == expected
+        )
 
 
 @pytest.mark.usefixtures("keychain")

@@ -10,7 +10,7 @@ from tests.support.docker import BASE, DOCKER, LIGHT, Docker, TestEngine
 from tests.support.installation import BY, Installation, installed
 from tests.support.patience import until
 from tests.support.ports import free_port
-from tests.support.s3 import told
+from tests.support.s3 import set_environment
 from tests.support.stores import PASSWORD_HASH
 from tests.support.workspaces import OWNER_ID, in_backends
 
@@ -31,7 +31,7 @@ async def engine(docker: Docker) -> TestEngine:
 
 @pytest.fixture
 async def installation(engine: TestEngine, tmp_path: Path) -> AsyncIterator[Installation]:
-    with told({"DOCKER_HOST": engine.url}):
+    with set_environment({"DOCKER_HOST": engine.url}):
         async with installed(tmp_path, instance_backend="local-docker", helper_image=BASE) as made:
             await made.stored.access.add_user(
                 OWNER_ID, username="ann", password_hash=PASSWORD_HASH, role=Role.MEMBER

@@ -99,8 +99,8 @@ async def test_another_filesystem_in_the_home_is_refused_rather_than_left_out(
     storage.write(home, {"deep/kept": b"kept", "other\n0 lines/kept": b"kept"})
     with mounted(storage.path(home) / "deep" / name) as place:
         (place / "thesis").write_text("precious")
-        told = f"'deep/{name.replace(chr(10), ' ')}' is another filesystem"
-        with pytest.raises(ActionFailed, match=told):
+        message = f"'deep/{name.replace(chr(10), ' ')}' is another filesystem"
+        with pytest.raises(ActionFailed, match=message):
             await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
         assert not await storage.provider.has_archives(home.workspace_id)
     before, after = await there_and_back(storage, home, volume_id)
@@ -134,8 +134,8 @@ async def test_hostile_archives_write_nothing_and_leave_no_volume_that_counts(st
         with pytest.raises(ActionFailed) as failed:
             await storage.provider.restore(home, key, unheard)
         assert failed.value.reason is ErrorReason.ARCHIVE_CORRUPTED, what
-        found = (await storage.provider.list_volumes()).get(home.workspace_id)
-        assert found is None or found.volume_id is None, what
+        volume = (await storage.provider.list_volumes()).get(home.workspace_id)
+        assert volume is None or volume.volume_id is None, what
         # In the way of a whole volume it takes nothing's place.
         with pytest.raises(ActionFailed):
             await storage.provider.restore(kept, key, unheard)
@@ -185,9 +185,9 @@ async def test_a_helper_may_do_nothing_but_its_work(storage: OnDocker) -> None:
     home = new_home()
     await storage.provider.provision(home)
     async with job(storage.connection, BASE, home.workspace_id, Task("cat", ())):
-        found = storage.engine.ask("GET", f"containers/{job_name(home.workspace_id)}/json")
-        assert found["Config"]["Labels"]["codehub.role"] == "helper"
-        host = found["HostConfig"]
+        container = storage.engine.ask("GET", f"containers/{job_name(home.workspace_id)}/json")
+        assert container["Config"]["Labels"]["codehub.role"] == "helper"
+        host = container["HostConfig"]
         assert (host["NetworkMode"], host["ReadonlyRootfs"], host["CapDrop"]) == ("none", True, ["ALL"])
         assert host["SecurityOpt"] == ["no-new-privileges:true"]
         assert host["LogConfig"]["Type"] == "none"
@@ -201,8 +201,8 @@ async def test_a_helper_whose_codehub_is_gone_ends_by_itself_and_is_a_leftover(s
         running.streams.disconnect()  # as a kill -9 would
 
         async def has_ended() -> bool:
-            found = storage.engine.ask("GET", f"containers/{job_name(home.workspace_id)}/json")
-            return bool(found["State"]["Status"] == "exited")
+            container = storage.engine.ask("GET", f"containers/{job_name(home.workspace_id)}/json")
+            return bool(container["State"]["Status"] == "exited")
 
         await until(has_ended)
         assert await storage.provider.list_leftovers() == [f"helper {home.workspace_id}"]

@@ -25,13 +25,13 @@ pytestmark = DOCKER
 async def test_a_container_is_made_as_the_wire_contract_says(world: DockerWorld) -> None:
     spec = new_spec(resources=Resources(memory_mb=300, cpus=0.5, pids=77))
     workspace_id = await world.run(spec)
-    found = world.inspect(workspace_id)
-    assert found["Name"] == f"/codehub-ws-{workspace_id}"
-    labels = found["Config"]["Labels"]
+    container = world.inspect(workspace_id)
+    assert container["Name"] == f"/codehub-ws-{workspace_id}"
+    labels = container["Config"]["Labels"]
     assert labels["codehub.install"] == world.install_id
     assert labels["codehub.workspace"] == str(workspace_id)
     assert labels["codehub.role"] == "instance"
-    host = found["HostConfig"]
+    host = container["HostConfig"]
     assert (host["Memory"], host["NanoCpus"], host["PidsLimit"]) == (300 << 20, 500_000_000, 77)
     assert host["CapDrop"] == ["ALL"]
     assert not host["CapAdd"]
@@ -39,13 +39,13 @@ async def test_a_container_is_made_as_the_wire_contract_says(world: DockerWorld)
     assert host["Init"] is True
     assert host["Privileged"] is False
     assert host["NetworkMode"] == "codehub"
-    (mount,) = found["Mounts"]
+    (mount,) = container["Mounts"]
     assert (mount["Type"], mount["Name"], mount["Destination"]) == (
         "volume",
         f"ws-{workspace_id}-home",
         "/home/coder",
     )
-    assert {each["HostIp"] for each in found["NetworkSettings"]["Ports"]["8080/tcp"]} == {"127.0.0.1"}
+    assert {each["HostIp"] for each in container["NetworkSettings"]["Ports"]["8080/tcp"]} == {"127.0.0.1"}
 
 
 async def test_inside_it_is_an_ordinary_user_in_a_home_of_its_own(world: DockerWorld) -> None:
@@ -76,22 +76,22 @@ async def test_an_orphan_inside_is_reaped(world: DockerWorld) -> None:
 
 async def test_more_processes_than_allowed_are_refused(world: DockerWorld) -> None:
     workspace_id = await world.run(new_spec(resources=Resources(memory_mb=256, cpus=1.0, pids=20)))
-    told = await world.inside(
+    output = await world.inside(
         workspace_id,
         "for i in $(seq 40); do sleep 60 >/dev/null 2>&1 & done 2>&1; kill $(jobs -p) 2>/dev/null",
     )
-    assert "Cannot fork" in told or "Resource temporarily unavailable" in told
+    assert "Cannot fork" in output or "Resource temporarily unavailable" in output
 
 
 async def test_one_workspace_can_not_reach_another(world: DockerWorld) -> None:
-    one, other = await asyncio.gather(world.run(), world.run())
+    caller, other = await asyncio.gather(world.run(), world.run())
     network = world.inspect(other)["NetworkSettings"]["Networks"]["codehub"]
     upstream = await world.instances.resolve_upstream(other)
     assert isinstance(upstream, TcpUpstream)
 
     async def reaches(host: str, port: int, within_s: float = 2) -> bool:
         script = f"import socket; socket.create_connection(('{host}', {port}), {within_s}); print('reached')"
-        return "reached" in await world.inside(one, f'python3 -S -c "{script}" 2>&1')
+        return "reached" in await world.inside(caller, f'python3 -S -c "{script}" 2>&1')
 
     assert await reaches("127.0.0.1", 8080, PATIENCE_S)  # the probe itself works
     assert not await reaches(network["IPAddress"], 8080)
@@ -160,10 +160,10 @@ async def test_a_start_whose_home_goes_meanwhile_leaves_no_volume(world: DockerW
     async def loses_it(asked: InstanceSpec) -> tuple[Mount, str | None]:
         nonlocal looked
         looked += 1
-        found = await world.home_of(asked)
+        home = await world.home_of(asked)
         if looked == 1:
             world.engine.ask("DELETE", f"volumes/ws-{spec.workspace_id}-home")
-        return found
+        return home
 
     instances = DockerInstances(world.connection, loses_it, clock=SystemClock())
     with pytest.raises(ActionFailed, match="no volume"):
@@ -191,9 +191,9 @@ async def test_all_containers_are_in_one_group_that_is_bound(world: DockerWorld)
     group = ParentGroup(world.install_id, Totals(memory_mb=700, pids=500))
     driver = (await world.connection.find("info") or {})["CgroupDriver"]
     world.instances = world.controller(group=group)
-    found = world.inspect(await world.run())
+    container = world.inspect(await world.run())
     parent = await asyncio.to_thread(group.prepare, driver)
-    assert found["HostConfig"]["CgroupParent"] == (parent or "")
+    assert container["HostConfig"]["CgroupParent"] == (parent or "")
     if parent is not None and not is_unified():
         bound = (ROOT / "memory" / parent.lstrip("/") / "memory.limit_in_bytes").read_text()
         assert int(bound) == 700 << 20

@@ -24,9 +24,15 @@ async def test_a_restore_that_was_killed_half_way_is_done_again_and_whole(storag
     volume_id = await storage.provider.provision(home)
     storage.write(home, FILES)
     key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
-    words = (storage.engine.url, storage.install_id, f"file://{storage.store}", str(other.workspace_id), key)
+    arguments = (
+        storage.engine.url,
+        storage.install_id,
+        f"file://{storage.store}",
+        str(other.workspace_id),
+        key,
+    )
     half = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.support.half_a_restore"), *words, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "tests.support.half_a_restore"), *arguments, stdout=asyncio.subprocess.PIPE
     )
     assert half.stdout is not None
     assert await half.stdout.readline() == b"half\n"

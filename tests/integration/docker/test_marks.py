@@ -41,12 +41,12 @@ def test_a_mark_that_was_pruned_is_told_by_all_lights_and_made_again_by_a_comman
         engine.ask("DELETE", f"volumes/{mark}")
 
         assert mark in block_until(lambda: readiness(server, 503))["checks"]["docker-volume"]
-        told = block_until(lambda: waits_for(client, asleep, "codehub adopt-engine"))
-        assert mark in told
-        (found,) = [
-            one for one in json.loads(beside(data, "doctor", "--json").stdout) if one["part"] == "docker"
+        waiting_for = block_until(lambda: waits_for(client, asleep, "codehub adopt-engine"))
+        assert mark in waiting_for
+        (finding,) = [
+            part for part in json.loads(beside(data, "doctor", "--json").stdout) if part["part"] == "docker"
         ]
-        assert (found["verdict"], mark in found["found"]) == ("broken", True)
+        assert (finding["verdict"], mark in finding["found"]) == ("broken", True)
 
         asked = beside(data, "adopt-engine")
         assert (asked.returncode, engine.find(f"volumes/{mark}") is None) == (2, True)
@@ -78,9 +78,9 @@ def readiness(server: Running, status: int) -> Any:
     return answer.json() if answer.status_code == status else None
 
 
-def waits_for(client: httpx.Client, path: str, words: str) -> Any:
-    told = client.get(f"{path}/explain").json()["waiting_for"]
-    return told if told is not None and words in told else None
+def waits_for(client: httpx.Client, path: str, text: str) -> Any:
+    waiting_for = client.get(f"{path}/explain").json()["waiting_for"]
+    return waiting_for if waiting_for is not None and text in waiting_for else None
 
 
 def beside(data: Path, *arguments: str) -> Any:

@@ -23,7 +23,7 @@ SAYS_WHERE = Task("readlink /proc/self/fd/1", ())
 MUCH = 20_000_000
 
 
-async def said(running: Job) -> bytes:
+async def output_of(running: Job) -> bytes:
     async with aclosing(running.parts()) as parts:
         return b"".join([part async for part in parts])
 
@@ -32,7 +32,7 @@ async def test_a_helpers_output_does_not_pass_through_the_engine(storage: OnDock
     home = await a_home(storage)
     async with job(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipes=storage.pipes) as running:
         # Its name may be gone by then: "… (deleted)".
-        assert (await said(running)).startswith(TARGET.encode())
+        assert (await output_of(running)).startswith(TARGET.encode())
         assert await running.exit_code() == 0
     assert list(storage.pipes.iterdir()) == []
 
@@ -43,7 +43,7 @@ async def test_all_of_it_comes_with_what_the_helper_told_and_how_it_ended(storag
         f"yes | head -c {MUCH}; yes | head -c 300000 >&2; yes | head -c {MUCH}; echo broken >&2; exit 3", ()
     )
     async with job(storage.connection, BASE, home.workspace_id, task, pipes=storage.pipes) as running:
-        assert await said(running) == b"y\n" * MUCH
+        assert await output_of(running) == b"y\n" * MUCH
         assert await running.exit_code() == 3
         assert running.error_output.endswith(b"y\nbroken\n")
 
@@ -55,7 +55,7 @@ async def test_an_engine_that_does_not_see_the_directory_carries_the_output_itse
     monkeypatch.chdir(tmp_path)
     elsewhere = Path("/proc/self/cwd/pipes")  # to the engine that is a place of its own
     async with job(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipes=elsewhere) as running:
-        assert (await said(running)).startswith(b"pipe:[")
+        assert (await output_of(running)).startswith(b"pipe:[")
     volume_id = await storage.provider.provision(home)
     storage.write(home, {"kept": b"x" * 3_000_000})
     storage.docker.pipes = elsewhere
@@ -71,7 +71,7 @@ async def test_without_a_directory_for_pipes_the_output_comes_by_the_engine(
     async with job(
         storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipes=tmp_path / "file" / "pipes"
     ) as running:
-        assert (await said(running)).startswith(b"pipe:[")
+        assert (await output_of(running)).startswith(b"pipe:[")
 
 
 async def test_a_pipe_that_nobody_reads_is_not_used(storage: OnDocker) -> None:
@@ -151,5 +151,5 @@ async def a_home(storage: OnDocker) -> Home:
 
 
 async def has_ended(storage: OnDocker, workspace_id: UUID) -> bool:
-    found = storage.engine.ask("GET", f"containers/{job_name(workspace_id)}/json")
-    return bool(found["State"]["Status"] == "exited")
+    container = storage.engine.ask("GET", f"containers/{job_name(workspace_id)}/json")
+    return bool(container["State"]["Status"] == "exited")

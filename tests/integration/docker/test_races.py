@@ -75,10 +75,10 @@ async def test_a_provision_that_looked_before_a_home_was_made_does_not_replace_w
     has_looked, may_go_on, inspect = asyncio.Event(), asyncio.Event(), late.storage.volumes.inspect
 
     async def look_once(workspace_id: UUID) -> WorkspaceVolumes:
-        found = await inspect(workspace_id)
+        volumes = await inspect(workspace_id)
         has_looked.set()
         await may_go_on.wait()
-        return found
+        return volumes
 
     monkeypatch.setattr(late.storage.volumes, "inspect", look_once)
     provision = asyncio.create_task(late.storage.provision(Home(spec.workspace_id, "")))
@@ -150,8 +150,8 @@ async def test_a_server_that_crashes_is_seen_dead_and_its_words_are_kept(world: 
     await world.instances.start(spec, await world.make_volume(spec))
     dead = Instance(running=False, healthy=False, has_ended=True, exit_code=1)
     await until(lambda: _is(world, spec.workspace_id, dead))
-    told = b"".join([words async for words in world.instances.logs(spec.workspace_id)])
-    assert told == b"the light server starts\n"
+    log = b"".join([piece async for piece in world.instances.logs(spec.workspace_id)])
+    assert log == b"the light server starts\n"
 
 
 async def test_a_server_that_hangs_is_unhealthy_and_replaced_once_its_time_is_up(world: DockerWorld) -> None:
@@ -171,7 +171,7 @@ async def test_logs_can_be_followed_to_the_end(world: DockerWorld) -> None:
     assert await anext(logs) == b"the light server starts\n"
     await world.instances.delete(workspace_id)
     async with asyncio.timeout(PATIENCE_S):
-        assert [words async for words in logs] == []
+        assert [piece async for piece in logs] == []
 
 
 async def test_an_engine_that_is_away_is_an_outage() -> None:

@@ -16,7 +16,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.program import Running, running
 from tests.support.redis import REDIS, running_redis
 from tests.support.registry import REGISTRY, running_registry, slow_line
-from tests.support.s3 import S3, running_s3, told
+from tests.support.s3 import S3, running_s3, set_environment
 from tests.support.tabs import PASSWORD, sit_before_a_tab
 
 from codehub.adapters.docker.volumes import home_name
@@ -61,7 +61,7 @@ async def up_on(engine: TestEngine, data: Path, **more: str) -> AsyncIterator[Ru
     async with running_s3() as s3, running_redis() as redis:
         bucket = await s3.new_bucket()
         with ExitStack() as stack:
-            stack.enter_context(told({"DOCKER_HOST": engine.url, **s3.environment()}))
+            stack.enter_context(set_environment({"DOCKER_HOST": engine.url, **s3.environment()}))
             started = running(
                 data,
                 initial_admin_password=PASSWORD,
@@ -94,7 +94,9 @@ async def test_a_person_who_types_keeps_it_awake_and_a_forgotten_tab_neither_kee
     server: Running, engine: TestEngine, tmp_path: Path
 ) -> None:
     picture = tmp_path / "code-server.png"
-    await sit_before_a_tab(server, lambda one: engine.path_of(home_name(one)), open_terminal, picture)
+    await sit_before_a_tab(
+        server, lambda workspace_id: engine.path_of(home_name(workspace_id)), open_terminal, picture
+    )
 
 
 async def open_terminal(page: Page) -> None:

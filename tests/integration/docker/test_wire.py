@@ -17,7 +17,7 @@ LAST = b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 8\r\n\r\n{"a": 
 NOTHING = b""
 
 
-class Told:
+class ScriptedServer:
     """A server that gives these answers in turn, each to one question; without any it hangs up."""
 
     def __init__(self) -> None:
@@ -46,10 +46,10 @@ def socket(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def server(socket: Path) -> AsyncIterator[Told]:
-    told = Told()
-    async with await asyncio.start_unix_server(told.serve, socket):
-        yield told
+async def server(socket: Path) -> AsyncIterator[ScriptedServer]:
+    scripted = ScriptedServer()
+    async with await asyncio.start_unix_server(scripted.serve, socket):
+        yield scripted
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def wire(socket: Path) -> AsyncIterator[DockerHttp]:
 
 @pytest.mark.parametrize("answer", [WELL, IN_CHUNKS, LAST])
 async def test_an_answer_comes_whole_however_it_is_framed(
-    server: Told, wire: DockerHttp, answer: bytes
+    server: ScriptedServer, wire: DockerHttp, answer: bytes
 ) -> None:
     server.answers = [answer, answer]
     for _ in range(2):
@@ -69,21 +69,23 @@ async def test_an_answer_comes_whole_however_it_is_framed(
     assert server.asked == ["GET /info HTTP/1.1"] * 2
 
 
-async def test_a_connection_is_used_again(server: Told, wire: DockerHttp) -> None:
+async def test_a_connection_is_used_again(server: ScriptedServer, wire: DockerHttp) -> None:
     server.answers = [WELL] * 3
     for _ in range(3):
         await wire.ask("GET", "info", b"")
     assert server.connections == 1
 
 
-async def test_a_kept_connection_that_ended_meanwhile_is_replaced(server: Told, wire: DockerHttp) -> None:
+async def test_a_kept_connection_that_ended_meanwhile_is_replaced(
+    server: ScriptedServer, wire: DockerHttp
+) -> None:
     server.answers = [WELL, NOTHING, WELL]
     await wire.ask("GET", "info", b"")
     assert (await wire.ask("GET", "info", b"")).status == 200
     assert server.connections == 2
 
 
-async def test_what_changes_something_is_never_asked_twice(server: Told, wire: DockerHttp) -> None:
+async def test_what_changes_something_is_never_asked_twice(server: ScriptedServer, wire: DockerHttp) -> None:
     server.answers = [WELL, NOTHING, WELL]
     await wire.ask("GET", "info", b"")
     with pytest.raises(ConnectionError):
@@ -91,7 +93,9 @@ async def test_what_changes_something_is_never_asked_twice(server: Told, wire: D
     assert server.asked[1:] == ["POST /containers/x/start HTTP/1.1"]
 
 
-async def test_whoever_was_cancelled_leaves_no_answer_to_the_next(server: Told, wire: DockerHttp) -> None:
+async def test_whoever_was_cancelled_leaves_no_answer_to_the_next(
+    server: ScriptedServer, wire: DockerHttp
+) -> None:
     server.answers = [b"HTTP/1.1 200 OK\r\n", WELL]
     asking = asyncio.ensure_future(wire.ask("GET", "slow", b""))
     await until(lambda: bool(server.asked))
@@ -105,7 +109,7 @@ async def test_whoever_was_cancelled_leaves_no_answer_to_the_next(server: Told, 
 @pytest.mark.parametrize(
     "answer", [NOTHING, b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{", b"SSH-2.0\r\n\r\n"]
 )
-async def test_half_an_answer_is_an_outage(server: Told, socket: Path, answer: bytes) -> None:
+async def test_half_an_answer_is_an_outage(server: ScriptedServer, socket: Path, answer: bytes) -> None:
     server.answers = [answer]
     engine = Engine(f"unix://{socket}", installation="i")
     asking = asyncio.ensure_future(engine.ask("GET", "info"))

@@ -60,11 +60,11 @@ class Ledger:
 
     async def check(self, connect_args: dict[str, Any]) -> int:
         """Look for every acknowledged commit, and return the newest number that is there."""
-        found = await self._read(connect_args) if self.acknowledged else set()
-        lost = self.acknowledged - found
+        stored = await self._read(connect_args) if self.acknowledged else set()
+        lost = self.acknowledged - stored
         assert not lost, f"acknowledged and lost: {sorted(lost)[:10]}"
         assert len(postmasters_of(self.data_dir)) == 1
-        return max(found, default=0)
+        return max(stored, default=0)
 
     async def _read(self, connect_args: dict[str, Any]) -> set[int]:
         """Ask until somebody answers: a server whose backend was killed lets others in, ends them, and recovers."""

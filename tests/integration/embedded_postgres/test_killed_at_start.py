@@ -29,17 +29,17 @@ async def test_a_database_that_is_killed_during_the_start_is_waited_for(
         if killed_before == "stores":
             kill(settings.data_dir)
         stored = await stack.enter_async_context(stores(connect_args, system))
-        found = await stack.enter_async_context(platform(settings, stored, system, stops=True))
+        wiring = await stack.enter_async_context(platform(settings, stored, system, stops=True))
         if killed_before == "control":
             kill(settings.data_dir)
-        is_controlled = await stack.enter_async_context(control(settings, stored, found.backends, system))
+        is_controlled = await stack.enter_async_context(control(settings, stored, wiring.backends, system))
         await is_controlled()
 
 
 def kill(data_dir: Path) -> None:
     """End the server as the kernel does when memory runs out."""
-    (told,) = data_dir.glob("**/postmaster.pid")
-    os.kill(int(told.read_text().split()[0]), signal.SIGKILL)
+    (pid_file,) = data_dir.glob("**/postmaster.pid")
+    os.kill(int(pid_file.read_text().split()[0]), signal.SIGKILL)
 
 
 class Impatient(SystemClock):

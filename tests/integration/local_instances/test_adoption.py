@@ -139,11 +139,11 @@ async def test_controllers_that_start_at_once_start_one(world: LocalWorld, spec:
 
 
 async def test_a_controller_that_ends_cleanly_leaves_them_too(world: LocalWorld) -> None:
-    one = await world.run()
+    workspace_id = await world.run()
     second = world.controller()
     await world.instances.close()
     await second.open()
-    await are_listed(second, {one: Instance(running=True, healthy=True)})
+    await are_listed(second, {workspace_id: Instance(running=True, healthy=True)})
     await second.stop_all(grace_s=0.5)
     assert await second.list_all() == {}
     await second.close()
@@ -151,29 +151,29 @@ async def test_a_controller_that_ends_cleanly_leaves_them_too(world: LocalWorld)
 
 
 async def test_a_killed_launcher_does_not_end_the_ide_nor_hide_it(sandboxed: LocalWorld) -> None:
-    one = await sandboxed.run()
-    paths = sandboxed.instances.run_directory.of(one)
+    workspace_id = await sandboxed.run()
+    paths = sandboxed.instances.run_directory.of(workspace_id)
     record = paths.read()
     assert record is not None
     launcher = paths.starter(record)
     assert launcher is not None
     async with asyncio.timeout(PATIENCE_S), sandboxed.instances.events() as events:
         launcher.send(signal.SIGKILL)
-        assert await anext(events) == one
-        await become_healthy(sandboxed.instances, one)
-        await sandboxed.die(one)
-        assert await anext(events) == one
+        assert await anext(events) == workspace_id
+        await become_healthy(sandboxed.instances, workspace_id)
+        await sandboxed.die(workspace_id)
+        assert await anext(events) == workspace_id
     dead = Instance(running=False, healthy=False, has_ended=True)
-    assert await sandboxed.instances.status(one) == dead
+    assert await sandboxed.instances.status(workspace_id) == dead
 
 
 async def test_a_pid_that_changed_hands_is_neither_believed_nor_signalled(world: LocalWorld) -> None:
-    one = await world.run()
-    paths = world.instances.run_directory.of(one)
-    await world.die(one)
+    workspace_id = await world.run()
+    paths = world.instances.run_directory.of(workspace_id)
+    await world.die(workspace_id)
 
     async def is_dead() -> bool:
-        return await world.instances.status(one) == Instance(
+        return await world.instances.status(workspace_id) == Instance(
             running=False, healthy=False, has_ended=True, exit_code=1
         )
 
@@ -183,10 +183,10 @@ async def test_a_pid_that_changed_hands_is_neither_believed_nor_signalled(world:
         stat = paths.launcher.read_text()
         paths.launcher.write_text(f"{stranger.pid} {stat.partition(' ')[2]}")
         paths.info.write_text(f'{{"child-pid": {stranger.pid}}}')
-        assert await world.instances.status(one) == Instance(
+        assert await world.instances.status(workspace_id) == Instance(
             running=False, healthy=False, has_ended=True, exit_code=1
         )
-        await world.instances.delete(one)
+        await world.instances.delete(workspace_id)
         assert stranger.returncode is None
         os.kill(stranger.pid, 0)
     finally:

@@ -32,10 +32,10 @@ class Halt:
         self.may_go_on = threading.Event()
 
     def before(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        def halted(*args: Any, **words: Any) -> Any:
+        def halted(*args: Any, **options: Any) -> Any:
             self.has_come.set()
             self.may_go_on.wait()
-            return work(*args, **words)
+            return work(*args, **options)
 
         return halted
 
@@ -59,21 +59,21 @@ async def test_a_start_after_a_cancelled_delete_is_listed_and_is_the_only_one(
     world: LocalWorld, halt: Halt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = new_spec()
-    one = await world.run(spec)
+    workspace_id = await world.run(spec)
     with monkeypatch.context() as patched:
         patched.setattr("codehub.adapters.local.records.remove_whole", halt.before(remove_whole))
-        deleting = asyncio.create_task(world.instances.delete(one))
+        deleting = asyncio.create_task(world.instances.delete(workspace_id))
         await cancelled_at(halt, deleting)
-        assert await world.instances.status(one) is None, "by which others take it for deleted"
+        assert await world.instances.status(workspace_id) is None, "by which others take it for deleted"
         assert not deleting.done()
-        starting = asyncio.create_task(world.instances.start(spec, f"volume of {one}"))
+        starting = asyncio.create_task(world.instances.start(spec, f"volume of {workspace_id}"))
         halt.may_go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await deleting
         await starting
-    await become_healthy(world.instances, one)
-    await world.instances.start(spec, f"volume of {one}")
-    assert len(servers_of(one)) == 1
+    await become_healthy(world.instances, workspace_id)
+    await world.instances.start(spec, f"volume of {workspace_id}")
+    assert len(servers_of(workspace_id)) == 1
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def just_before_rmdir(
     """Let something happen once, before this directory is to go."""
     rmdir, waiting = os.rmdir, [happens]
 
-    def late(path: Any, **words: Any) -> None:
+    def late(path: Any, **options: Any) -> None:
         if Path(path) == place and waiting:
             waiting.pop()()
-        rmdir(path, **words)
+        rmdir(path, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "rmdir", late)
@@ -128,5 +128,5 @@ def just_before_rmdir(
 
 def servers_of(workspace_id: UUID) -> list[Process]:
     """Return the IDEs that run for a workspace, whoever knows of them: not those that start one, whose words name it too."""
-    found = find_marked(frozenset({f"CODEHUB_WORKSPACE={workspace_id}".encode()}), owner=None)
-    return [each for each in found if b"python" in command_of(each).partition(b"\0")[0]]
+    processes = find_marked(frozenset({f"CODEHUB_WORKSPACE={workspace_id}".encode()}), owner=None)
+    return [each for each in processes if b"python" in command_of(each).partition(b"\0")[0]]

@@ -24,22 +24,20 @@ async def daemon_in(world: LocalWorld, workspace_id: UUID) -> Process:
     await world.inside(workspace_id, DAEMON)
     uid = world.instances.uid_of(workspace_id)
 
-    def found() -> list[Process]:
-        return [
-            each for each in find_marked(frozenset({b"no\0ne"}), owner=uid) if b"trap" in command_of(each)
-        ]
+    def daemons() -> list[Process]:
+        return [each for each in find_marked(frozenset({b"no\0ne"}), owner=uid) if b"trap" in command_of(each)]
 
     async def there() -> bool:
-        return bool(found())
+        return bool(daemons())
 
     await until(there)
-    return found()[0]
+    return daemons()[0]
 
 
 async def test_a_daemon_that_will_not_listen_ends_with_its_workspace(world: LocalWorld) -> None:
-    one = await world.run()
-    daemon = await daemon_in(world, one)
-    await world.instances.delete(one)
+    workspace_id = await world.run()
+    daemon = await daemon_in(world, workspace_id)
+    await world.instances.delete(workspace_id)
     assert not daemon.alive()
 
 
@@ -47,16 +45,16 @@ async def test_what_a_dead_ide_left_does_not_count_as_running_and_is_ended_by_th
     world: LocalWorld,
 ) -> None:
     spec = new_spec()
-    one = await world.run(spec)
-    daemon = await daemon_in(world, one)
-    await world.die(one)
+    workspace_id = await world.run(spec)
+    daemon = await daemon_in(world, workspace_id)
+    await world.die(workspace_id)
 
     async def is_dead() -> bool:
-        found = await world.instances.status(one)
-        return found is not None and found.has_ended
+        instance = await world.instances.status(workspace_id)
+        return instance is not None and instance.has_ended
 
     await until(is_dead)
-    await world.instances.start(spec, f"volume of {one}")
+    await world.instances.start(spec, f"volume of {workspace_id}")
     assert not daemon.alive()
 
 
@@ -87,31 +85,31 @@ async def test_what_ends_before_it_could_be_watched_is_not_left_as_a_zombie(
 
 def zombies_of(parent: int) -> set[int]:
     """Return the children of a process that have ended and that it did not ask about."""
-    found = set()
+    zombies = set()
     for pid in all_pids():
         with suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             if fields[0] == "Z" and int(fields[1]) == parent:
-                found.add(pid)
-    return found
+                zombies.add(pid)
+    return zombies
 
 
 async def test_orphans_are_buried(sandboxed: LocalWorld) -> None:
-    one = await sandboxed.run()
-    await sandboxed.inside(one, "for i in $(seq 20); do (setsid true &); done")
+    workspace_id = await sandboxed.run()
+    await sandboxed.inside(workspace_id, "for i in $(seq 20); do (setsid true &); done")
 
     async def no_zombies() -> bool:
-        return "Z" not in await sandboxed.inside(one, "cut -d')' -f2 /proc/[0-9]*/stat | cut -c2")
+        return "Z" not in await sandboxed.inside(workspace_id, "cut -d')' -f2 /proc/[0-9]*/stat | cut -c2")
 
     await until(no_zombies)
 
 
 async def test_an_ide_is_asked_before_it_is_killed(world: LocalWorld) -> None:
-    one = await world.run()
-    await world.post(one, "/say-goodbye")
-    await world.instances.delete(one)
-    assert (world.home(one) / "last-words").read_text() == "goodbye"
-    assert not world.instances.run_directory.of(one).directory.exists()
+    workspace_id = await world.run()
+    await world.post(workspace_id, "/say-goodbye")
+    await world.instances.delete(workspace_id)
+    assert (world.home(workspace_id) / "last-words").read_text() == "goodbye"
+    assert not world.instances.run_directory.of(workspace_id).directory.exists()
 
 
 async def test_all_are_stopped_together_within_ten_seconds_even_if_they_will_not_listen(
@@ -126,9 +124,9 @@ async def test_all_are_stopped_together_within_ten_seconds_even_if_they_will_not
 
 
 async def test_one_workspace_can_not_end_what_another_runs(world: LocalWorld) -> None:
-    one, other = await world.run(), await world.run()
-    await world.inside(one, f"(CODEHUB_WORKSPACE={other} setsid sleep 60 >/dev/null 2>&1 &)")
+    workspace_id, other = await world.run(), await world.run()
+    await world.inside(workspace_id, f"(CODEHUB_WORKSPACE={other} setsid sleep 60 >/dev/null 2>&1 &)")
     await world.instances.delete(other)
-    await are_listed(world.instances, {one: Instance(running=True, healthy=True)})
+    await are_listed(world.instances, {workspace_id: Instance(running=True, healthy=True)})
     async with asyncio.timeout(PATIENCE_S):
-        await world.instances.delete(one)
+        await world.instances.delete(workspace_id)

@@ -25,9 +25,9 @@ def unified(tmp_path: Path) -> Path:
 
 def test_what_is_not_set_is_most_of_this_machine() -> None:
     here_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    found = totals(None, None)
-    assert here_mb // 2 < found.memory_mb < here_mb
-    assert found.pids > 1000
+    resources = totals(None, None)
+    assert here_mb // 2 < resources.memory_mb < here_mb
+    assert resources.pids > 1000
     assert totals(512, 300) == MOST
 
 

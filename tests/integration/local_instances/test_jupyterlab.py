@@ -19,10 +19,10 @@ from codehub.ports.instances import UnixUpstream
 
 @pytest.fixture(scope="module")
 def profiles() -> Mapping[str, InstalledIde]:
-    found = installed_ides()
-    if "jupyterlab" not in found or find_bubblewrap() is None:
+    ides = installed_ides()
+    if "jupyterlab" not in ides or find_bubblewrap() is None:
         pytest.skip("JupyterLab or bubblewrap is not installed")
-    return found
+    return ides
 
 
 async def ask(
@@ -88,10 +88,12 @@ async def test_a_kernel_finds_no_debugger_that_others_could_reach(
     seen = replace(server, visible=(*server.visible, *lab.visible), hidden=lab.hidden)
     python = Path(sys.executable)
     async with local_world(ides={"http": seen}) as world:
-        one = await world.run()
+        workspace_id = await world.run()
         asked = "import ipykernel.debugger as it; print(it._is_debugpy_available)"
-        assert (await world.inside(one, f"{python} -c '{asked}' 2>&1")).splitlines() == ["False"]
-        assert await world.inside(one, f"{python} -c 'import ipykernel.kernelapp; print(1)'") == "1\n"
+        assert (await world.inside(workspace_id, f"{python} -c '{asked}' 2>&1")).splitlines() == ["False"]
+        assert (
+            await world.inside(workspace_id, f"{python} -c 'import ipykernel.kernelapp; print(1)'") == "1\n"
+        )
 
 
 async def socket_of(world: LocalWorld, workspace_id: UUID) -> Path:

@@ -54,16 +54,16 @@ async def test_who_takes_more_memory_than_given_is_ended_and_nobody_else(sandbox
     if any("memory" in warning for warning in sandboxed.instances.warnings):
         pytest.skip("there are no control groups here")
     other = await sandboxed.run()
-    one = await sandboxed.run(new_spec(resources=Resources(memory_mb=64, cpus=1.0, pids=64)))
+    workspace_id = await sandboxed.run(new_spec(resources=Resources(memory_mb=64, cpus=1.0, pids=64)))
     command = "/usr/bin/python3 -I -S -c 'x = bytearray(256 << 20); print(len(x))'; echo ended"
 
     async def was_ended() -> bool:
         # The kernel picks whom it ends: the greedy one, or the IDE with all that it started.
         try:
-            said = await sandboxed.inside(one, command)
+            output = await sandboxed.inside(workspace_id, command)
         except (OSError, AssertionError):
             return True
-        return str(256 << 20) not in said
+        return str(256 << 20) not in output
 
     assert await was_ended()
     assert await sandboxed.inside(other, "echo here") == "here\n"
@@ -72,10 +72,10 @@ async def test_who_takes_more_memory_than_given_is_ended_and_nobody_else(sandbox
 async def test_the_control_groups_go_with_the_instance(sandboxed: LocalWorld) -> None:
     launcher = sandboxed.instances.launcher
     assert launcher is not None
-    one = await sandboxed.run()
-    groups = [parent / str(one) for parent in launcher.limits.parents.values()]
+    workspace_id = await sandboxed.run()
+    groups = [parent / str(workspace_id) for parent in launcher.limits.parents.values()]
     assert all(group.exists() for group in groups)
-    await sandboxed.instances.delete(one)
+    await sandboxed.instances.delete(workspace_id)
 
     async def gone() -> bool:
         return not any(group.exists() for group in groups)

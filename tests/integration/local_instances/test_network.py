@@ -25,14 +25,14 @@ _FOUND = {name: shutil.which(name) for name in ("pasta", "slirp4netns")}
 _TRY = """
 import json, socket, sys, threading
 reached = []
-def one(address, port):
+def connect(address, port):
     try:
         with socket.create_connection((address, port), 2) as connection:
             connection.settimeout(2)
             reached.append([address, connection.recv(99).decode()])
     except OSError:
         pass
-tries = [threading.Thread(target=one, args=pair) for pair in json.loads(sys.argv[1])]
+tries = [threading.Thread(target=connect, args=pair) for pair in json.loads(sys.argv[1])]
 [each.start() for each in tries]
 [each.join() for each in tries]
 print(json.dumps(sorted(reached)))
@@ -75,7 +75,7 @@ def _greet(server: socket.socket) -> None:
 
 
 def own_addresses() -> set[str]:
-    told = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split()
+    addresses = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split()
     routes = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
     gateways = {socket.inet_ntoa(bytes.fromhex(row[2])[::-1]) for row in routes if row[2] != "00000000"}
     mapped = {
@@ -89,14 +89,14 @@ def own_addresses() -> set[str]:
         "169.254.1.1",
         "fd00::2",
     }
-    return {*told, *gateways, *mapped}
+    return {*addresses, *gateways, *mapped}
 
 
 async def reached(world: LocalWorld, pairs: list[tuple[str, int]]) -> list[list[str]]:
-    one = await world.run()
-    said = await world.inside(one, f"python3 -c '{_TRY}' '{json.dumps(pairs)}' 2>&1")
-    found: list[list[str]] = json.loads(said)
-    return found
+    workspace_id = await world.run()
+    output = await world.inside(workspace_id, f"python3 -c '{_TRY}' '{json.dumps(pairs)}' 2>&1")
+    answers: list[list[str]] = json.loads(output)
+    return answers
 
 
 async def test_what_listens_on_this_machine_s_loopback_is_reached_by_no_address(apart: LocalWorld) -> None:
@@ -105,32 +105,32 @@ async def test_what_listens_on_this_machine_s_loopback_is_reached_by_no_address(
         outside = await asyncio.create_subprocess_exec(
             sys.executable, "-c", _TRY, json.dumps(places), stdout=asyncio.subprocess.PIPE
         )
-        told, _ = await outside.communicate()
-        assert json.loads(told) == sorted([address, "the machine"] for address, _ in places)
+        output, _ = await outside.communicate()
+        assert json.loads(output) == sorted([address, "the machine"] for address, _ in places)
         assert await reached(apart, everywhere) == []
 
 
 async def test_loopback_is_the_workspace_s_own(apart: LocalWorld) -> None:
-    one, other = await apart.run(), await apart.run()
+    workspace_id, other = await apart.run(), await apart.run()
     serve = 'import socket,time; s=socket.create_server(("127.0.0.1", 7777)); open("ready","w"); s.accept(); time.sleep(600)'
-    await apart.inside(one, f"(setsid python3 -c '{serve}' >/dev/null 2>&1 &)")
+    await apart.inside(workspace_id, f"(setsid python3 -c '{serve}' >/dev/null 2>&1 &)")
 
     async def is_listening() -> bool:
-        return (apart.home(one) / "ready").exists()
+        return (apart.home(workspace_id) / "ready").exists()
 
     await until(is_listening)
     dial = 'import socket; socket.create_connection(("127.0.0.1", 7777), 5); print("reached")'
     assert "refused" in await apart.inside(other, f"python3 -c '{dial}' 2>&1")
-    assert await apart.inside(one, f"python3 -c '{dial}' 2>&1") == "reached\n"
+    assert await apart.inside(workspace_id, f"python3 -c '{dial}' 2>&1") == "reached\n"
 
 
 async def test_abstract_sockets_of_this_machine_are_out_of_reach(apart: LocalWorld) -> None:
-    one = await apart.run()
+    workspace_id = await apart.run()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"\0codehub-test-{os.getpid()}")
         server.listen()
         dial = f'import socket; socket.socket(socket.AF_UNIX).connect("\\0codehub-test-{os.getpid()}")'
-        assert "refused" in await apart.inside(one, f"python3 -c '{dial}' 2>&1")
+        assert "refused" in await apart.inside(workspace_id, f"python3 -c '{dial}' 2>&1")
 
 
 @AS_ROOT
@@ -138,11 +138,11 @@ async def test_what_this_machine_reaches_a_workspace_reaches(apart: LocalWorld) 
     if not network.has_default_route():
         pytest.skip("this machine has no way out")
     with elsewhere() as address:
-        one = await apart.run()
+        workspace_id = await apart.run()
         dial = f'import socket; print(socket.create_connection(("{address}", 7777), 60).recv(9).decode())'
 
         async def is_reached() -> bool:
-            return await apart.inside(one, f"python3 -c '{dial}' 2>/dev/null") == "elsewhere\n"
+            return await apart.inside(workspace_id, f"python3 -c '{dial}' 2>/dev/null") == "elsewhere\n"
 
         await until(is_reached)
 
@@ -155,9 +155,9 @@ async def test_without_a_way_out_of_this_machine_a_workspace_still_starts(
     monkeypatch.setattr("codehub.adapters.local.instances.find_gateway", lambda: lost)
     async with local_world() as world:
         assert world.instances.warnings == ()
-        one = await world.run()
+        workspace_id = await world.run()
         serve = 'import socket; s=socket.create_server(("127.0.0.1", 0)); socket.create_connection(s.getsockname()); print("up")'
-        assert await world.inside(one, f"python3 -c '{serve}' 2>&1") == "up\n"
+        assert await world.inside(workspace_id, f"python3 -c '{serve}' 2>&1") == "up\n"
 
 
 async def test_a_gateway_that_fails_on_a_machine_with_a_way_out_is_as_none_and_its_words_are_passed_on(
@@ -175,33 +175,33 @@ async def test_a_gateway_that_fails_on_a_machine_with_a_way_out_is_as_none_and_i
 
 
 async def test_the_gateway_ends_with_its_instance_and_keeps_it_from_nothing(apart: LocalWorld) -> None:
-    one = await apart.run()
-    gateway = gateway_of(apart, one)
+    workspace_id = await apart.run()
+    gateway = gateway_of(apart, workspace_id)
     assert gateway.alive()
     assert not [path for path in open_files(gateway) if path.endswith(("/alive", "/info"))]
-    await apart.instances.delete(one)
+    await apart.instances.delete(workspace_id)
     assert not gateway.alive()
 
 
 async def test_a_gateway_whose_sandbox_died_ends_with_the_next_start(apart: LocalWorld) -> None:
-    one = await apart.run()
-    gateway = gateway_of(apart, one)
-    await apart.die(one)
+    workspace_id = await apart.run()
+    gateway = gateway_of(apart, workspace_id)
+    await apart.die(workspace_id)
 
     async def is_gone() -> bool:
-        seen = await apart.instances.status(one)
+        seen = await apart.instances.status(workspace_id)
         return seen is not None and not seen.running
 
     await until(is_gone)
-    await apart.instances.delete(one)
+    await apart.instances.delete(workspace_id)
     assert not gateway.alive()
 
 
 @AS_ROOT
 async def test_the_gateway_runs_as_the_workspace_s_own_user(apart: LocalWorld) -> None:
-    one = await apart.run()
-    status = read_proc_file(gateway_of(apart, one).pid, "status") or ""
-    assert f"Uid:\t{apart.instances.uid_of(one)}\t" in status
+    workspace_id = await apart.run()
+    status = read_proc_file(gateway_of(apart, workspace_id).pid, "status") or ""
+    assert f"Uid:\t{apart.instances.uid_of(workspace_id)}\t" in status
 
 
 def test_a_name_server_on_loopback_is_asked_through_the_gateway_and_others_directly() -> None:
@@ -215,15 +215,15 @@ def test_a_name_server_on_loopback_is_asked_through_the_gateway_and_others_direc
 
 
 def test_pasta_is_preferred_and_maps_no_address_to_this_machine() -> None:
-    found = find_gateway()
-    if found is None or not found.command[0].endswith("pasta"):
+    gateway = find_gateway()
+    if gateway is None or not gateway.command[0].endswith("pasta"):
         pytest.skip("no pasta (scripts/engines)")
-    assert "--no-map-gw" in found.command
+    assert "--no-map-gw" in gateway.command
 
 
 def gateway_of(world: LocalWorld, workspace_id: object) -> Process:
-    said = world.instances.run_directory.of(workspace_id).gateway.read_text()  # type: ignore[arg-type]
-    process = Process.from_stat(said)
+    line = world.instances.run_directory.of(workspace_id).gateway.read_text()  # type: ignore[arg-type]
+    process = Process.from_stat(line)
     assert process is not None
     return process
 
@@ -259,5 +259,5 @@ def elsewhere() -> Iterator[str]:
         _ip("netns", "del", name)
 
 
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True)
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)

@@ -37,10 +37,10 @@ def address_of(peers: LoopbackPeers, ours: socket.socket) -> str | None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_a_workspace_has_an_address_of_its_own_and_no_loopback(host: str) -> None:
     peers, uids = LoopbackPeers("one"), uids_of("one")
-    with connected(host, uids[7]) as one, connected(host, uids[8]) as other:
-        found = [address_of(peers, each) for each in (one, other)]
-    assert len({*found, None}) == 3
-    assert not any(ip_address(str(each)).is_loopback for each in found)
+    with connected(host, uids[7]) as first, connected(host, uids[8]) as other:
+        addresses = [address_of(peers, each) for each in (first, other)]
+    assert len({*addresses, None}) == 3
+    assert not any(ip_address(str(each)).is_loopback for each in addresses)
 
 
 @AS_ROOT

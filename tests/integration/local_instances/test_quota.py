@@ -28,7 +28,7 @@ MOUNTS = """\
 
 
 @pytest.mark.parametrize(
-    ("place", "found"),
+    ("place", "expected"),
     [
         ("/srv/homes", Quota("/dev/srv")),
         ("/with space/homes", Quota("/dev/space")),
@@ -38,11 +38,11 @@ MOUNTS = """\
     ],
 )
 def test_the_mount_that_holds_the_homes_says_whether_there_are_quotas(
-    monkeypatch: pytest.MonkeyPatch, place: str, found: Quota | str
+    monkeypatch: pytest.MonkeyPatch, place: str, expected: Quota | str
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(quota, "_quotactl", lambda *_: None)
-    assert find_quota(Path(place), MOUNTS) == found
+    assert find_quota(Path(place), MOUNTS) == expected
 
 
 def test_a_kernel_without_quotas_and_a_user_without_rights_are_told_apart(
@@ -70,18 +70,18 @@ def test_everything_in_a_home_is_given_to_its_project_once_and_nothing_behind_a_
     projects: dict[int, int] = {}
     asked: list[tuple[int, str, int, tuple[int, ...]]] = []
 
-    def ioctl(handle: int, request: int, words: bytes | bytearray) -> None:
+    def ioctl(handle: int, request: int, structure: bytes | bytearray) -> None:
         inode = os.fstat(handle).st_ino
-        if isinstance(words, bytearray):
-            words[:] = quota._ATTRIBUTES.pack(0, 0, 0, projects.get(inode, 0), 0, bytes(8))
+        if isinstance(structure, bytearray):
+            structure[:] = quota._ATTRIBUTES.pack(0, 0, 0, projects.get(inode, 0), 0, bytes(8))
         else:
-            flags, *_, project, _cow, _rest = quota._ATTRIBUTES.unpack(words)
+            flags, *_, project, _cow, _rest = quota._ATTRIBUTES.unpack(structure)
             assert (flags == quota._INHERIT) is Path(f"/proc/self/fd/{handle}").is_dir()
             projects[inode] = project
         assert request in (quota._GET_ATTRIBUTES, quota._SET_ATTRIBUTES)
 
-    def quotactl(command: int, device: str, project: int, told: "ctypes.Array[ctypes.c_char]") -> None:
-        asked.append((command, device, project, quota._LIMITS.unpack(told.raw)))
+    def quotactl(command: int, device: str, project: int, structure: "ctypes.Array[ctypes.c_char]") -> None:
+        asked.append((command, device, project, quota._LIMITS.unpack(structure.raw)))
 
     monkeypatch.setattr("fcntl.ioctl", ioctl)
     monkeypatch.setattr(quota, "_quotactl", quotactl)
@@ -116,12 +116,12 @@ def formatted(tmp_path: Path) -> Iterator[tuple[Path, str | None]]:
     place.mkdir()
     with image.open("wb") as file:
         file.truncate(64 << 20)
-    for words in (
+    for command in (
         ["mkfs.ext4", "-q", "-O", "quota,project", "-E", "quotatype=prjquota", str(image)],
         ["mount", "-o", "loop,prjquota", str(image), str(place)],
     ):
         try:
-            done = subprocess.run(words, check=False, capture_output=True, text=True)
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
         except FileNotFoundError as missing:
             yield place, str(missing)
             return
@@ -136,12 +136,12 @@ async def test_a_home_holds_what_it_was_given_where_the_kernel_keeps_quotas(
     formatted: tuple[Path, str | None],
 ) -> None:
     place, why_not = formatted
-    found = find_quota(place)
+    quota = find_quota(place)
     if why_not is not None:
-        assert isinstance(found, str), f"{why_not}, and yet there are quotas"
+        assert isinstance(quota, str), f"{why_not}, and yet there are quotas"
         return
-    assert isinstance(found, Quota), found
-    home, disk = Home(ONE, "home"), LocalDisk(place, floor_mb=1, quota=found)
+    assert isinstance(quota, Quota), quota
+    home, disk = Home(ONE, "home"), LocalDisk(place, floor_mb=1, quota=quota)
     (place / "home").mkdir()
     (place / "home" / "before").write_bytes(os.urandom(4 << 20))
     await disk.bind(home, 8)

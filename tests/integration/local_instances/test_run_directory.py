@@ -58,11 +58,11 @@ async def test_a_data_directory_with_a_long_name_is_no_obstacle(tmp_path: Path) 
     world = LocalWorld(base)
     await world.instances.open()
     try:
-        one = await world.run()
-        upstream = await world.instances.resolve_upstream(one)
+        workspace_id = await world.run()
+        upstream = await world.instances.resolve_upstream(workspace_id)
         assert isinstance(upstream, UnixUpstream)
         assert len(str(upstream.path)) <= 107
-        assert await world.inside(one, "echo hello") == "hello\n"
+        assert await world.inside(workspace_id, "echo hello") == "hello\n"
     finally:
         await world.instances.stop_all(grace_s=0.5)
         await world.instances.close()
@@ -70,41 +70,41 @@ async def test_a_data_directory_with_a_long_name_is_no_obstacle(tmp_path: Path) 
 
 
 async def test_the_log_is_followed_until_its_instance_is_deleted(sandboxed: LocalWorld) -> None:
-    one = await sandboxed.run()
+    workspace_id = await sandboxed.run()
     heard: list[bytes] = []
 
     async def listen() -> None:
-        async for piece in sandboxed.instances.logs(one, follow=True):
+        async for piece in sandboxed.instances.logs(workspace_id, follow=True):
             heard.append(piece)  # noqa: PERF401  # each is wanted when it comes
 
     listening = asyncio.create_task(listen())
-    await sandboxed.post(one, "/say", "a line of my own\n")
+    await sandboxed.post(workspace_id, "/say", "a line of my own\n")
 
     async def arrived() -> bool:
         return b"a line of my own\n" in b"".join(heard)
 
     await until(arrived)
-    await sandboxed.instances.delete(one)
+    await sandboxed.instances.delete(workspace_id)
     async with asyncio.timeout(PATIENCE_S):
         await listening
 
 
 async def test_the_log_does_not_grow_without_end(sandboxed: LocalWorld) -> None:
-    one = await sandboxed.run()
-    path = sandboxed.instances.run_directory.of(one).log
+    workspace_id = await sandboxed.run()
+    path = sandboxed.instances.run_directory.of(workspace_id).log
 
     async def is_too_long() -> bool:
         return path.stat().st_size > output.SIZE_MAX
 
-    await sandboxed.post(one, "/say", "a line\n" * 1_000_000 + "the last\n")
+    await sandboxed.post(workspace_id, "/say", "a line\n" * 1_000_000 + "the last\n")
     await until(is_too_long)
     await sandboxed.instances.list_all()
     assert path.stat().st_size < output.SIZE_MAX
-    await sandboxed.post(one, "/say", "the next\n")
-    told = b"".join([line async for line in sandboxed.instances.logs(one, tail=1_000)])
-    assert b"the last\n" in told
-    assert b"the next\n" in told
-    assert b"\0" not in told
+    await sandboxed.post(workspace_id, "/say", "the next\n")
+    log = b"".join([line async for line in sandboxed.instances.logs(workspace_id, tail=1_000)])
+    assert b"the last\n" in log
+    assert b"the next\n" in log
+    assert b"\0" not in log
 
 
 def test_no_two_workspaces_and_no_two_installations_get_one_uid(
@@ -112,8 +112,8 @@ def test_no_two_workspaces_and_no_two_installations_get_one_uid(
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     ids = [SystemIdentity().new_id() for _ in range(50)]
-    one, other = Accounts(tmp_path / "one", "one"), Accounts(tmp_path / "other", "other")
-    first = [one.uid_of(each) for each in ids]
+    accounts, other = Accounts(tmp_path / "one", "one"), Accounts(tmp_path / "other", "other")
+    first = [accounts.uid_of(each) for each in ids]
     assert len({*first, *(other.uid_of(each) for each in ids)}) == 100
     assert [Accounts(tmp_path / "one", "one").uid_of(each) for each in ids] == first
 
@@ -122,15 +122,15 @@ def test_a_line_that_a_crash_cut_short_is_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    one, other = SystemIdentity().new_id(), SystemIdentity().new_id()
+    workspace_id, other = SystemIdentity().new_id(), SystemIdentity().new_id()
     path = tmp_path / "uids"
-    first = Accounts(path, "x").uid_of(one)
+    first = Accounts(path, "x").uid_of(workspace_id)
     with path.open("ab") as file:
         file.write(str(other)[:10].encode())
     second = Accounts(path, "x").uid_of(other)
     assert first is not None
     assert second == first + 1
-    assert path.read_text() == f"{one}\n{other}\n"
+    assert path.read_text() == f"{workspace_id}\n{other}\n"
 
 
 def test_in_a_container_with_few_uids_the_upper_half_is_used() -> None:
@@ -174,11 +174,11 @@ def test_jupyterlab_is_told_to_trust_the_proxy_and_nobody_else() -> None:
     ide = installed_ides().get("jupyterlab")
     if ide is None:
         pytest.skip("JupyterLab is not installed")
-    words = ide.argv(IdePaths(UUID(int=1), "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
-    assert words[0] == sys.executable
-    assert f"--ServerApp.base_url=/w/{UUID(int=1)}/" in words
-    assert "--KernelManager.transport=ipc" in words
-    assert not any("xsrf" in word or "allow_origin" in word for word in words)
+    arguments = ide.argv(IdePaths(UUID(int=1), "/home/coder", "/run/codehub/ide.sock", "/run/codehub"))
+    assert arguments[0] == sys.executable
+    assert f"--ServerApp.base_url=/w/{UUID(int=1)}/" in arguments
+    assert "--KernelManager.transport=ipc" in arguments
+    assert not any("xsrf" in word or "allow_origin" in word for word in arguments)
     assert ide.profile.keeps_prefix
 
 
@@ -195,11 +195,11 @@ def test_without_root_the_sandbox_is_made_by_the_person_who_runs_codehub() -> No
     packages = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
     command = ["/usr/bin/setpriv", "--reuid=65000", "--regid=65000", "--clear-groups", str(python)]
     workspace_id = SystemIdentity().new_id()
-    words = ["-m", "tests.support.local_supervisor", str(base), "person", str(workspace_id), "report"]
+    arguments = ["-m", "tests.support.local_supervisor", str(base), "person", str(workspace_id), "report"]
     asked = f"id -u\nls /home\ncat /proc/self/status\nls {base}\n"
     try:
         done = subprocess.run(
-            [*command, *words],
+            [*command, *arguments],
             input=asked.encode(),
             cwd=ROOT,
             env={
@@ -211,14 +211,14 @@ def test_without_root_the_sandbox_is_made_by_the_person_who_runs_codehub() -> No
             timeout=PATIENCE_S,
             check=False,
         )
-        told = done.stdout.decode()
+        output = done.stdout.decode()
         assert done.returncode == 0, done.stderr.decode()
-        if "ISOLATED" in told:
+        if "ISOLATED" in output:
             pytest.skip("users can't make sandboxes here")
-        assert "65000\ncoder\n" in told
-        assert "NoNewPrivs:\t1" in told
-        assert "\ndata\n" not in told
-        assert "\nide\n" in told, "the server's own directory is visible, the data beside it is not"
+        assert "65000\ncoder\n" in output
+        assert "NoNewPrivs:\t1" in output
+        assert "\ndata\n" not in output
+        assert "\nide\n" in output, "the server's own directory is visible, the data beside it is not"
         assert not any((base / "data" / "run" / "instances").glob("*-*"))
     finally:
         shutil.rmtree(base)

@@ -49,27 +49,27 @@ print("works")
 
 
 async def test_what_only_a_machine_s_owner_needs_is_refused(sandboxed: LocalWorld) -> None:
-    machine = (await sandboxed.inside(one := await sandboxed.run(), "uname -m")).strip()
+    machine = (await sandboxed.inside(workspace_id := await sandboxed.run(), "uname -m")).strip()
     if machine not in CALLS:
         pytest.skip(f"no numbers of calls for {machine} here")
-    words = " ".join(f"{number} {argument}" for _, number, argument, _ in CALLS[machine])
-    said = (await sandboxed.inside(one, f"python3 -c '{CALL}' {words} 2>&1")).split()
-    assert dict(zip([name for name, *_ in CALLS[machine]], said, strict=True)) == {
+    arguments = " ".join(f"{number} {argument}" for _, number, argument, _ in CALLS[machine])
+    results = (await sandboxed.inside(workspace_id, f"python3 -c '{CALL}' {arguments} 2>&1")).split()
+    assert dict(zip([name for name, *_ in CALLS[machine]], results, strict=True)) == {
         name: str(error) for name, _, _, error in CALLS[machine]
     }
 
 
 async def test_there_is_no_user_namespace_to_be_had(sandboxed: LocalWorld) -> None:
-    one = await sandboxed.run()
-    assert "not permitted" in await sandboxed.inside(one, "unshare --user --map-root-user id 2>&1")
-    assert "Seccomp:\t2" in await sandboxed.inside(one, "cat /proc/self/status")
+    workspace_id = await sandboxed.run()
+    assert "not permitted" in await sandboxed.inside(workspace_id, "unshare --user --map-root-user id 2>&1")
+    assert "Seccomp:\t2" in await sandboxed.inside(workspace_id, "cat /proc/self/status")
 
 
 async def test_people_can_work_under_it(sandboxed: LocalWorld) -> None:
-    one = await sandboxed.run()
-    assert await sandboxed.inside(one, f"python3 -c '{WORK}' 2>&1") == "works\n"
+    workspace_id = await sandboxed.run()
+    assert await sandboxed.inside(workspace_id, f"python3 -c '{WORK}' 2>&1") == "works\n"
     made = "git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --format=%s"
-    assert await sandboxed.inside(one, f"{made} 2>&1") == "x\n"
+    assert await sandboxed.inside(workspace_id, f"{made} 2>&1") == "x\n"
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

@@ -38,14 +38,14 @@ async def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @AS_ROOT
 async def test_the_home_of_another_is_closed_to_it(plain: LocalWorld) -> None:
-    one, other = await plain.run(), await plain.run()
+    workspace_id, other = await plain.run(), await plain.run()
     (plain.home(other) / "secret").write_text("the other's")
-    said = await plain.inside(
-        one, f"ls {plain.home(other)}; ls {plain.data_dir}; ls {plain.data_dir}/run/instances"
+    output = await plain.inside(
+        workspace_id, f"ls {plain.home(other)}; ls {plain.data_dir}; ls {plain.data_dir}/run/instances"
     )
-    assert said.count("Permission denied") == 3
+    assert output.count("Permission denied") == 3
     paths = plain.instances.run_directory.of(other)
-    assert "denied" in await plain.inside(one, f"cat {paths.log}; : > {paths.runtime}/ide.sock")
+    assert "denied" in await plain.inside(workspace_id, f"cat {paths.log}; : > {paths.runtime}/ide.sock")
 
 
 @AS_ROOT

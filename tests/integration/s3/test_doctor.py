@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.redis import REDIS, running_redis
-from tests.support.s3 import S3, S3Server, running_s3, told
+from tests.support.s3 import S3, S3Server, running_s3, set_environment
 
 from codehub.doctor import services
 from codehub.doctor.findings import Finding, Verdict
@@ -28,7 +28,7 @@ async def server() -> AsyncIterator[S3Server]:
 
 
 async def examined(server: S3Server, bucket: str, **changes: str) -> Finding:
-    with told(server.environment(**changes)):
+    with set_environment(server.environment(**changes)):
         return await asyncio.to_thread(examine_s3, load_settings(archive_url=f"s3://{bucket}/homes"))
 
 
@@ -60,7 +60,7 @@ async def test_redis_tells_its_version_or_why_it_can_not_be_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "verdict", "words"),
+    ("body", "verdict", "text"),
     [
         ('{"Version": "20.10.24", "ApiVersion": "1.41"}', Verdict.OK, "Docker 20.10.24 at unix://"),
         ('{"Version": "19.03", "ApiVersion": "1.40"}', Verdict.BROKEN, "is too old"),
@@ -70,7 +70,7 @@ async def test_redis_tells_its_version_or_why_it_can_not_be_used() -> None:
     ],
 )
 async def test_docker_tells_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, verdict: Verdict, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, verdict: Verdict, text: str
 ) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -79,6 +79,6 @@ async def test_docker_tells_its_version(
 
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/sock")
     async with await asyncio.start_unix_server(handle, tmp_path / "sock"):
-        found = await asyncio.to_thread(examine_docker, load_settings(instance_backend="local-docker"))
-    assert found.verdict is verdict
-    assert words in found.result
+        finding = await asyncio.to_thread(examine_docker, load_settings(instance_backend="local-docker"))
+    assert finding.verdict is verdict
+    assert text in finding.result

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 from tests.support.flaky_proxy import Mood, flaky_proxy
-from tests.support.s3 import S3, S3Server, running_s3, told
+from tests.support.s3 import S3, S3Server, running_s3, set_environment
 from tests.support.storages import OnThisMachine, denied, granted, new_home, unheard
 from tests.support.trees import picture
 
@@ -50,7 +50,7 @@ def at(server: S3Server, bucket: str, tmp_path: Path) -> At:
 
     @asynccontextmanager
     async def opened(*, prepared: bool = True, **environment: str) -> AsyncIterator[OnThisMachine]:
-        with told(server.environment(**environment)):
+        with set_environment(server.environment(**environment)):
             objects = Objects(f"s3://{bucket}/some/prefix", installation="i")
             machine = OnThisMachine(tmp_path, objects=objects)
             if prepared:
@@ -93,7 +93,7 @@ async def test_archives_are_found_listed_and_deleted_under_their_prefix(at: At) 
         empty = await machine.provider.create_empty_archive(home, uuid4(), granted)
         assert await machine.provider.head_archive(key) == Archive(committed=True)
         assert await machine.provider.head_archive(f"{home.workspace_id}/{uuid4()}/home.tar.zst") is None
-        assert {found.key for found in await machine.provider.list_archives()} == {key, empty}
+        assert {archive.key for archive in await machine.provider.list_archives()} == {key, empty}
         for _ in range(2):
             await machine.provider.delete_archive(key)
         assert await machine.provider.head_archive(key) is None
@@ -201,9 +201,9 @@ async def test_what_the_server_refuses_for_good_is_a_failure_in_its_words_and_th
 
 @pytest.mark.parametrize("code", ["RequestTimeout", "IncompleteBody", "ExpiredToken"])
 def test_a_400_that_only_says_later_or_who_are_you_is_an_outage(code: str) -> None:
-    said = f"Server returned non-2xx status code: 400 Bad Request: <Error><Code>{code}</Code></Error>"
-    with pytest.raises(BackendUnreachable), Objects("s3://bucket", installation="i").report_failures():
-        raise OSError(said)
+    message = f"Server returned non-2xx status code: 400 Bad Request: <Error><Code>{code}</Code></Error>"
+    with pytest.raises(BackendUnreachable), Objects("s3://bucket", installation="i").explaining():
+        raise OSError(message)
 
 
 async def test_a_home_of_more_parts_than_the_server_takes_has_larger_ones(
@@ -213,9 +213,9 @@ async def test_a_home_of_more_parts_than_the_server_takes_has_larger_ones(
     asked = set()
 
     def takes_four_parts(head: bytes) -> int | None:
-        found = re.search(rb"partNumber=(\d+)", head)
-        asked.add(int(found[1]) if found else 0)
-        return 400 if found and int(found[1]) > 4 else None
+        part_number = re.search(rb"partNumber=(\d+)", head)
+        asked.add(int(part_number[1]) if part_number else 0)
+        return 400 if part_number and int(part_number[1]) > 4 else None
 
     async with flaky(server, takes_four_parts) as address, at(AWS_ENDPOINT_URL=address) as machine:
         await comes_back(machine, *await filled(machine, LARGE))
@@ -228,15 +228,17 @@ async def test_a_home_that_is_much_larger_than_it_was_taken_for_is_written_again
     monkeypatch.setattr("codehub.adapters.objectstore.store.PARTS_MAX", 2)
 
     def takes_two_parts(head: bytes) -> int | None:
-        found = re.search(rb"partNumber=(\d+)", head)
-        return 400 if found and int(found[1]) > 2 else None
+        part_number = re.search(rb"partNumber=(\d+)", head)
+        return 400 if part_number and int(part_number[1]) > 2 else None
 
     async with flaky(server, takes_two_parts) as address, at(AWS_ENDPOINT_URL=address) as machine:
         packed: Any = machine.local._pack
 
         def understated(home: Home, report: Report) -> AsyncGenerator[bytes, None]:
-            found: AsyncGenerator[bytes, None] = packed(home, lambda amount: report(replace(amount, total=1)))
-            return found
+            pieces: AsyncGenerator[bytes, None] = packed(
+                home, lambda amount: report(replace(amount, total=1))
+            )
+            return pieces
 
         monkeypatch.setattr(machine.local, "_pack", understated)
         await comes_back(machine, *await filled(machine, LARGE))
@@ -252,13 +254,13 @@ def test_parts_grow_with_what_is_to_be_stored(size: int, part_bytes: int) -> Non
     assert _part_bytes(size) * 10_000 >= size
 
 
-@pytest.mark.parametrize("said", ["<Code>XMinioStorageFull</Code>", "507 Insufficient Storage"])
-def test_a_full_server_is_a_failure_that_somebody_has_to_hear_of(said: str) -> None:
+@pytest.mark.parametrize("message", ["<Code>XMinioStorageFull</Code>", "507 Insufficient Storage"])
+def test_a_full_server_is_a_failure_that_somebody_has_to_hear_of(message: str) -> None:
     with (
         pytest.raises(ActionFailed, match="no space left"),
         Objects("s3://bucket", installation="i").report_failures(),
     ):
-        raise OSError(said)
+        raise OSError(message)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +274,7 @@ async def test_wrong_credentials_are_told_as_such(at: At, wrong: dict[str, str])
 
 
 async def test_a_missing_bucket_is_told_as_such_and_not_made(server: S3Server) -> None:
-    with told(server.environment()):
+    with set_environment(server.environment()):
         objects = Objects("s3://codehub-no-such-bucket/x", installation="i")
         for call in (objects.prepare(), objects.check()):
             with pytest.raises(

@@ -14,8 +14,8 @@ from codehub.service import workspaces
 
 @mutant
 def begin_under_an_old_wish() -> Any:
-    def change(found: Any, actor: str) -> Any:
-        return replace(original(found, actor), revision=None)
+    def change(workspace: Any, actor: str) -> Any:
+        return replace(original(workspace, actor), revision=None)
 
     original = controller._change
     return patched(controller, "_change", change)
