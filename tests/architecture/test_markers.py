@@ -37,8 +37,8 @@ def test_every_row_names_what_exists() -> None:
         ("api/test_up.py", set(), "up"),
         ("integration/docker/test_homes.py", set(), "docker"),
         ("integration/docker/test_circle.py", {"skipif"}, "circle"),
-        ("contracts/test_storage.py", {"parametrize"}, "local"),
-        ("contracts/test_storage.py", {"docker", "skipif"}, "docker"),
+        ("contracts/storage/test_volumes.py", {"parametrize"}, "local"),
+        ("contracts/storage/test_volumes.py", {"docker", "skipif"}, "docker"),
     ],
 )
 def test_a_test_s_suite_comes_from_its_marker_then_its_file_then_its_folder(
@@ -52,7 +52,7 @@ def test_a_test_s_suite_comes_from_its_marker_then_its_file_then_its_folder(
     [
         ("test_nowhere.py", set()),
         ("integration/test_of_no_suite.py", set()),
-        ("contracts/test_storage.py", {"docker", "local"}),
+        ("contracts/storage/test_volumes.py", {"docker", "local"}),
         ("api/test_people.py", {"docker"}),
     ],
 )

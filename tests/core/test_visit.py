@@ -141,7 +141,7 @@ def test_each_phase_has_its_answer(
         (Phase.RUNNING, "RUNNING", "a", None, Follow(), Later()),
         (Phase.RUNNING, "RUNNING", "a", "before", Follow(), Later()),
         (Phase.RUNNING, "STANDBY", "a", None, Follow(), Later()),
-        # Restored from that archive: another volume, and a good one.
+        # RestoredVolume from that archive: another volume, and a good one.
         (Phase.RUNNING, "RUNNING", "a", "a", Connect(), Connect()),
         (Phase.STANDBY, "STANDBY", "a", None, Wake(), Later()),
         (Phase.ARCHIVED, "ARCHIVED", "a", None, Show(Page.ARCHIVED), Show(Page.ARCHIVED)),

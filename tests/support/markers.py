@@ -45,7 +45,7 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "cli/test_separate_roles.py": ("up",),
     "contracts": ("store",),
     "contracts/test_instances.py": ("local", "docker"),
-    "contracts/test_storage.py": ("local", "docker"),
+    "contracts/storage": ("local", "docker"),
     "core": ("core",),
     "dashboard": ("browser",),
     "engine": ("sim",),

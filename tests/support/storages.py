@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 from uuid import UUID, uuid4
@@ -26,9 +26,10 @@ from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemIdentity
 from codehub.core.workspace import InstanceBackend, StorageBackend, home_key
-from codehub.ports.storage import Amount, Home, StorageProvider
+from codehub.ports.storage import Amount, Home, MayCommit, RestoredVolume, StorageProvider
 
 Files = Mapping[str, bytes]
+FILES: Files = {"notes.txt": b"hello\n", "src/deep/main.py": b"print()\n" * 1000, "empty": b""}
 INSTALLATION = "11111111-2222-3333-4444-555555555555"
 
 
@@ -43,6 +44,15 @@ COMMITTED_AT = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
 
 async def granted() -> datetime | None:
     return COMMITTED_AT
+
+
+def committed_after(seconds: int) -> MayCommit:
+    """The database lets it be committed, so long after COMMITTED_AT."""
+
+    async def may_commit() -> datetime | None:
+        return COMMITTED_AT + timedelta(seconds=seconds)
+
+    return may_commit
 
 
 async def denied() -> datetime | None:
@@ -285,6 +295,29 @@ class OnDocker(Storage):
     def lose_archive(self, key: str) -> None:
         (self.store / f"{key}{self.META}").unlink()
         (self.store / key).unlink()
+
+
+async def fill_home(storage: Storage, home: Home, files: Files = FILES) -> str:
+    """Provision a home, fill it, and return its volume_id."""
+    volume_id = await storage.provider.provision(home)
+    storage.write(home, files)
+    return volume_id
+
+
+async def restore_home(storage: Storage, home: Home, key: str) -> RestoredVolume:
+    """Restore as the engine does: over the volume that was seen."""
+    there = (await storage.provider.list_volumes()).get(home.workspace_id)
+    return await storage.provider.restore(
+        home, key, unheard, replaces=None if there is None else there.volume_id
+    )
+
+
+async def archive_home(storage: Storage, home: Home, files: Files = FILES) -> str:
+    """Archive such a home, delete its volume, and return the archive's key."""
+    volume_id = await fill_home(storage, home, files)
+    key = await storage.provider.archive(home, volume_id, uuid4(), unheard, granted)
+    await storage.provider.delete_volume(home, volume_id)
+    return key
 
 
 async def there_and_back(

@@ -202,7 +202,7 @@ async def test_what_the_server_refuses_for_good_is_a_failure_in_its_words_and_th
 @pytest.mark.parametrize("code", ["RequestTimeout", "IncompleteBody", "ExpiredToken"])
 def test_a_400_that_only_says_later_or_who_are_you_is_an_outage(code: str) -> None:
     message = f"Server returned non-2xx status code: 400 Bad Request: <Error><Code>{code}</Code></Error>"
-    with pytest.raises(BackendUnreachable), Objects("s3://bucket", installation="i").explaining():
+    with pytest.raises(BackendUnreachable), Objects("s3://bucket", installation="i").report_failures():
         raise OSError(message)
 
 
