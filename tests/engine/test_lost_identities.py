@@ -74,7 +74,7 @@ def is_asked(status: Status) -> bool:
 
 
 def files(plane: Plane, workspace_id: UUID) -> object:
-    disk = plane.storage._disks.get(workspace_id)
+    disk = plane.storage.disks.get(workspace_id)
     return None if disk is None else disk.files
 
 

@@ -63,13 +63,18 @@ async def test_a_step_that_is_let_go_before_it_has_begun_can_be_done_later() -> 
     plane = Plane()
     controller = plane.controller()
     workspace_id = await plane.create()
+    await controller.members.beat()
     await controller.run_pass(EVERYONE)
     await controller.run_pass(EVERYONE)
-    known = controller._cache.get(workspace_id)
-    assert known is not None
-    controller._step_runner.let_go(known)
+    assert (controller.is_busy, plane.storage.made) == (True, [])
+    theirs = plane.controller("theirs")
+    theirs.members.me = member_that_takes_over(await plane.get(workspace_id), controller)
+    await theirs.members.beat()
+    await controller.members.beat()
     await breathe()
-    assert not controller.is_busy
+    assert (controller.is_busy, plane.storage.made) == (False, [])
+    await theirs.leave()
+    await controller.members.beat()
     await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.RUNNING
     await plane.close()

@@ -350,11 +350,11 @@ async def test_the_end_of_the_trash_leaves_a_home_whose_identity_is_lost_until_a
     plane.storage.lose_identity(workspace_id)
     await plane.converge(controller)
     await failed(plane, workspace_id)
-    assert plane.storage._disks[workspace_id].files == NEW
+    assert plane.storage.disks[workspace_id].files == NEW
     await plane.service.recover(workspace_id, BY, accept_loss=True)
     await plane.converge(controller)
     assert (await plane.get(workspace_id)).status.phase is Phase.DELETED
-    assert workspace_id not in plane.storage._disks
+    assert workspace_id not in plane.storage.disks
 
 
 @pytest.mark.parametrize("is_archived", [False, True])

@@ -55,7 +55,7 @@ class _Backend:
     async def _do(self, point: str, workspace_id: UUID, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         machine, world = self._machine, self._machine.world
         ASKED_AT.set(world.loop.time())
-        point = f"{point} of {world.store._workspaces[workspace_id].spec.name}"
+        point = f"{point} of {world.store.rows[workspace_id].spec.name}"
         await machine.enter(point)
         if world.is_away(self.kind) or world.strikes(Fault.ACT_REFUSED, point, machine):
             raise BackendUnreachable("connection refused")

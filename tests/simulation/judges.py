@@ -12,8 +12,6 @@ from tests.simulation.truth import ASKED_AT, Truth, Watched
 
 from codehub.adapters.memory.instances import MemoryInstance
 from codehub.adapters.memory.storage import Disk, Object
-from codehub.adapters.memory.store import MemoryStore
-from codehub.core.history import Event
 from codehub.core.observation import Instance, Volume
 from codehub.core.operations import Operation, Phase
 from codehub.core.requests import is_purge_asked, is_purge_due
@@ -43,30 +41,10 @@ class Judges:
         self.in_flight: set[UUID] = set()
         """Under which op_ids a process waits for a step that it has asked for."""
 
-    # What they watch.
-
-    def watch_store(self, store: MemoryStore) -> MemoryStore:
-        commit = store._commit
-
-        def watched(rows: Mapping[UUID, Workspace], events: Iterable[tuple[UUID, Event]]) -> None:
-            events = list(events)
-            before = {workspace_id: store._workspaces.get(workspace_id) for workspace_id in rows}
-            commit(rows, events)
-            for workspace_id, row in rows.items():
-                self.commits.judge(
-                    before[workspace_id], row, [event for each, event in events if each == workspace_id]
-                )
-
-        store._commit = watched  # type: ignore[method-assign]
-        return store
-
-    def watch_backends(self) -> None:
-        world = self._world
-        world.storage._disks = Watched(self._disk_changed)
-        world.storage._objects = Watched(self._object_changed)
-        boxes = Watched(self._box_changed)
-        world.instances._instances = boxes
-        world.storage.is_in_use = boxes.__contains__
+        # What the backends hold: every change is judged.
+        self.disks = Watched(self._disk_changed)
+        self.objects = Watched(self._object_changed)
+        self.watched_instances = Watched(self._box_changed)
 
     def truth(self, workspace_id: UUID) -> Truth:
         truth = self._truth.get(workspace_id)
@@ -87,7 +65,7 @@ class Judges:
     def types(self, workspace_id: UUID) -> bool:
         """A person writes into the home, if the instance is there."""
         instances = self._world.instances
-        box = instances._instances.get(workspace_id)
+        box = instances.by_workspace.get(workspace_id)
         if box is None or not box.running or self._world.storage.volume_id(workspace_id) != box.volume_id:
             return False
         truth = self.truth(workspace_id)
@@ -140,7 +118,7 @@ class Judges:
     @contextmanager
     def acts(self, machine: "Machine", point: str, workspace_id: UUID) -> Iterator[None]:
         """Right before each actuator call the row is asked whether it still carries the operation. GC asks the rows instead."""
-        row = self._world.store._workspaces[workspace_id]
+        row = self._world.store.rows[workspace_id]
         is_collected = (
             point == "delete_archive"
             or (row.status.phase is Phase.DELETED and is_purge_due(row.spec, self._world.now()))
@@ -191,8 +169,8 @@ class Judges:
             truth.volumes_gone.add(before.volume_id)
         if self._excused == workspace_id:
             return
-        row = self._world.store._workspaces[workspace_id]
-        if self._world.instances._instances.get(workspace_id) is not None:
+        row = self._world.store.rows[workspace_id]
+        if self._world.instances.by_workspace.get(workspace_id) is not None:
             self._break(
                 "8 container gone before volume", workspace_id, "a volume was removed under its container"
             )
@@ -211,7 +189,7 @@ class Judges:
             return
         if self._excused == workspace_id or before is None:
             return
-        self._removed_object(self._world.store._workspaces[workspace_id], key, before)
+        self._removed_object(self._world.store.rows[workspace_id], key, before)
 
     def _removed_object(self, row: Workspace, key: str, before: Object) -> None:
         truth, workspace_id = self.truth(row.id), row.id
@@ -267,7 +245,7 @@ class Judges:
         own = committed.get(row.status.archive_key or "")
         if own is None or committed[key] >= own:
             return False
-        there = self._world.storage._objects
+        there = self._world.storage.objects
         later = [at for each, at in committed.items() if at > committed[key] and each in there]
         if not later:  # its own archive is missing, so that this one is a spare
             return False
@@ -291,7 +269,7 @@ class Judges:
     def forget_what_nothing_holds(self, workspace_id: UUID) -> None:
         """Expect no more of a home that vanished as a whole, and that no row tells of: neither a volume nor any archive holds it."""
         storage, truth = self._world.storage, self.truth(workspace_id)
-        disk = storage._disks.get(workspace_id)
+        disk = storage.disks.get(workspace_id)
         held = [None if disk is None else disk.files, *map(storage.archived_files, truth.committed)]
         if truth.expected not in held:
             truth.expected = None

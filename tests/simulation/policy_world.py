@@ -319,7 +319,7 @@ class PolicyWorld:
         workspace_id = UUID(str(grant.mount, "ascii").rpartition("/")[2]) if grant.mount else None
         assert workspace_id is not None
         person, valid = self.keys[grant.credential]
-        owner = self.store._workspaces[workspace_id].spec.owner_user_id
+        owner = self.store.rows[workspace_id].spec.owner_user_id
         at = f"after {self.loop.time():.2f} s"
         if person.user_id != owner or grant.person != person:
             self.broken.append(f"{person.username} {what}, and is not the owner, {at}")
@@ -332,7 +332,7 @@ class PolicyWorld:
         """Who may enter what runs, and has done so for a while, is let in."""
         person, valid = self.keys[key]
         runs = self.open[workspace_id]
-        if person.user_id != self.store._workspaces[workspace_id].spec.owner_user_id:
+        if person.user_id != self.store.rows[workspace_id].spec.owner_user_id:
             if answer.status not in (303, 401, 403, 503):
                 self.broken.append(f"a stranger got {answer.status}")
             return

@@ -68,13 +68,24 @@ class World:
         self.judges = Judges(self)
         self.hints = LossyHints(self)
         users: Users = {}
-        self.store = self.judges.watch_store(MemoryStore(now=self.now, hints=self.hints, users=users))
-        self._access = MemoryAccess(users, now=self.now)
-        self.storage = MemoryStorage(now=lambda: self.now() + self.skew, identity=self, faults=self._inside)
-        self.instances = MemoryInstances(
-            self.storage, clock=self, boot_s=self.dice.uniform(0, 8), faults=self._inside
+        self.store = MemoryStore(
+            now=self.now, hints=self.hints, users=users, on_commit=self.judges.commits.judge
         )
-        self.judges.watch_backends()
+        self._access = MemoryAccess(users, now=self.now)
+        self.storage = MemoryStorage(
+            now=lambda: self.now() + self.skew,
+            identity=self,
+            faults=self._inside,
+            disks=self.judges.disks,
+            objects=self.judges.objects,
+        )
+        self.instances = MemoryInstances(
+            self.storage,
+            clock=self,
+            boot_s=self.dice.uniform(0, 8),
+            faults=self._inside,
+            by_workspace=self.judges.watched_instances,
+        )
         self.controllers: dict[str, Machine] = {}
         self.apis: dict[str, Machine] = {}
         self.services: dict[str, WorkspaceService] = {}
@@ -245,7 +256,7 @@ class World:
             await asyncio.sleep(_MISFORTUNE_S)
             await self._strike_platform()
             self._strike_database()
-            for row in list(self.store._workspaces.values()):
+            for row in self.rows():
                 self._strike_workspace(row)
 
     async def _strike_platform(self) -> None:
@@ -255,7 +266,7 @@ class World:
                 self._away[kind] = max(until, self._away.get(kind, 0.0))
                 self.judges.commits.outage(self.loop.time(), until)
         if self.strikes(Fault.ENGINE_RESTART, "instances"):
-            for workspace_id in list(self.instances._instances):
+            for workspace_id in list(self.instances.by_workspace):
                 self.instances.vanish(workspace_id)
 
     def _strike_database(self) -> None:
@@ -283,7 +294,7 @@ class World:
             self.start_api(name)
 
     def _strike_workspace(self, row: Workspace) -> None:
-        if row.id in self.instances._instances:
+        if row.id in self.instances.by_workspace:
             if self.strikes(Fault.INSTANCE_DIED, row.spec.name):
                 self.instances.kill(row.id)
             elif self.strikes(Fault.INSTANCE_SICK, row.spec.name):
@@ -291,8 +302,8 @@ class World:
                 self.loop.call_later(self.dice.uniform(1, 40), self._heal, row.id)
             elif self.strikes(Fault.INSTANCE_GONE, row.spec.name):
                 self.instances.vanish(row.id)
-        if row.id in self.storage._disks and self.strikes(Fault.VOLUME_GONE, row.spec.name):
-            disk = self.storage._disks[row.id]
+        if row.id in self.storage.disks and self.strikes(Fault.VOLUME_GONE, row.spec.name):
+            disk = self.storage.disks[row.id]
             with self.judges.misfortune(row.id):
                 self.storage.lose_volume(row.id)
             # After a rollback the row may not know of it, so that nobody can miss it.
@@ -301,17 +312,13 @@ class World:
         if self.storage.volume_id(row.id) is not None and self.strikes(Fault.IDENTITY_GONE, row.spec.name):
             with self.judges.misfortune(row.id):
                 self.storage.lose_identity(row.id)
-        key = row.status.archive_key
-        if (
-            key is not None
-            and key in self.storage._objects
-            and self.strikes(Fault.ARCHIVE_GONE, row.spec.name)
-        ):
+        key = row.status.archive_key or ""
+        if key in self.storage.objects and self.strikes(Fault.ARCHIVE_GONE, row.spec.name):
             with self.judges.misfortune(row.id):
                 self.storage.lose_archive(key)
 
     def _heal(self, workspace_id: UUID) -> None:
-        if workspace_id in self.instances._instances:
+        if workspace_id in self.instances.by_workspace:
             self.instances.sicken(workspace_id, sick=False)
 
     def calm(self) -> None:
@@ -322,7 +329,7 @@ class World:
         self.judges.commits.end_outages(self.loop.time())
         for machine in (*self.controllers.values(), *self.apis.values()):
             machine.thaws_at = 0.0
-        for workspace_id in list(self.instances._instances):
+        for workspace_id in list(self.instances.by_workspace):
             self.instances.sicken(workspace_id, sick=False)
 
     def _cancel_late_calls(self) -> None:
@@ -367,20 +374,18 @@ class World:
             return None
 
     def rows(self) -> list[Workspace]:
-        return list(self.store._workspaces.values())
+        return list(self.store.rows.values())
 
     async def end(self) -> None:
         """Stop every process as a person would, and see that nothing is left running."""
-        for machine in self.controllers.values():
-            await machine.tasks.cancel_all()
-        for machine in self.apis.values():
+        for machine in (*self.controllers.values(), *self.apis.values()):
             await machine.tasks.cancel_all()
 
     def abandon(self) -> None:
         """End everything at once: what was to be seen was seen."""
         for machine in (*self.controllers.values(), *self.apis.values()):
             machine.is_dead = True
-            for task in machine.tasks._running:
+            for task in machine.tasks.running:
                 task.cancel()
         for task in self._tasks:
             task.cancel()
@@ -389,5 +394,5 @@ class World:
     def unfinished(self) -> list[str]:
         """Return what still runs, though everybody has gone."""
         machines = (*self.controllers.values(), *self.apis.values())
-        live = [task for machine in machines for task in machine.tasks._running]
+        live = [task for machine in machines for task in machine.tasks.running]
         return [task.get_name() for task in (*self._tasks, *live) if not task.done()]

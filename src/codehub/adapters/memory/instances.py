@@ -39,13 +39,20 @@ class MemoryInstances:
     """
 
     def __init__(
-        self, storage: MemoryStorage, *, clock: Clock, boot_s: float = 0.0, faults: Faults = no_faults
+        self,
+        storage: MemoryStorage,
+        *,
+        clock: Clock,
+        boot_s: float = 0.0,
+        faults: Faults = no_faults,
+        by_workspace: dict[UUID, MemoryInstance] | None = None,
     ) -> None:
+        """`by_workspace` holds what there is: a simulator gives a dictionary that reports each change."""
         self._storage = storage
         self._clock = clock
         self.boot_s = boot_s
         self._faults = faults
-        self._instances: dict[UUID, MemoryInstance] = {}
+        self._instances: dict[UUID, MemoryInstance] = {} if by_workspace is None else by_workspace
         storage.is_in_use = self._instances.__contains__
         self._listeners: dict[asyncio.Queue[UUID], None] = {}
         self.sends_events = True
@@ -120,6 +127,11 @@ class MemoryInstances:
         instance = self._instances[workspace_id]
         if instance.running and self._storage.volume_id(workspace_id) == instance.volume_id:
             self._storage.write(workspace_id, path, content)
+
+    @property
+    def by_workspace(self) -> Mapping[UUID, MemoryInstance]:
+        """Every instance that is there, dead or alive. Calls no fault hook."""
+        return self._instances
 
     def exists(self, workspace_id: UUID) -> bool:
         """Whether there is an instance, dead or alive. Calls no fault hook."""

@@ -57,13 +57,20 @@ class MemoryStorage:
     """
 
     def __init__(
-        self, *, now: Callable[[], datetime], identity: Identity, faults: Faults = no_faults
+        self,
+        *,
+        now: Callable[[], datetime],
+        identity: Identity,
+        faults: Faults = no_faults,
+        disks: dict[UUID, Disk] | None = None,
+        objects: dict[str, Object] | None = None,
     ) -> None:
+        """`disks` and `objects` hold what there is: a simulator gives dictionaries that report each change."""
         self._now = now
         self._identity = identity
         self._faults = faults
-        self._disks: dict[UUID, Disk] = {}
-        self._objects: dict[str, Object] = {}
+        self._disks: dict[UUID, Disk] = {} if disks is None else disks
+        self._objects: dict[str, Object] = {} if objects is None else objects
         self._jobs: dict[UUID, object] = {}
         self.is_in_use: Callable[[UUID], bool] = lambda _workspace_id: False
         self.made: list[UUID] = []
@@ -233,6 +240,16 @@ class MemoryStorage:
     async def remove_leftovers(self, older_than: datetime) -> int:
         del older_than
         return 0
+
+    @property
+    def disks(self) -> Mapping[UUID, Disk]:
+        """Every volume that is there, half or whole, whatever faults there are."""
+        return self._disks
+
+    @property
+    def objects(self) -> Mapping[str, Object]:
+        """Every archive that is there, committed or not, whatever faults there are."""
+        return self._objects
 
     def volume_id(self, workspace_id: UUID) -> str | None:
         disk = self._disks.get(workspace_id)

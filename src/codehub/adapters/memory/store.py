@@ -38,6 +38,9 @@ from codehub.ports.store import (
     UnknownWorkspace,
 )
 
+OnCommit = Callable[[Workspace | None, Workspace, list[Event]], None]
+"""Takes a row as it was before a commit, None if there was none, as it is now, and the events that came with it."""
+
 
 class MemoryStore(MemoryReading):
     """No commit below awaits inside, so each one is a transaction."""
@@ -49,14 +52,27 @@ class MemoryStore(MemoryReading):
         hints: Hints,
         faults: Faults = no_faults,
         users: Users | None = None,
+        on_commit: OnCommit | None = None,
     ) -> None:
+        """`on_commit` is called for each row that was committed, at once."""
         super().__init__({} if users is None else users, now, faults)
         self._hints = hints
+        self._on_commit = on_commit
         self._keys: dict[tuple[UUID, str], tuple[bytes, UUID]] = {}
         self._last_seq = 0
         self._writes = 0
         self._write_numbers: dict[UUID, int] = {}
         """When each row was written last, the newest at the end."""
+
+    @property
+    def rows(self) -> Mapping[UUID, Workspace]:
+        """Every row as it is now, whatever faults there are."""
+        return self._workspaces
+
+    @property
+    def recorded(self) -> Sequence[Recorded]:
+        """Every event that was recorded and not forgotten, the oldest first."""
+        return self._history
 
     def dump(self) -> Mapping[UUID, Workspace]:
         """Return every row as it is, for `roll_back`."""
@@ -237,6 +253,7 @@ class MemoryStore(MemoryReading):
             Recorded(self._last_seq + offset, now, workspace_id, _check_kind(event))
             for offset, (workspace_id, event) in enumerate(events, start=1)
         ]
+        before = {workspace_id: self._workspaces.get(workspace_id) for workspace_id in rows}
         self._workspaces.update(rows)
         self._writes += 1
         for workspace_id in rows:
@@ -244,6 +261,10 @@ class MemoryStore(MemoryReading):
             self._write_numbers[workspace_id] = self._writes
         self._history.extend(recorded)
         self._last_seq += len(recorded)
+        if self._on_commit is not None:
+            for workspace_id, row in rows.items():
+                mine = [each.event for each in recorded if each.workspace_id == workspace_id]
+                self._on_commit(before[workspace_id], row, mine)
 
     def _check_references(self, workspace_id: UUID, spec: Spec) -> None:
         """Refuse what one row alone doesn't show: an unknown owner, a name that is taken."""

@@ -4,7 +4,7 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -51,8 +51,13 @@ class SystemTasks:
         task.add_done_callback(self._on_end)
         return task
 
+    @property
+    def running(self) -> Sequence[asyncio.Task[Any]]:
+        """Those that have not ended, the oldest first."""
+        return tuple(self._running)
+
     async def cancel_all(self) -> None:
-        running = list(self._running)
+        running = self.running
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
