@@ -45,7 +45,7 @@ async def world(request: pytest.FixtureRequest, worlds: Worlds) -> AsyncIterator
 
             async def have_come(_listener: Listener, _ids: set[UUID]) -> None:
                 # It answers after it has written what was published before, and whatever can be read is read at once.
-                await on_redis._sender.ping()
+                await server.ping()
 
             yield HintsWorld(on_redis, server.lose_connections, have_come)
             await on_redis.close()
@@ -56,7 +56,7 @@ async def world(request: pytest.FixtureRequest, worlds: Worlds) -> AsyncIterator
 
 
 async def are_pending(listener: Listener, ids: set[UUID]) -> None:
-    await until(lambda: listener._pending == ids)  # type: ignore[attr-defined]
+    await until(lambda: listener.pending == ids)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -56,6 +56,10 @@ class TestRedis:
         async with Redis.from_url(self.url) as client:
             assert await client.client_kill_filter(_type="pubsub") == 1
 
+    async def ping(self) -> None:
+        async with Redis.from_url(self.url) as client:
+            await client.ping()
+
     async def publish(self, payload: str) -> None:
         async with Redis.from_url(self.url) as client:
             await client.publish("wc:wake", payload)

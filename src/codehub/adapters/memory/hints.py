@@ -47,7 +47,8 @@ class MemoryHints:
 
 class _Listener:
     def __init__(self) -> None:
-        self._pending: set[UUID] = set()
+        self.pending: set[UUID] = set()
+        """What came and nobody has taken yet."""
         self._look_at_all = False
         self._has_hints = asyncio.Event()
 
@@ -56,13 +57,13 @@ class _Listener:
 
     async def __anext__(self) -> frozenset[UUID]:
         await self._has_hints.wait()
-        hints = frozenset() if self._look_at_all else frozenset(self._pending)
-        self._pending.clear()
+        hints = frozenset() if self._look_at_all else frozenset(self.pending)
+        self.pending.clear()
         self._look_at_all = False
         self._has_hints.clear()
         return hints
 
     def wake(self, workspace_ids: Collection[UUID]) -> None:
         self._look_at_all = self._look_at_all or not workspace_ids
-        self._pending.update(workspace_ids)
+        self.pending.update(workspace_ids)
         self._has_hints.set()

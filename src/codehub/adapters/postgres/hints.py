@@ -107,7 +107,8 @@ class _Listener:
         self._role = role
         self._clock = clock
         self._connection: Connection | None = None
-        self._pending: set[UUID] = set()
+        self.pending: set[UUID] = set()
+        """What came and nobody has taken yet."""
         self._look_at_all = False
         self._has_hints = asyncio.Event()
         self.own: Counter[int] = Counter()
@@ -172,8 +173,8 @@ class _Listener:
                 self.close()
 
     def _take(self) -> frozenset[UUID]:
-        hints = EVERYBODY if self._look_at_all else frozenset(self._pending)
-        self._pending.clear()
+        hints = EVERYBODY if self._look_at_all else frozenset(self.pending)
+        self.pending.clear()
         self._look_at_all = False
         self._has_hints.clear()
         return hints
@@ -184,7 +185,7 @@ class _Listener:
             return
         ids = decode(str(payload))
         self._look_at_all = self._look_at_all or not ids
-        self._pending.update(ids)
+        self.pending.update(ids)
         self._has_hints.set()
 
     def _on_lost(self, _connection: Any) -> None:

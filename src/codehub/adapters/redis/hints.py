@@ -23,8 +23,6 @@ log = structlog.get_logger()
 CHANNEL = "wc:wake"
 _RECONNECT_DELAY_S = 0.2
 _RECONNECT_DELAY_S_MAX = 5.0
-_HEARTBEAT_S = 30.0
-_ANSWER_S = 5.0
 _FAILURES = (RedisError, OSError, TimeoutError)
 
 
@@ -33,9 +31,11 @@ class RedisHints:
     workspaces.
     """
 
-    def __init__(self, url: str, *, clock: Clock) -> None:
+    def __init__(self, url: str, *, clock: Clock, heartbeat_s: float = 30.0, answer_s: float = 5.0) -> None:
+        """After `heartbeat_s` without a hint the server is asked whether it is there, and has `answer_s` to say so."""
         self._url = url
         self._clock = clock
+        self._heartbeat_s, self._answer_s = heartbeat_s, answer_s
         self._sender = self._client()
         # Sends nothing, but raises an error for unknown options in the URL.
         self._sender.connection_pool.make_connection()  # type: ignore[no-untyped-call]
@@ -47,14 +47,14 @@ class RedisHints:
         if not workspace_ids:
             return
         try:
-            async with asyncio.timeout(_ANSWER_S):
+            async with asyncio.timeout(self._answer_s):
                 await self._sender.publish(CHANNEL, encode(workspace_ids))
         except _FAILURES as error:
             log.warning("hint_not_sent", reason=str(error))
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[AsyncIterator[frozenset[UUID]]]:
-        listener = _Listener(self._client(), self._clock)
+        listener = _Listener(self._client(), self._clock, self._heartbeat_s, self._answer_s)
         try:
             await listener.open()
             yield listener
@@ -72,9 +72,10 @@ class _Listener:
     Reconnects when asked, so that it needs no task.
     """
 
-    def __init__(self, client: Redis, clock: Clock) -> None:
+    def __init__(self, client: Redis, clock: Clock, heartbeat_s: float, answer_s: float) -> None:
         self._client = client
         self._clock = clock
+        self._heartbeat_s, self._answer_s = heartbeat_s, answer_s
         self._channel: PubSub | None = None
 
     def __aiter__(self) -> "_Listener":
@@ -96,9 +97,9 @@ class _Listener:
         """Listen from now on. If the server can't be reached, waiting for the next hint tries again."""
         channel = self._client.pubsub()
         try:
-            async with asyncio.timeout(_ANSWER_S):
+            async with asyncio.timeout(self._answer_s):
                 await channel.subscribe(CHANNEL)
-                while (await channel.get_message(timeout=_ANSWER_S) or {}).get("type") != "subscribe":
+                while (await channel.get_message(timeout=self._answer_s) or {}).get("type") != "subscribe":
                     pass
         except _FAILURES as error:
             log.warning("hints_unreachable", reason=str(error))
@@ -116,12 +117,12 @@ class _Listener:
 
         A peer that is gone without closing the connection is found by a ping.
         """
-        message = await channel.get_message(timeout=_HEARTBEAT_S)
+        message = await channel.get_message(timeout=self._heartbeat_s)
         if message is None:
-            async with asyncio.timeout(_ANSWER_S):
+            async with asyncio.timeout(self._answer_s):
                 await channel.ping()
                 while message is None:
-                    message = await channel.get_message(timeout=_ANSWER_S)
+                    message = await channel.get_message(timeout=self._answer_s)
         hints = []
         while message is not None:
             if message["type"] == "message":
