@@ -1,4 +1,4 @@
-"""Words for tests of the embedded database: make one, copy one, break one, see that nothing of it is left."""
+"""Helpers for tests of the embedded database: make one, copy one, break one, see that nothing of it is left."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ from tests.support.embedded_process import EmbeddedProcess, at_work_in, kill_9
 from codehub.adapters.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from codehub.adapters.postgres.embedded.account import Account
 from codehub.adapters.system.machine import SystemClock, SystemTasks
+from codehub.ports.system import Clock
 
 CLOCK = SystemClock()
 NOBODY = 65534
@@ -18,8 +19,8 @@ needs_root = pytest.mark.skipif(
 )
 
 
-def embedded(data_dir: Path, cache_dir: Path | None = None) -> EmbeddedPostgres:
-    return EmbeddedPostgres(data_dir, clock=CLOCK, tasks=SystemTasks(), cache_dir=cache_dir)
+def embedded(data_dir: Path, cache_dir: Path | None = None, clock: Clock = CLOCK) -> EmbeddedPostgres:
+    return EmbeddedPostgres(data_dir, clock=clock, tasks=SystemTasks(), cache_dir=cache_dir)
 
 
 def data_of(data_dir: Path) -> Path:

@@ -89,7 +89,7 @@ async def back_up(settings: Settings, system: System, location: str, report: Rep
                 report("database", 1, 1, size)
             source = Objects(settings.archives, installation=all_stores.installation)
             archives, archives_size = await _copy_all(source, target, database_snapshot, report)
-            homes, missing = await _copy_homes(
+            homes, missing = await copy_homes(
                 host_platform.backends, ObjectArchives(target), database_snapshot, system, report
             )
             missing += [
@@ -159,7 +159,7 @@ async def _copy_all(
     return copied, size
 
 
-async def _copy_homes(
+async def copy_homes(
     platforms: Platforms,
     into: ObjectArchives,
     database_snapshot: Snapshot,

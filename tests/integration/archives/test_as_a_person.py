@@ -29,7 +29,6 @@ from tests.support.trees import (
 
 from codehub.adapters.local import tar
 from codehub.adapters.local.homes import MARK
-from codehub.adapters.local.tar import Tar
 from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Home
@@ -56,13 +55,12 @@ def overriding(machine: OnThisMachine) -> OnThisMachine:
 
 
 @pytest.fixture(params=["no bubblewrap", "no capabilities"])
-def bound(request: pytest.FixtureRequest, machine: OnThisMachine, monkeypatch: pytest.MonkeyPatch) -> Tar:
+def without_overriding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a sandbox be of no help, as where there is no bubblewrap, or AppArmor takes its capabilities."""
     if request.param == "no bubblewrap":
         monkeypatch.setattr("codehub.adapters.local.tar.shutil.which", lambda _name: None)
     else:
         monkeypatch.setattr(tar, "OWN_CAPABILITIES", ())
-    return machine.local._tar
 
 
 async def there_and_back(machine: OnThisMachine, prepare: Callable[[Path], None]) -> tuple[Picture, Picture]:
@@ -246,11 +244,10 @@ async def test_a_root_that_goes_while_a_home_is_made_is_an_outage(
         await machine.provider.provision(new_home())
 
 
-async def test_what_could_not_be_restored_is_not_archived(bound: Tar, machine: OnThisMachine) -> None:
+@pytest.mark.usefixtures("without_overriding")
+async def test_what_could_not_be_restored_is_not_archived(machine: OnThisMachine) -> None:
     home, volume_id = await prepared(machine, read_only_with_an_attribute)
     with as_person():
-        sandbox = await bound._sandbox()
-        assert sandbox is None or not sandbox.overrides
         with pytest.raises(ActionFailed, match=r"'download' is read-only .* install bubblewrap"):
             await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
         assert not await machine.provider.has_archives(home.workspace_id)
@@ -285,11 +282,8 @@ async def test_a_capability_which_only_root_gives_is_named_and_nothing_is_archiv
         assert not await machine.provider.has_archives(home.workspace_id)
 
 
-async def test_without_capabilities_a_home_with_read_only_files_comes_back(
-    bound: Tar, machine: OnThisMachine
-) -> None:
-    del bound
-
+@pytest.mark.usefixtures("without_overriding")
+async def test_without_capabilities_a_home_with_read_only_files_comes_back(machine: OnThisMachine) -> None:
     def prepare(home: Path) -> None:
         (home / "object").write_text("precious")
         (home / "object").chmod(0o444)

@@ -10,8 +10,8 @@ from tests.support.storages import OnThisMachine, granted, new_home, unheard
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.copying import ArchiveMissing, copy_archive
 from codehub.adapters.objectstore.store import Objects
-from codehub.adapters.postgres.dump import HomeSnapshot, Snapshot, _connection
-from codehub.app.backup import _copy_homes
+from codehub.adapters.postgres.dump import HomeSnapshot, Snapshot, client_options
+from codehub.app.backup import copy_homes
 from codehub.app.process import make_system
 from codehub.core.observation import Archive
 from codehub.core.workspace import StorageBackend
@@ -104,7 +104,7 @@ async def test_homes_that_no_archive_has_are_copied_and_what_can_not_be_is_named
         then(clean, "in its archive", clean_id, dirty=False),
         then(new_home(), "lost", str(uuid4())),
     )
-    copied, missing = await _copy_homes(
+    copied, missing = await copy_homes(
         Platforms({}, {StorageBackend.LOCAL_DIR: machine.provider}),
         ObjectArchives(elsewhere),
         taken(*homes),
@@ -120,7 +120,7 @@ async def test_homes_that_no_archive_has_are_copied_and_what_can_not_be_is_named
 
 
 def test_a_password_is_not_on_the_command_line() -> None:
-    arguments, environment = _connection(
+    arguments, environment = client_options(
         {"dsn": "postgresql://me:s%40cret@db.example.org:6432/hub?sslmode=require"}
     )
     assert arguments == ["--dbname=postgresql://me@db.example.org:6432/hub?sslmode=require"]

@@ -1,6 +1,7 @@
 """A full disk, a kill, a cancellation, an outage: nothing that counts is half, nothing is lost, and the same call again does it."""
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -19,6 +20,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.storages import OnThisMachine, granted, new_home, unheard
 from tests.support.trees import picture
 
+from codehub.adapters.local.directories import write_whole
 from codehub.adapters.local.homes import Homes
 from codehub.adapters.local.records import RunDirectory
 from codehub.adapters.system.machine import SystemIdentity
@@ -385,11 +387,13 @@ async def test_a_restore_that_dies_before_its_home_counts_is_repeated_without_a_
     machine.write(home, {"kept": b"kept"})
     key = await machine.provider.archive(home, volume_id, uuid4(), unheard, granted)
 
-    def dies(*_args: object) -> str:
-        raise ActionFailed("killed")
+    def die_before_identity(path: Path, content: bytes) -> None:
+        if path.name == "volume.json" and json.loads(content)["volume_id"] is not None:
+            raise ActionFailed("killed")
+        write_whole(path, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Homes, "_complete", dies)
+        patched.setattr("codehub.adapters.local.homes.write_whole", die_before_identity)
         with pytest.raises(ActionFailed, match="killed"):
             await machine.provider.restore(home, key, unheard, replaces=volume_id)
     assert machine.path(home).joinpath("kept").exists()

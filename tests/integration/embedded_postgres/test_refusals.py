@@ -25,6 +25,7 @@ from codehub.adapters.postgres.embedded import EmbeddedPostgresError, check_embe
 from codehub.adapters.postgres.embedded import account as account_module
 from codehub.adapters.postgres.embedded.account import server_account
 from codehub.adapters.postgres.embedded.binaries import usable_binaries
+from codehub.adapters.system.machine import SystemClock
 
 
 @needs_root
@@ -165,16 +166,21 @@ async def test_a_machine_without_useradd_is_named(tmp_path: Path, monkeypatch: p
     assert "a system user codehub-test-missing and there is no useradd here" in message
 
 
+class ClockWithoutPauses(SystemClock):
+    async def sleep(self, seconds: float) -> None:
+        del seconds
+        await super().sleep(0)
+
+
 @needs_root
 async def test_a_useradd_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "useradd"
     fake.write_text("#!/bin/sh\necho 'useradd: cannot lock /etc/passwd; try again later.' >&2\nexit 10\n")
     fake.chmod(0o755)
     monkeypatch.setattr(account_module, "SERVER_USER", "codehub-test-missing")
-    monkeypatch.setattr(account_module, "_TRY_PAUSE_S", 0.0)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: str(fake))
     assert "useradd failed (useradd: cannot lock /etc/passwd; try again later.)" in await refusal(
-        embedded(tmp_path)
+        embedded(tmp_path, clock=ClockWithoutPauses())
     )
 
 

@@ -35,7 +35,8 @@ async def test_a_workspace_has_no_more_processes_than_it_was_given(sandboxed: Lo
 async def test_without_control_groups_the_number_of_its_users_processes_is_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "_CONTROLLERS", ())
+    none = limits.Limits({}, unified=False)
+    monkeypatch.setattr("codehub.adapters.local.instances.find_limits", lambda *_: none)
     async with local_world() as world:
         if any("ISOLATED" in warning for warning in world.instances.warnings) and os.geteuid() != 0:
             pytest.skip("without a sandbox and without root there is no such limit")

@@ -1,22 +1,24 @@
 """Sizes of homes that the filesystem keeps: what is asked of the kernel, and what it does where it can."""
 
+import ctypes
 import os
+import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 
-from codehub.adapters.local import quota
 from codehub.adapters.local.disk import LocalDisk
 from codehub.adapters.local.quota import Quota, find_quota, project_of
 from codehub.ports.storage import Home
 
-if TYPE_CHECKING:
-    import ctypes
-
+# What the kernel's headers say: struct fsxattr and its two requests, struct if_dqblk, and Q_SETQUOTA for projects.
+ATTRIBUTES, LIMITS = struct.Struct("=5I8s"), struct.Struct("=8QI4x")
+GET_ATTRIBUTES, SET_ATTRIBUTES, INHERIT = 0x801C581F, 0x401C5820, 0x200
+SET_LIMITS = ctypes.c_int(0x800008 << 8 | 2).value
+NOT_IMPLEMENTED = 38
 ONE, OTHER = UUID(int=1), UUID(int=2)
 MOUNTS = """\
 21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
@@ -25,6 +27,29 @@ MOUNTS = """\
 24 21 0:9 / /mem rw - tmpfs tmpfs rw,size=1k
 25 21 8:4 / /with\\040space rw,relatime - ext4 /dev/space rw,prjquota
 """
+
+
+Quotactl = Callable[[int, bytes, int, "ctypes.Array[ctypes.c_char]"], int]
+
+
+class FakeLibc:
+    """The C library, with a kernel that answers as it is told. It takes the numbers out of what ctypes would pass."""
+
+    def __init__(self, answer: Quotactl) -> None:
+        self._answer = answer
+
+    def quotactl(
+        self,
+        command: ctypes.c_int,
+        device: bytes,
+        project: ctypes.c_int,
+        limits: "ctypes.Array[ctypes.c_char]",
+    ) -> int:
+        return self._answer(command.value, device, project.value, limits)
+
+
+def fake_kernel(monkeypatch: pytest.MonkeyPatch, answer: Quotactl) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: FakeLibc(answer))
 
 
 @pytest.mark.parametrize(
@@ -41,18 +66,19 @@ def test_the_mount_that_holds_the_homes_says_whether_there_are_quotas(
     monkeypatch: pytest.MonkeyPatch, place: str, expected: Quota | str
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(quota, "_quotactl", lambda *_: None)
+    fake_kernel(monkeypatch, lambda *_: 0)
     assert find_quota(Path(place), MOUNTS) == expected
 
 
 def test_a_kernel_without_quotas_and_a_user_without_rights_are_told_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(38, "Function not implemented")
+    def refuse(*_: object) -> int:
+        ctypes.set_errno(NOT_IMPLEMENTED)
+        return -1
 
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(quota, "_quotactl", refuse)
+    fake_kernel(monkeypatch, refuse)
     assert find_quota(Path("/srv"), MOUNTS) == "the kernel has no quotas for /srv (Function not implemented)"
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert find_quota(Path("/srv"), MOUNTS) == "only root can set quotas"
@@ -68,27 +94,28 @@ def test_everything_in_a_home_is_given_to_its_project_once_and_nothing_behind_a_
     (home / "link").symlink_to(outside)
     os.mkfifo(home / "pipe")
     projects: dict[int, int] = {}
-    asked: list[tuple[int, str, int, tuple[int, ...]]] = []
+    asked: list[tuple[int, bytes, int, tuple[int, ...]]] = []
 
     def ioctl(handle: int, request: int, structure: bytes | bytearray) -> None:
         inode = os.fstat(handle).st_ino
         if isinstance(structure, bytearray):
-            structure[:] = quota._ATTRIBUTES.pack(0, 0, 0, projects.get(inode, 0), 0, bytes(8))
+            structure[:] = ATTRIBUTES.pack(0, 0, 0, projects.get(inode, 0), 0, bytes(8))
         else:
-            flags, *_, project, _cow, _rest = quota._ATTRIBUTES.unpack(structure)
-            assert (flags == quota._INHERIT) is Path(f"/proc/self/fd/{handle}").is_dir()
+            flags, *_, project, _cow, _rest = ATTRIBUTES.unpack(structure)
+            assert (flags == INHERIT) is Path(f"/proc/self/fd/{handle}").is_dir()
             projects[inode] = project
-        assert request in (quota._GET_ATTRIBUTES, quota._SET_ATTRIBUTES)
+        assert request in (GET_ATTRIBUTES, SET_ATTRIBUTES)
 
-    def quotactl(command: int, device: str, project: int, structure: "ctypes.Array[ctypes.c_char]") -> None:
-        asked.append((command, device, project, quota._LIMITS.unpack(structure.raw)))
+    def accept(command: int, device: bytes, project: int, limits: "ctypes.Array[ctypes.c_char]") -> int:
+        asked.append((command, device, project, LIMITS.unpack(limits.raw)))
+        return 0
 
     monkeypatch.setattr("fcntl.ioctl", ioctl)
-    monkeypatch.setattr(quota, "_quotactl", quotactl)
+    fake_kernel(monkeypatch, accept)
     Quota("/dev/x").bind(home, ONE, 100)
     inside = {home, home / "a", home / "a" / "file"}
     assert projects == {path.stat().st_ino: project_of(ONE) for path in inside}
-    assert asked == [(quota._SET, "/dev/x", project_of(ONE), (102_400, 0, 0, 0, 0, 0, 0, 0, 1))]
+    assert asked == [(SET_LIMITS, b"/dev/x", project_of(ONE), (102_400, 0, 0, 0, 0, 0, 0, 0, 1))]
     (home / "later").write_text("inherits it")
     Quota("/dev/x").bind(home, ONE, 200)
     assert (home / "later").stat().st_ino not in projects, "it is not walked again"

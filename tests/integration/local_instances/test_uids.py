@@ -15,16 +15,16 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a 
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_dir(tmp_path: Path) -> Path:
     (tmp_path / "data/users/ann/workspaces").mkdir(parents=True)
     (tmp_path / "scratch").mkdir()
-    monkeypatch.setattr("codehub.adapters.local.accounts._SCRATCH", (tmp_path / "scratch",))
     return tmp_path / "data"
 
 
 def accounts(data_dir: Path, block: int = 2) -> Accounts:
+    scratch = (data_dir.parent / "scratch",)
     return Accounts(
-        data_dir / "uids", str(data_dir), find_remaining=lambda: find_remaining(data_dir), block=block
+        data_dir / "uids", str(data_dir), find_remaining=lambda: find_remaining(data_dir, scratch), block=block
     )
 
 

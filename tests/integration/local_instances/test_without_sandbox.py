@@ -32,7 +32,7 @@ async def test_a_bubblewrap_that_fails_is_as_none_and_its_words_are_passed_on(
 
 
 async def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "_SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert "setpriv" in str(sandbox.why_unusable(Path("/usr/bin/bwrap"), None))
 
 

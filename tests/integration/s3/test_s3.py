@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -18,7 +17,8 @@ from tests.support.s3 import S3, S3Server, running_s3, set_environment
 from tests.support.storages import OnThisMachine, denied, granted, new_home, unheard
 from tests.support.trees import picture
 
-from codehub.adapters.objectstore.store import Objects, WrongStore, _part_bytes
+from codehub.adapters.local.tar import Tar
+from codehub.adapters.objectstore.store import Objects, WrongStore, part_bytes_for
 from codehub.adapters.objectstore.uploads import Uploads
 from codehub.core.observation import Archive
 from codehub.ports.backends import ActionFailed, BackendUnreachable
@@ -232,15 +232,12 @@ async def test_a_home_that_is_much_larger_than_it_was_taken_for_is_written_again
         return 400 if part_number and int(part_number[1]) > 2 else None
 
     async with flaky(server, takes_two_parts) as address, at(AWS_ENDPOINT_URL=address) as machine:
-        packed: Any = machine.local._pack
+        pack = Tar.pack
 
-        def understated(home: Home, report: Report) -> AsyncGenerator[bytes, None]:
-            pieces: AsyncGenerator[bytes, None] = packed(
-                home, lambda amount: report(replace(amount, total=1))
-            )
-            return pieces
+        def understate(tar: Tar, home: Path, report: Report) -> AsyncGenerator[bytes, None]:
+            return pack(tar, home, lambda amount: report(replace(amount, total=1)))
 
-        monkeypatch.setattr(machine.local, "_pack", understated)
+        monkeypatch.setattr(Tar, "pack", understate)
         await comes_back(machine, *await filled(machine, LARGE))
         assert await server.unfinished_uploads(bucket) == []
 
@@ -250,8 +247,8 @@ async def test_a_home_that_is_much_larger_than_it_was_taken_for_is_written_again
     [(0, 8 << 20), (60 * 10**9, 8 << 20), (10**12, 125 * 10**6), (5 * 10**12, 625 * 10**6)],
 )
 def test_parts_grow_with_what_is_to_be_stored(size: int, part_bytes: int) -> None:
-    assert _part_bytes(size) == part_bytes
-    assert _part_bytes(size) * 10_000 >= size
+    assert part_bytes_for(size) == part_bytes
+    assert part_bytes_for(size) * 10_000 >= size
 
 
 @pytest.mark.parametrize("message", ["<Code>XMinioStorageFull</Code>", "507 Insufficient Storage"])

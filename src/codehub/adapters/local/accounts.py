@@ -106,7 +106,7 @@ class Accounts:
         raise ActionFailed(f"all {self._block} user ids of this installation are taken")
 
 
-def find_remaining(data_dir: Path) -> RemainingNames:
+def find_remaining(data_dir: Path, scratch: Sequence[Path] = _SCRATCH) -> RemainingNames:
     """Look through the data directory, the directories that everybody may write to, and the processes of this
     machine.
     """
@@ -114,7 +114,7 @@ def find_remaining(data_dir: Path) -> RemainingNames:
     for pid in all_pids():
         rows = (line.split() for line in (read_proc_file(pid, "status") or "").splitlines())
         uids |= {int(uid) for row in rows if row and row[0] == "Uid:" for uid in row[1:]}
-    for directory in (data_dir, *_SCRATCH):
+    for directory in (data_dir, *scratch):
         # The database's own files are many, and belong to no workspace.
         listing = subprocess.run(  # noqa: S603  # the command is ours
             [

@@ -208,7 +208,7 @@ class Objects:
         first = await anext(parts, b"")
         part_bytes = _PART_BYTES
         if self.directory is None:
-            part_bytes = _part_bytes(size())
+            part_bytes = part_bytes_for(size())
             source.bytes_max = part_bytes * PARTS_MAX
         at_once = _PARTS_AT_ONCE if part_bytes == _PART_BYTES else _LARGE_PARTS_AT_ONCE
         with self.report_failures():
@@ -315,7 +315,7 @@ async def _prepend(first: bytes, parts: AsyncIterator[bytes]) -> AsyncGenerator[
         yield part
 
 
-def _part_bytes(size: int) -> int:
+def part_bytes_for(size: int) -> int:
     """Return the size of parts, so that an object of about this size has at most PARTS_MAX of them."""
     return max(_PART_BYTES, math.ceil(size * _MARGIN / PARTS_MAX))
 

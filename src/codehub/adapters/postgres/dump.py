@@ -86,7 +86,7 @@ async def snapshot(connect_args: ConnectArgs) -> AsyncIterator[Snapshot]:
 
 async def dump_database(connect_args: ConnectArgs, snapshot_taken: Snapshot) -> AsyncGenerator[bytes, None]:
     """Yield the dump of a snapshot, part by part. Raises DumpFailed at its end if it is not whole."""
-    options, environment = _connection(connect_args)
+    options, environment = client_options(connect_args)
     process = await asyncio.create_subprocess_exec(
         str(find_installed().postgres.with_name("pg_dump")),
         *(
@@ -143,7 +143,7 @@ async def load(connect_args: ConnectArgs, dump: Path) -> None:
     try:
         await _run(programs / "pg_restore", "--exit-on-error", f"--file={script}", str(dump))
         await asyncio.to_thread(_comment_out, script)
-        options, environment = _connection(connect_args)
+        options, environment = client_options(connect_args)
         psql_options = (
             "--no-psqlrc",
             "--quiet",
@@ -196,7 +196,7 @@ def _comment_out(script: Path) -> None:
         file.write(head.replace(_UNKNOWN_TO_OLDER, b"--" + b" " * (len(_UNKNOWN_TO_OLDER) - 3) + b"\n"))
 
 
-def _connection(connect_args: ConnectArgs) -> tuple[list[str], dict[str, str]]:
+def client_options(connect_args: ConnectArgs) -> tuple[list[str], dict[str, str]]:
     """Return the options and the environment for a program of PostgreSQL. The password is in the environment,
     because every user can see a command line.
     """
