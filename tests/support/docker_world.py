@@ -37,7 +37,7 @@ class DockerWorld:
 
     def controller(self, **changes: Any) -> DockerInstances:
         """Return another controller of the same instances, as another process would have."""
-        return DockerInstances(self.connection, self.home_of, clock=SystemClock(), **changes)
+        return DockerInstances(self.connection, self.home_of, **{"clock": SystemClock(), **changes})
 
     async def home_of(self, spec: InstanceSpec) -> tuple[Mount, str | None]:
         return await self.storage.locate(spec.workspace_id)

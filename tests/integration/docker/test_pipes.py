@@ -12,7 +12,7 @@ from tests.support.patience import until
 from tests.support.storages import OnDocker, granted, new_home, there_and_back
 
 from codehub.adapters.docker.attach import AttachedStreams
-from codehub.adapters.docker.job import Job, Task, _create, job, job_name
+from codehub.adapters.docker.job import Job, Task, create_container, job, job_name
 from codehub.adapters.docker.pipe import TARGET, Pipe, PipedOutput
 from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Amount, Home
@@ -78,7 +78,7 @@ async def test_a_pipe_that_nobody_reads_is_not_used(storage: OnDocker) -> None:
     """So it looks to a helper that runs under another kernel than we do, in a virtual machine."""
     home = await a_home(storage)
     pipe = Pipe(storage.pipes, home.workspace_id)
-    container_id = await _create(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipe)
+    container_id = await create_container(storage.connection, BASE, home.workspace_id, SAYS_WHERE, pipe)
     pipe.close()
     streams = AttachedStreams(storage.connection.url, container_id)
     os.mkfifo(pipe.path)  # the engine mounts it when it starts the helper
@@ -91,7 +91,7 @@ async def test_a_pipe_that_nobody_reads_is_not_used(storage: OnDocker) -> None:
 async def test_a_helper_whose_reader_is_gone_ends_by_itself(storage: OnDocker) -> None:
     home = await a_home(storage)
     pipe = Pipe(storage.pipes, home.workspace_id)
-    container_id = await _create(storage.connection, BASE, home.workspace_id, Task("exec yes", ()), pipe)
+    container_id = await create_container(storage.connection, BASE, home.workspace_id, Task("exec yes", ()), pipe)
     streams = AttachedStreams(storage.connection.url, container_id)
     await storage.connection.ask("POST", f"containers/{container_id}/start")
     assert await asyncio.to_thread(PipedOutput(streams, pipe).read)

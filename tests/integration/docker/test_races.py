@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,7 +21,6 @@ from codehub.adapters.health import answer_status
 from codehub.adapters.objectstore.archives import ObjectArchives
 from codehub.adapters.objectstore.store import Objects
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
-from codehub.core.ides import IDES
 from codehub.core.observation import Instance
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.instances import Upstream
@@ -116,12 +116,27 @@ async def test_a_provision_does_not_replace_a_home_that_runs_though_its_identity
     await become_healthy(world.instances, spec.workspace_id)
 
 
-async def test_a_container_that_was_made_and_not_started_is_started(world: DockerWorld) -> None:
+class Killed(BaseException):
+    """Of a process that was killed: nobody handles it."""
+
+
+async def test_a_container_that_was_made_and_not_started_is_started(
+    world: DockerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As after a kill between the two."""
-    spec = new_spec()
+    spec, ask = new_spec(), world.connection.ask
     volume_id = await world.make_volume(spec)
-    mount, _ = await world.home_of(spec)
-    made = await world.instances._create(spec, mount, volume_id, IDES["http"])
+
+    async def die_before_start(method: str, path: str, **options: Any) -> Any:
+        if path.endswith("/start"):
+            raise Killed
+        return await ask(method, path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.connection, "ask", die_before_start)
+        with pytest.raises(Killed):
+            await world.instances.start(spec, volume_id)
+    made = await world.identity(spec.workspace_id)
     assert await world.instances.status(spec.workspace_id) == Instance(running=False, healthy=False)
     await world.instances.start(spec, volume_id)
     await become_healthy(world.instances, spec.workspace_id)
@@ -225,14 +240,13 @@ async def test_a_burst_of_lists_asks_each_container_once(
         return await answer_status(upstream, target, PATIENCE_S)
 
     clock = ManualClock()
-    clock.seconds = world.instances._clock.monotonic() + 10
-    monkeypatch.setattr(world.instances, "_clock", clock)
+    controller = world.controller(clock=clock)
     monkeypatch.setattr(instances, "answer_status", counted)
     for _ in range(3):
-        assert await world.instances.list_all() == {spec.workspace_id: Instance(running=True, healthy=True)}
+        assert await controller.list_all() == {spec.workspace_id: Instance(running=True, healthy=True)}
     assert asked == 1
     clock.seconds += 2
-    await world.instances.list_all()
+    await controller.list_all()
     assert asked == 2
-    await world.instances.status(spec.workspace_id)
+    await controller.status(spec.workspace_id)
     assert asked == 3

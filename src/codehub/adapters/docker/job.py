@@ -121,7 +121,7 @@ async def job(
     the script runs: the container exists by then, and keeps its volume from being replaced.
     """
     with _open_pipe(pipes, workspace_id) as pipe:
-        container_id = await _create(engine, image, workspace_id, task, pipe)
+        container_id = await create_container(engine, image, workspace_id, task, pipe)
         try:
             if check is not None:
                 await check()
@@ -181,7 +181,7 @@ def job_name(workspace_id: UUID) -> str:
     return f"codehub-job-{workspace_id}"
 
 
-async def _create(
+async def create_container(
     engine: Engine, image: str, workspace_id: UUID, task: Task, pipe: Pipe | None = None
 ) -> str:
     config = _config(engine, image, workspace_id, task, pipe)
