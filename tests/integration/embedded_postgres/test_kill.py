@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ KINDS = (
     "restart",
     "shutdown",
 )
+# What a server logs when it starts after a crash and when it stops, and how many files a new database has.
+START_LOG_BYTES = 1500
+STOP_LOG_BYTES = 800
+INITIAL_FILES = 1000
 
 
 class Ledger:
@@ -57,6 +61,19 @@ class Ledger:
 
     def take(self, child: EmbeddedProcess) -> None:
         self.acknowledged.update(child.committed)
+
+    async def logs_more(self, size: int, is_over: Callable[[], bool]) -> None:
+        """Wait until the server has written so much more to its log, or will write no more."""
+        wanted = self._log_bytes() + size
+        await until(lambda: self._log_bytes() >= wanted or is_over())
+
+    def _log_bytes(self) -> int:
+        log = self.data.with_name("log")
+        return log.stat().st_size if log.exists() else 0
+
+    def initial_files(self) -> int:
+        """How many files of a new database there are: its directory gets its name when it is whole."""
+        return sum(len(files) for _, _, files in os.walk(self.data.with_name("data.new")))
 
     async def check(self, connect_args: dict[str, Any]) -> int:
         """Look for every acknowledged commit, and return the newest number that is there."""
@@ -127,7 +144,8 @@ async def test_no_acknowledged_commit_is_lost(
         children.append(child := await ledger.child())
     if kind in ("adopter", "restart"):
         # At any moment of a start: before the server is there, while it recovers, or just when it is ready.
-        await asyncio.sleep(dice.uniform(0.2, 0.9))
+        size = dice.choice((0, START_LOG_BYTES)) if kind == "adopter" else dice.randrange(START_LOG_BYTES)
+        await ledger.logs_more(size, commits_or_ends(child))
         await child.kill()
     else:
         postmaster = await child.started()
@@ -140,6 +158,12 @@ async def test_no_acknowledged_commit_is_lost(
         await ledger.check_after_death()
 
 
+def commits_or_ends(child: EmbeddedProcess) -> Callable[[], bool]:
+    """Whether it has committed since now, so that its server is ready, or is gone."""
+    before = len(child.committed)
+    return lambda: len(child.committed) > before or child.process.returncode is not None
+
+
 async def kill(
     kind: str, child: EmbeddedProcess, postmaster: int, ledger: Ledger, dice: random.Random
 ) -> None:
@@ -150,7 +174,7 @@ async def kill(
         case "postmaster":
             kill_9(postmaster)
             await until(lambda: bool(set(postmasters_of(ledger.data_dir)) - {postmaster}))
-            await asyncio.sleep(dice.uniform(0, 0.15))
+            await ledger.logs_more(dice.randrange(START_LOG_BYTES), commits_or_ends(child))
             kill_9(*postmasters_of(ledger.data_dir))
         case "backend":
             kill_9(dice.choice([pid for pid in at_work_in(ledger.data) if pid != postmaster]))
@@ -160,7 +184,9 @@ async def kill(
             await child.kill()
         case "shutdown":
             child.process.terminate()
-            await asyncio.sleep(dice.uniform(0, 0.1))
+            await ledger.logs_more(
+                dice.randrange(STOP_LOG_BYTES), lambda: child.process.returncode is not None
+            )
             await child.kill()
 
 
@@ -169,8 +195,8 @@ async def kill_while_initialising(
 ) -> None:
     child = await fresh.child()
     children.append(child)
-    await until(fresh.data.parent.exists)
-    await asyncio.sleep(dice.uniform(0, 1.2))
+    wanted = dice.randrange(INITIAL_FILES)
+    await until(lambda: fresh.initial_files() >= wanted or fresh.data.exists())
     await child.kill()
     fresh.take(child)
     await fresh.check_after_death()
