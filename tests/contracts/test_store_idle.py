@@ -49,7 +49,7 @@ IDLE: dict[
 
 
 @pytest.mark.parametrize("case", IDLE.values(), ids=IDLE)
-async def test_what_is_idle(
+async def test_the_idle_are_those_of_this_table(
     world: World,
     case: tuple[
         Phase, DesiredState, timedelta | None, timedelta | None, timedelta | None, dict[str, Any], bool

@@ -15,7 +15,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("done", "total", "elapsed", "rate", "left"), CASES)
-def test_progress(
+def test_rate_and_time_left_follow_from_what_was_done(
     done: int, total: int | None, elapsed: float, rate: float | None, left: float | None
 ) -> None:
     assert measured("archive", done, total, elapsed_s=elapsed) == Progress("archive", done, total, rate, left)

@@ -52,7 +52,9 @@ MOVES_OF_THE_SPECIFICATION = [
 
 
 @pytest.mark.parametrize(("operation", "move", "steps"), MOVES_OF_THE_SPECIFICATION)
-def test_moves(operation: Operation, move: str, steps: str) -> None:
+def test_every_operation_has_these_sources_target_and_steps(
+    operation: Operation, move: str, steps: str
+) -> None:
     entry = MOVES[operation]
     assert f"{', '.join(entry.sources)} → {entry.target}" == move
     assert ", ".join(entry.steps) == steps
@@ -245,7 +247,7 @@ TIME_LIMITS = [
 
 
 @pytest.mark.parametrize(("operation", "seconds"), TIME_LIMITS)
-def test_time_limits(operation: Operation, seconds: int) -> None:
+def test_every_operation_has_this_time_limit(operation: Operation, seconds: int) -> None:
     assert DEFAULT_RULES.time_limits[operation] == timedelta(seconds=seconds)
 
 

@@ -51,7 +51,9 @@ VOLUME_READY = [
 
 
 @pytest.mark.parametrize(("look", "status", "reason"), VOLUME_READY)
-def test_volume_ready(look: Volume | Unobserved | Unmarked | None, status: str, reason: str) -> None:
+def test_the_condition_of_the_volume_follows_what_was_seen(
+    look: Volume | Unobserved | Unmarked | None, status: str, reason: str
+) -> None:
     condition = judge(
         workspace(home_ctx=home("v1")), observation(volume=look), NOW
     ).status.conditions.volume_ready
@@ -68,7 +70,9 @@ ARCHIVE_READY = [
 
 
 @pytest.mark.parametrize(("key", "look", "status", "reason"), ARCHIVE_READY)
-def test_archive_ready(key: str | None, look: Archive | Unobserved | None, status: str, reason: str) -> None:
+def test_the_condition_of_the_archive_follows_what_was_seen(
+    key: str | None, look: Archive | Unobserved | None, status: str, reason: str
+) -> None:
     condition = judge(
         workspace(archive_key=key), observation(archive=look), NOW
     ).status.conditions.archive_ready
@@ -91,7 +95,7 @@ CONTAINER_READY = [
 
 
 @pytest.mark.parametrize(("before", "look", "status", "reason"), CONTAINER_READY)
-def test_container_ready(
+def test_the_condition_of_the_container_follows_what_was_seen(
     before: Condition, look: Instance | Unobserved | None, status: str, reason: str
 ) -> None:
     row = workspace(home_ctx=home("v1"), conditions=replace(conditions(), container_ready=before))
@@ -134,7 +138,9 @@ HEALTHY = [
 
 
 @pytest.mark.parametrize(("error_info", "recover_at", "deleted_at", "expected"), HEALTHY)
-def test_policy_healthy(error_info: object, recover_at: object, deleted_at: object, expected: str) -> None:
+def test_the_policy_is_healthy_unless_an_error_is_in_force(
+    error_info: object, recover_at: object, deleted_at: object, expected: str
+) -> None:
     purge_at = deleted_at and ago(-1000)
     row = workspace(
         P.STANDBY,
@@ -164,7 +170,7 @@ PHASES = [
 
 
 @pytest.mark.parametrize(("instance", "volume", "key", "archive", "phase", "projection"), PHASES)
-def test_phase(
+def test_the_phase_follows_from_what_is_there(
     instance: Instance | None,
     volume: Volume | None,
     key: str | None,
@@ -230,7 +236,7 @@ DELETED_PHASE = [
 
 
 @pytest.mark.parametrize(("stored", "asked", "instance", "volume", "phase"), DELETED_PHASE)
-def test_deleted(
+def test_deleted_stays_deleted_only_while_nothing_is_there(
     stored: Phase, asked: bool, instance: Instance | None, volume: Volume | None, phase: Phase
 ) -> None:
     row = workspace(stored, spec=DELETED if asked else None)

@@ -68,7 +68,7 @@ def situation(now: str, wish: DesiredState) -> Workspace:
 
 
 @pytest.mark.parametrize(("now", "wanted", "answer"), CELLS)
-def test_wishes(now: str, wanted: str, answer: str) -> None:
+def test_every_wish_has_this_answer(now: str, wanted: str, answer: str) -> None:
     at_rest = now if now in (P.PENDING, P.ARCHIVED, P.STANDBY, P.RUNNING) else P.STANDBY
     row = situation(now, DesiredState(at_rest))
     if wanted == "delete":
@@ -172,7 +172,9 @@ NEXT_OPERATION = [
 
 
 @pytest.mark.parametrize(("phase", "wish", "row", "expected"), NEXT_OPERATION)
-def test_next_operation(phase: Phase, wish: DesiredState, row: dict[str, Any], expected: str) -> None:
+def test_phase_and_wish_choose_the_next_operation(
+    phase: Phase, wish: DesiredState, row: dict[str, Any], expected: str
+) -> None:
     met = workspace(phase, wish, **row)
     match choose_next_operation(met.spec, met.status, NOW):
         case Begin(operation=operation):

@@ -94,7 +94,7 @@ def zombies_of(parent: int) -> set[int]:
     return zombies
 
 
-async def test_orphans_are_buried(sandboxed: LocalWorld) -> None:
+async def test_zombies_of_orphans_are_reaped(sandboxed: LocalWorld) -> None:
     workspace_id = await sandboxed.run()
     await sandboxed.inside(workspace_id, "for i in $(seq 20); do (setsid true &); done")
 
