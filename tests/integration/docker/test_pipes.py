@@ -91,7 +91,9 @@ async def test_a_pipe_that_nobody_reads_is_not_used(storage: OnDocker) -> None:
 async def test_a_helper_whose_reader_is_gone_ends_by_itself(storage: OnDocker) -> None:
     home = await a_home(storage)
     pipe = Pipe(storage.pipes, home.workspace_id)
-    container_id = await create_container(storage.connection, BASE, home.workspace_id, Task("exec yes", ()), pipe)
+    container_id = await create_container(
+        storage.connection, BASE, home.workspace_id, Task("exec yes", ()), pipe
+    )
     streams = AttachedStreams(storage.connection.url, container_id)
     await storage.connection.ask("POST", f"containers/{container_id}/start")
     assert await asyncio.to_thread(PipedOutput(streams, pipe).read)

@@ -25,7 +25,9 @@ async def daemon_in(world: LocalWorld, workspace_id: UUID) -> Process:
     uid = world.instances.uid_of(workspace_id)
 
     def daemons() -> list[Process]:
-        return [each for each in find_marked(frozenset({b"no\0ne"}), owner=uid) if b"trap" in command_of(each)]
+        return [
+            each for each in find_marked(frozenset({b"no\0ne"}), owner=uid) if b"trap" in command_of(each)
+        ]
 
     async def there() -> bool:
         return bool(daemons())

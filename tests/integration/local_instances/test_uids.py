@@ -24,7 +24,10 @@ def data_dir(tmp_path: Path) -> Path:
 def accounts(data_dir: Path, block: int = 2) -> Accounts:
     scratch = (data_dir.parent / "scratch",)
     return Accounts(
-        data_dir / "uids", str(data_dir), find_remaining=lambda: find_remaining(data_dir, scratch), block=block
+        data_dir / "uids",
+        str(data_dir),
+        find_remaining=lambda: find_remaining(data_dir, scratch),
+        block=block,
     )
 
 
