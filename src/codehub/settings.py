@@ -25,6 +25,7 @@ _LIFETIME_S_MAX = (
     2_147_483_647  # what the database's columns hold; and no such time from now is beyond the calendar
 )
 _PERIOD_S_MAX = 86_400
+_NEVER = "never"
 # Variables with the prefix that are no settings of the server.
 _OTHERS = frozenset({"URL", "TOKEN", "CACHE"})
 _OTHER_PREFIXES = ("TEST_", "KILL_")
@@ -183,11 +184,11 @@ class Settings(RuleSettings):
         "",
         description="Images that workspaces may run, with commas between; `*` stands for anything, and no tag for every tag: `codercom/code-server, example.org/team/*`. `WORKSPACE_IMAGE` always may. What `docker login` has kept is used for these alone. Default: any.",
     )
-    trash_seconds: int = Field(
+    trash_seconds: int | None = Field(
         604_800,
         ge=0,
         le=_LIFETIME_S_MAX,
-        description="How long a deletion can be undone, in seconds.",
+        description="How long a deletion can be undone, in seconds; `never`: until somebody purges it. A change counts for later deletions.",
     )
     gc_grace_seconds: int = Field(
         7_200,
@@ -229,6 +230,11 @@ class Settings(RuleSettings):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+    @field_validator("trash_seconds", mode="before")
+    @classmethod
+    def _never_is_no_time(cls, value: Any) -> Any:
+        return None if value == _NEVER else value
 
     @field_validator("public_base_url")
     @classmethod

@@ -249,3 +249,12 @@ def test_a_wrong_setting_makes_the_command_exit_with_2(tmp_path: Path) -> None:
     assert process.stderr.startswith("codehub: CODEHUB_PORT: 'x' won't do")
     assert process.stderr.count("\n") == 1
     assert not (tmp_path / "d").exists()
+
+
+def test_a_trash_without_end_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch).trash_seconds == 604_800
+    assert load(monkeypatch, TRASH_SECONDS="0").trash_seconds == 0
+    assert load(monkeypatch, TRASH_SECONDS="never").trash_seconds is None
+    for wrong in ("none", "-1", "1.5"):
+        with pytest.raises(WrongSetting, match=r"CODEHUB_TRASH_SECONDS: .*`never`"):
+            load(monkeypatch, TRASH_SECONDS=wrong)

@@ -160,10 +160,6 @@ SPEC_CONTRADICTIONS: dict[str, dict[str, Any]] = {
     "a name too long": {"name": "n" * 256},
     "a standby TTL below 10 s": {"standby_ttl_seconds": 9},
     "a negative archive TTL": {"archive_ttl_seconds": -1},
-    "deleted without a purge time": {
-        "deleted_at": datetime(2026, 1, 1, tzinfo=UTC),
-        "desired_state": DesiredState.PENDING,
-    },
     "a purge time without a deletion": {"purge_at": datetime(2026, 1, 1, tzinfo=UTC)},
     "deleted, and wished to run": {
         "deleted_at": datetime(2026, 1, 1, tzinfo=UTC),

@@ -72,7 +72,7 @@ def specs(draw: st.DrawFn) -> Spec:
         resources=Resources(draw(counts), draw(st.floats(0.125, 64, width=32)), draw(counts)),
         desired_state=DesiredState.PENDING if deleted_at else draw(st.sampled_from(DesiredState)),
         deleted_at=deleted_at,
-        purge_at=None if deleted_at is None else draw(times),
+        purge_at=None if deleted_at is None else draw(maybe_times),
         recover_at=draw(maybe_times),
         recover_accepts_loss=accepts_loss,
         recover_choice=None if accepts_loss else draw(st.none() | st.sampled_from(RecoverChoice)),

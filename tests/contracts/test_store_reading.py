@@ -128,10 +128,14 @@ async def test_the_deleted_are_apart_and_only_while_they_can_be_undeleted(world:
     live = await world.create()
     leaving = await world.create(**deleted, purge_at=kept)
     trash = await world.place(world.spec(**deleted, purge_at=kept), Status(phase=Phase.DELETED))
+    kept_for_good = await world.place(world.spec(**deleted), Status(phase=Phase.DELETED))
     await world.place(world.spec(**deleted, purge_at=over), Status(phase=Phase.DELETED))
-    assert {row.id for row in await world.api.page(PageQuery(10, world.user_id))} == {live.id, leaving.id}
-    found = await world.api.page(PageQuery(10, world.user_id, deleted=True))
-    assert [row.id for row in found] == [trash.id]
+    undeleted = await world.place(world.spec(desired_state=DesiredState.PENDING), Status(phase=Phase.DELETED))
+    for owner_user_id in (world.user_id, None):
+        here = await world.api.page(PageQuery(10, owner_user_id))
+        assert {row.id for row in here} == {live.id, leaving.id, undeleted.id}
+        in_trash = await world.api.page(PageQuery(10, owner_user_id, deleted=True))
+        assert {row.id for row in in_trash} == {trash.id, kept_for_good.id}
 
 
 async def test_a_row_that_has_not_changed_is_the_same_object_and_one_that_has_is_new(world: World) -> None:

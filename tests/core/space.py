@@ -33,6 +33,8 @@ class Thing(StrEnum):
 class Deletion(StrEnum):
     NONE = "none"
     TRASH = "trash"
+    KEPT = "kept"
+    """In the trash, until a person purges it."""
     PURGE = "purge"
 
 
@@ -99,7 +101,7 @@ def build(point: Point) -> tuple[Workspace, Observation]:
     """Return the row and the look that a point stands for."""
     error_info = error(point.error, at=ago(50)) if point.error else None
     deleted_at = None if point.deletion is Deletion.NONE else ago(20 if point.deletion_is_newer else 80)
-    purge_at = {Deletion.NONE: None, Deletion.TRASH: ago(-1000), Deletion.PURGE: deleted_at}[point.deletion]
+    purge_at = {Deletion.TRASH: ago(-1000), Deletion.PURGE: deleted_at}.get(point.deletion)
     row = workspace(
         point.phase,
         point.wish,

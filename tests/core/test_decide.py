@@ -55,6 +55,7 @@ from codehub.core.workspace import Workspace
 
 PURGE_AT = NOW + timedelta(days=1)
 TRASH = {"deleted_at": ago(10), "purge_at": PURGE_AT}
+KEPT = {"deleted_at": ago(10)}
 ASLEEP = observation(None, OUR_VOLUME)
 STARTING = workspace(Phase.STANDBY, operation=Operation.STARTING, home_ctx=home("v1", dirty=True))
 START = Act(Operation.STARTING, Step.START)
@@ -112,6 +113,14 @@ NEXT_LOOK = [
         {},
         Wait,
         NextLook.EVERY_PASS,
+        False,
+    ),
+    (
+        workspace(Phase.DELETED, DesiredState.PENDING, spec=KEPT, archive_key=KEY),
+        observation(None, None, COMMITTED),
+        {},
+        Wait,
+        NextLook.ON_CHANGE,
         False,
     ),
     (

@@ -142,6 +142,13 @@ def test_what_is_in_the_trash_can_be_taken_back_or_purged() -> None:
     assert labels(row) == ["Undelete", "Purge"]
 
 
+def test_what_is_kept_in_the_trash_waits_for_a_person_to_purge_it() -> None:
+    row = workspace(Phase.DELETED, DesiredState.PENDING, spec={"deleted_at": ago(10)}, archive_key=KEY)
+    explanation = explain(row, NOW + timedelta(days=10_000))
+    assert (explanation.why, str(explanation.waiting_for)) == (Why.KEPT_IN_TRASH, "a person")
+    assert labels(row) == ["Undelete", "Purge"]
+
+
 # Changing what people may set
 
 

@@ -1,6 +1,7 @@
 """Forgetting a workspace whose deletion a dead backend holds up (ADR 0024): who is held up, what becomes of it, what stays."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -32,7 +33,15 @@ from codehub.core.history import Event, EventKind, wished
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.plan import Begin, Forget, Hold, Rest, Why
-from codehub.core.requests import Accepted, Refusal, Refused, Unchanged, rule_forgetting, rule_undeletion
+from codehub.core.requests import (
+    Accepted,
+    Refusal,
+    Refused,
+    Unchanged,
+    rule_deletion,
+    rule_forgetting,
+    rule_undeletion,
+)
 from codehub.core.rules import DEFAULT_RULES
 from codehub.core.workspace import Workspace
 
@@ -184,6 +193,19 @@ def test_what_is_left_of_it_is_reported_and_goes_when_its_time_in_the_trash_is_o
     over = replace(row, spec=replace(row.spec, purge_at=ago(5)))
     goes = sort_garbage(left, {row.id: over}, NOW, grace=DEFAULT_RULES.look_gap_max)
     assert ([one.found for one in goes.removals], goes.forgotten) == (left, ())
+
+
+def test_in_a_trash_without_end_what_is_left_of_it_waits_for_a_purge() -> None:
+    left = [Found(Thing.VOLUME, WORKSPACE_ID, "v1")]
+    row = workspace(Phase.DELETED, conditions=BLIND, spec=FORGOTTEN | {"purge_at": None})
+    later = NOW + timedelta(days=10_000)
+    waits = sort_garbage(left, {row.id: row}, later, grace=DEFAULT_RULES.look_gap_max)
+    assert (waits.forgotten, waits.removals) == (tuple(left), ())
+    purge = rule_deletion(row, later, trash_s=None, purge=True)
+    assert isinstance(purge, Accepted)
+    purged = replace(row, spec=purge.spec)
+    goes = sort_garbage(left, {row.id: purged}, later, grace=DEFAULT_RULES.look_gap_max)
+    assert [removal.found for removal in goes.removals] == left
 
 
 def test_the_history_says_who_gave_it_up() -> None:

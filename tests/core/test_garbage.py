@@ -15,6 +15,7 @@ OLD, YOUNG = ago(3 * 3600), ago(3600)
 OTHER = f"{WORKSPACE_ID}/{UUID(int=7)}/home.tar.zst"
 TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000)}
 OVER = {"deleted_at": ago(10), "purge_at": ago(5)}
+KEPT = {"deleted_at": ago(10_000_000)}
 
 
 def archive(
@@ -39,6 +40,10 @@ CASES = [
     (archive(OTHER), workspace(Phase.DELETED, spec=OVER), True),
     (VOLUME, workspace(Phase.STANDBY), False),
     (VOLUME, workspace(Phase.DELETED, spec=TRASH), False),
+    (VOLUME, workspace(Phase.DELETED, spec=KEPT), False),
+    (INSTANCE, workspace(Phase.DELETED, spec=KEPT), False),
+    (archive(OTHER), workspace(Phase.DELETED, archive_key=OTHER, spec=KEPT), False),
+    (archive(OTHER), workspace(Phase.DELETED, spec=KEPT), False),
     (VOLUME, workspace(Phase.DELETED, spec=OVER), True),
     (VOLUME, workspace(Phase.PENDING, spec=OVER), False),
     (INSTANCE, workspace(Phase.RUNNING), False),

@@ -47,9 +47,11 @@ def test_the_history_tells_what_was_asked_for() -> None:
         Event(EventKind.WISH, "RUNNING", "PENDING", "ann", verbatim("delete"), "r1"),
     ]
     purged = accepted(rule_deletion(row, NOW, trash_s=700, purge=True))
-    assert kinds(wished(spec, purged, actor="ann", reason=verbatim(""))) == [
-        (EventKind.DELETION, "trash", "purge")
-    ]
+    kept = accepted(rule_deletion(row, NOW, trash_s=None))
+    for before in (spec, kept):
+        assert kinds(wished(before, purged, actor="ann", reason=verbatim(""))) == [
+            (EventKind.DELETION, "trash", "purge")
+        ]
     lost = workspace(Phase.ERROR, error_info=error())
     for accept, choice, word in (
         (False, None, "recover"),

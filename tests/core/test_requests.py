@@ -28,6 +28,7 @@ from codehub.core.requests import (
     Unchanged,
     in_trash,
     is_purge_asked,
+    is_purge_due,
     rule_change,
     rule_deletion,
     rule_recovery,
@@ -38,6 +39,7 @@ from codehub.core.workspace import RecoverChoice, StorageBackend, Workspace, dis
 
 TRASH = {"deleted_at": ago(10), "purge_at": ago(-1000), "desired_state": DesiredState.PENDING}
 PURGED = {"deleted_at": ago(10), "purge_at": ago(10), "desired_state": DesiredState.PENDING}
+KEPT = {"deleted_at": ago(10), "purge_at": None, "desired_state": DesiredState.PENDING}
 
 
 def deleted(phase: Phase = Phase.STANDBY, spec: dict[str, Any] | None = None, **status: Any) -> Workspace:
@@ -81,6 +83,26 @@ def test_a_deletion_wishes_pending_and_says_until_when_it_can_be_taken_back() ->
 def test_a_purge_is_due_at_once() -> None:
     spec = accepted(rule_deletion(workspace(Phase.RUNNING), NOW, trash_s=700, purge=True))
     assert (spec.deleted_at, spec.purge_at) == (NOW, NOW)
+
+
+def test_without_an_end_of_the_trash_a_deletion_has_no_time_and_can_be_undone_or_purged_whenever() -> None:
+    spec = accepted(rule_deletion(workspace(Phase.RUNNING), NOW, trash_s=None))
+    assert (spec.deleted_at, spec.purge_at, spec.desired_state) == (NOW, None, DesiredState.PENDING)
+    row, later = deleted(Phase.DELETED, KEPT), NOW + timedelta(days=10_000)
+    assert in_trash(row, later)
+    assert not is_purge_due(row.spec, later)
+    assert accepted(rule_undeletion(row, later)).deleted_at is None
+    assert is_purge_asked(accepted(rule_deletion(row, later, trash_s=None, purge=True)))
+
+
+def test_what_was_deleted_keeps_its_time_when_later_deletions_get_another() -> None:
+    for spec, trash_s in ((TRASH, None), (KEPT, 700)):
+        row = deleted(Phase.DELETED, spec)
+        assert refused(rule_deletion(row, NOW, trash_s=trash_s)) is Refusal.WORKSPACE_NOT_FOUND
+
+
+def test_a_purge_is_not_taken_back_by_a_deletion_without_a_time() -> None:
+    assert accepted(rule_deletion(deleted(spec=PURGED), NOW, trash_s=None)).purge_at == NOW
 
 
 def test_a_deletion_asked_for_again_is_a_newer_request_even_while_it_steps_down() -> None:

@@ -26,6 +26,7 @@ from codehub.core.workspace import Workspace
 P, D, OP = Phase, DesiredState, Operation
 DELETED = {"deleted_at": ago(10), "purge_at": ago(-1000)}
 PURGED = {"deleted_at": ago(10), "purge_at": ago(10)}
+KEPT = {"deleted_at": ago(10)}
 
 
 # §2.4 Wishes. = is accepted and begins nothing, ✓ is accepted, again is a try at once
@@ -166,6 +167,9 @@ NEXT_OPERATION = [
     (P.RUNNING, D.ARCHIVED, {"conditions": conditions(READY, ABSENT, READY)}, OP.STOPPING),
     (P.RUNNING, D.PENDING, {"conditions": conditions(READY, ABSENT, READY)}, OP.STOPPING),
     (P.DELETED, D.PENDING, {"spec": DELETED, "archive_key": KEY}, "trash"),
+    (P.DELETED, D.PENDING, {"spec": KEPT, "archive_key": KEY}, "wait"),
+    (P.DELETED, D.PENDING, {"spec": KEPT}, "rest"),
+    (P.DELETED, D.PENDING, {"archive_key": KEY}, "rest"),
     (P.DELETED, D.PENDING, {"spec": PURGED, "archive_key": KEY}, OP.DELETING),
     (P.DELETED, D.PENDING, {"spec": PURGED}, "rest"),
 ]

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -128,6 +129,36 @@ async def test_a_home_in_a_directory_that_was_given_a_volume_s_name_gets_its_pla
     await migrate(database, [each for each in shipped_migrations() if each.number <= mend.number])
     keys = await fetch(database, "SELECT home_store_key FROM workspaces ORDER BY storage_backend DESC")
     assert keys == [f"users/{owner_id}/workspaces/{ids[0]}/home", f"ws-{ids[1]}-home"]
+
+
+async def test_what_was_deleted_before_the_trash_could_have_no_end_keeps_its_time(
+    database: Mapping[str, Any],
+) -> None:
+    by_name = {migration.name: migration for migration in shipped_migrations()}
+    number = by_name["trash_without_end"].number
+    await migrate(database, [each for each in shipped_migrations() if each.number < number])
+    owner_id, workspace_id = (SystemIdentity().new_id() for _ in range(2))
+    connection = await asyncpg.connect(**database)
+    without_end = "UPDATE workspaces SET purge_at = NULL"
+    try:
+        await connection.execute(
+            "INSERT INTO users (id, username, password_hash, role) VALUES ($1, 'ann', $2, 'member')",
+            *(owner_id, PASSWORD_HASH),
+        )
+        await connection.execute(
+            "INSERT INTO workspaces (id, owner_user_id, name, image_ref, ide, resources, instance_backend, storage_backend, "
+            "home_store_key, desired_state, deleted_at, purge_at) VALUES ($1, $2, 'demo', 'image', 'http', "
+            "'{\"memory_mb\": 1, \"cpus\": 1, \"pids\": 1}', 'local-docker', 'docker-volume', 'key', 'PENDING', "
+            "'2026-01-01T00:00:00Z', '2026-01-08T00:00:00Z')",
+            *(workspace_id, owner_id),
+        )
+        with pytest.raises(asyncpg.CheckViolationError, match="workspaces_deletion_has_purge_time"):
+            await connection.execute(without_end)
+        await migrate(database)
+        assert await fetch(database, "SELECT purge_at FROM workspaces") == [datetime(2026, 1, 8, tzinfo=UTC)]
+        await connection.execute(without_end)
+    finally:
+        await connection.close()
 
 
 async def test_a_migration_that_fails_leaves_nothing_of_itself(database: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 import structlog
 from tests.simulation.commits import is_satisfied
 from tests.simulation.faults import Strike
-from tests.simulation.numbers import EPOCH, GRACE
+from tests.simulation.numbers import EPOCH, GRACE, TRASH_S
 from tests.simulation.people import Person
 from tests.simulation.truth import Broken
 from tests.simulation.world import World
@@ -48,14 +48,21 @@ class Outcome:
     digest: str
 
 
-def run(seed: int, *, only: Collection[int] | None = None, passes: int = PASSES) -> Outcome:
+def run(
+    seed: int,
+    *,
+    only: Collection[int] | None = None,
+    passes: int = PASSES,
+    trash_s: int | None = TRASH_S,
+) -> Outcome:
+    """`trash_s`: as CODEHUB_TRASH_SECONDS; None is never."""
     said = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_SILENT))
     was_collecting = gc.isenabled()
     gc.disable()  # what a seed leaves is collected after it; meanwhile it costs a tenth
     gc.freeze()  # and only what it leaves
     try:
-        world = World(seed, only=only)
+        world = World(seed, only=only, trash_s=trash_s)
         _storm(world, passes)
         if world.broken is None:
             _calm(world)

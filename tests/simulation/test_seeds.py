@@ -34,6 +34,12 @@ def test_every_contract_holds(first: int) -> None:
         assert found.broken is None, tell(shrink(found), known=found)
 
 
+def test_every_contract_holds_where_the_trash_has_no_end() -> None:
+    for seed in range(BATCH):
+        outcome = run(seed, trash_s=None)
+        assert outcome.broken is None, outcome.broken
+
+
 def test_the_same_seed_gives_the_same_run_whatever_hashes_are() -> None:
     told = {
         subprocess.run(

@@ -49,8 +49,11 @@ _EXPECTED = (ActionFailed, BackendUnreachable, StoreUnavailable, Crashed)
 
 
 class World:
-    def __init__(self, seed: int, *, only: Collection[int] | None = None) -> None:
+    def __init__(
+        self, seed: int, *, only: Collection[int] | None = None, trash_s: int | None = TRASH_S
+    ) -> None:
         self.seed = seed
+        self._trash_s = trash_s
         self.loop = VirtualLoop()  # type: ignore[abstract]  # sockets and programs it has none
         self.dice = random.Random(f"world {seed}")
         self.faults = Faults(seed, time=self.loop.time, only=only)
@@ -183,7 +186,7 @@ class World:
             rules=RULES,
             cadence=CADENCE,
         )
-        service = WorkspaceService(cast("ApiStore", machine.store), limits=LIMITS, trash_s=TRASH_S)
+        service = WorkspaceService(cast("ApiStore", machine.store), limits=LIMITS, trash_s=self._trash_s)
         collector = GarbageCollector(machine.store, machine.connect(), grace=GRACE)
         with suppress(StoreUnavailable):
             await controller.members.beat()
@@ -215,7 +218,7 @@ class World:
             return
         machine = Machine(self, name)
         self.apis[name] = machine
-        service = WorkspaceService(cast("ApiStore", machine.store), limits=LIMITS, trash_s=TRASH_S)
+        service = WorkspaceService(cast("ApiStore", machine.store), limits=LIMITS, trash_s=self._trash_s)
         self.services[name] = service
         door = self.doors[name] = Door(machine, service)
         machine.tasks.spawn(self._every(_ACTIVITY_S, door.activity.flush, machine), name="activity")

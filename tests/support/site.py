@@ -135,6 +135,7 @@ async def open_site(
     checks: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
     boot_s: float = 0.0,
     ceilings: Ceilings | None = None,
+    trash_s: int | None = 3600,
     **options: Any,
 ) -> AsyncIterator[Site]:
     """Serve. `controlled`: with a controller, so that wishes come true."""
@@ -166,7 +167,7 @@ async def open_site(
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     parts = Dependencies(
         store=world.api,
-        workspaces=WorkspaceService(world.api, limits=limits, trash_s=3600, ceilings=ceilings),
+        workspaces=WorkspaceService(world.api, limits=limits, trash_s=trash_s, ceilings=ceilings),
         access=access,
         hints=world.hints,
         people_hints=people_hints,

@@ -139,9 +139,7 @@ def delete(
             is_deletion=True,
         )
         if not json and not purge:
-            until = "" if answer["purge_at"] is None else f"Until {clock(answer['purge_at'])} "
-            undo = f"codehub ws undelete {spelled(answer, answer['id'], owner)}"
-            output.say(f"{until}this can be undone: {undo}")
+            _say_how_to_undo(output, answer, owner)
 
 
 def undelete(
@@ -183,9 +181,13 @@ def forget(
             output.result(answer)
         else:
             output.show(f"{answer['name']} is forgotten. `codehub gc` lists what is left of it.")
-        if not json and answer["purge_at"] is not None:
-            undo = f"codehub ws undelete {spelled(answer, answer['id'], owner)}"
-            output.say(f"Until {clock(answer['purge_at'])} this can be undone: {undo}")
+            _say_how_to_undo(output, answer, owner)
+
+
+def _say_how_to_undo(output: Output, workspace: dict[str, Any], owner: str) -> None:
+    until = "somebody purges it" if workspace["purge_at"] is None else clock(workspace["purge_at"])
+    undo = f"codehub ws undelete {spelled(workspace, workspace['id'], owner)}"
+    output.say(f"Until {until} this can be undone: {undo}")
 
 
 def run_action(

@@ -30,7 +30,7 @@ def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> 
     ]
     lines += [f"unknown, left alone (--orphans removes it): {_describe(item)}" for item in collected.unknown]
     lines += [
-        f"left of a forgotten workspace, goes when its time in the trash is over: {_describe(item)}"
+        f"left of a forgotten workspace, goes when it is purged or its time in the trash is over: {_describe(item)}"
         for item in collected.forgotten
     ]
     lines += [

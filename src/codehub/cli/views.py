@@ -40,11 +40,9 @@ def list_rows(items: Sequence[WorkspaceView], now: datetime | None, *, owned: bo
     for shown in harmless(items):
         pin = ["pinned" if shown["pinned_at"] is not None else ""] if has_pins else []
         whose = [shown["owner"]["username"]] if owned else []
-        goes = shown["purge_at"] if deleted else shown["sleeps_at"]
+        ends = _end_in_trash(shown, now) if deleted else ahead(shown["sleeps_at"], now)
         used = ago(shown["last_access_at"], now)
-        rows.append(
-            [shown["name"], *pin, *whose, state(shown), shown["ide"], used, ahead(goes, now), shown["id"]]
-        )
+        rows.append([shown["name"], *pin, *whose, state(shown), shown["ide"], used, ends, shown["id"]])
     return headings, rows
 
 
@@ -123,5 +121,10 @@ def _promise(at: str | None, now: datetime | None) -> str | None:
 def _deletion(shown: WorkspaceView) -> str | None:
     if shown["deleted_at"] is None:
         return None
-    kept = shown["purge_at"]
-    return clock(shown["deleted_at"]) + ("" if kept is None else f", {say('view.undone', until=clock(kept))}")
+    if shown["purge_at"] is None:
+        return f"{clock(shown['deleted_at'])}, {say('view.undone.always')}"
+    return f"{clock(shown['deleted_at'])}, {say('view.undone', until=clock(shown['purge_at']))}"
+
+
+def _end_in_trash(shown: WorkspaceView, now: datetime | None) -> str:
+    return say("view.when_purged") if shown["purge_at"] is None else ahead(shown["purge_at"], now)

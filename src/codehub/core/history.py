@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from codehub.core.messages import Message
 from codehub.core.operations import Phase
+from codehub.core.requests import is_purge_asked
 from codehub.core.workspace import SETTINGS, RecoverChoice, Spec, Status, holdup
 
 
@@ -105,7 +106,7 @@ def _recovery(spec: Spec) -> str:
 def _deletion(spec: Spec) -> str | None:
     if spec.deleted_at is None:
         return None
-    return "purge" if spec.purge_at is None or spec.purge_at <= spec.deleted_at else "trash"
+    return "purge" if is_purge_asked(spec) else "trash"
 
 
 def _error(status: Status) -> str | None:

@@ -20,6 +20,7 @@ class Why(StrEnum):
 
     CONVERGED = "Converged"
     IN_TRASH = "InTrash"
+    KEPT_IN_TRASH = "KeptInTrash"
     GONE = "Gone"
     FORGOTTEN = "Forgotten"
     CANNOT_LOOK = "CannotLook"
@@ -222,15 +223,20 @@ def _choose_in_trash(spec: Spec, status: Status, now: datetime) -> Rest | Wait |
         return Rest(Why.GONE if spec.forgotten_at is None else Why.FORGOTTEN)
     if is_purge_due(spec, now):
         return Begin(Operation.DELETING, Why.PURGE)
-    # Without a time it was undeleted, which the next look will show.
-    return Rest(Why.IN_TRASH) if spec.purge_at is None else Wait(spec.purge_at, Why.IN_TRASH)
+    if spec.deleted_at is None:
+        return Rest(Why.IN_TRASH)  # it was undeleted, which the next look will show
+    return Wait(spec.purge_at, _why_in_trash(spec))
 
 
 def _forget(spec: Spec, status: Status) -> Forget:
     """Nothing begins before it is recorded as deleted, though a purge may be due."""
     if status.archive_key is None:
         return Forget(None, Why.FORGOTTEN)
-    return Forget(spec.purge_at, Why.IN_TRASH)
+    return Forget(spec.purge_at, _why_in_trash(spec))
+
+
+def _why_in_trash(spec: Spec) -> Why:
+    return Why.KEPT_IN_TRASH if spec.purge_at is None else Why.IN_TRASH
 
 
 def _has_nothing_to_save(status: Status) -> bool:

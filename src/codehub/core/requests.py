@@ -152,8 +152,10 @@ def recorded_wish(storage: StorageBackend, wanted: DesiredState) -> DesiredState
     return wanted
 
 
-def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int, purge: bool = False) -> Ruling:
-    """Rule on a deletion. Asked again it is a retry: the newer request answers the older error. A purge keeps nothing."""
+def rule_deletion(workspace: Workspace, now: datetime, *, trash_s: int | None, purge: bool = False) -> Ruling:
+    """Rule on a deletion. Asked again it is a retry: the newer request answers the older error. A purge keeps nothing.
+
+    `trash_s`: how long it can be undone; None: until a person purges it."""
     spec, status = workspace.spec, workspace.status
     if spec.deleted_at is not None:
         if status.phase is Phase.DELETED and (not purge or not in_trash(workspace, now)):
@@ -190,7 +192,7 @@ def _remove_again(workspace: Workspace, now: datetime) -> Ruling:
 
 
 def rule_undeletion(workspace: Workspace, now: datetime) -> Ruling:
-    """Rule on taking a deletion back: possible until purge_at, but for the moment in which DELETING runs. Later only for what was kept
+    """Rule on taking a deletion back: possible until purge_at (if there is one), but for the moment in which DELETING runs. Later only for what was kept
     because somebody worked on it since."""
     spec, status = workspace.spec, workspace.status
     if spec.deleted_at is None:
@@ -339,9 +341,11 @@ def _could_not_be_archived(workspace: Workspace) -> bool:
     )
 
 
-def _purge_time(spec: Spec, now: datetime, trash_s: int) -> datetime:
+def _purge_time(spec: Spec, now: datetime, trash_s: int | None) -> datetime | None:
     """A purge that was asked for is not taken back by asking for a mere deletion."""
-    return now if is_purge_asked(spec) else now + timedelta(seconds=trash_s)
+    if is_purge_asked(spec):
+        return now
+    return None if trash_s is None else now + timedelta(seconds=trash_s)
 
 
 def _deleted(workspace: Workspace) -> Refused:

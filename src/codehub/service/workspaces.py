@@ -66,7 +66,7 @@ class By:
 
 class WorkspaceService:
     def __init__(
-        self, store: ApiStore, *, limits: Limits, trash_s: int, ceilings: Ceilings | None = None
+        self, store: ApiStore, *, limits: Limits, trash_s: int | None, ceilings: Ceilings | None = None
     ) -> None:
         self._store = store
         self._limits = limits

@@ -32,7 +32,7 @@ def _of_spec(spec: Spec) -> Iterator[tuple[str, bool]]:
     yield "workspaces_standby_ttl", standby_ttl is None or standby_ttl >= _STANDBY_TTL_S_MIN
     yield "workspaces_archive_ttl", archive_ttl is None or archive_ttl >= 0
     yield "workspaces_revision", spec.revision >= 1
-    yield "workspaces_deletion_has_purge_time", is_deleted == (spec.purge_at is not None)
+    yield "workspaces_purge_time_has_deletion", spec.purge_at is None or is_deleted
     yield "workspaces_forgotten_is_deleted", spec.forgotten_at is None or is_deleted
     yield "workspaces_one_choice", not (spec.recover_accepts_loss and spec.recover_choice is not None)
     yield "workspaces_deletion_wishes_pending", not is_deleted or spec.desired_state is DesiredState.PENDING

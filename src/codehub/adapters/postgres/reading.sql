@@ -7,7 +7,8 @@ SELECT id, changed_xid FROM workspaces
 WHERE owner_user_id = :owner_user_id AND (list_time(pinned_at), id) < (:pinned_at, :id)
     AND (:phase::text IS NULL OR phase = :phase)
     AND (:search_text::text IS NULL OR name ILIKE :search_text OR description ILIKE :search_text)
-    AND CASE WHEN :deleted THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
+    AND CASE WHEN :deleted THEN phase = 'DELETED' AND deleted_at IS NOT NULL AND (purge_at > now()) IS NOT FALSE
+        ELSE phase <> 'DELETED' OR deleted_at IS NULL END
 ORDER BY list_time(pinned_at) DESC, id DESC
 LIMIT :limit;
 
@@ -16,7 +17,8 @@ SELECT id, changed_xid FROM workspaces
 WHERE (list_time(pinned_at), id) < (:pinned_at, :id)
     AND (:phase::text IS NULL OR phase = :phase)
     AND (:search_text::text IS NULL OR name ILIKE :search_text OR description ILIKE :search_text)
-    AND CASE WHEN :deleted THEN phase = 'DELETED' AND purge_at > now() ELSE phase <> 'DELETED' OR deleted_at IS NULL END
+    AND CASE WHEN :deleted THEN phase = 'DELETED' AND deleted_at IS NOT NULL AND (purge_at > now()) IS NOT FALSE
+        ELSE phase <> 'DELETED' OR deleted_at IS NULL END
 ORDER BY list_time(pinned_at) DESC, id DESC
 LIMIT :limit;
 

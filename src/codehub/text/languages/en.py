@@ -337,10 +337,11 @@ TEXTS: Mapping[str, str] = {
     "doing.DELETING": "Deleting",
     # The trash
     "trash.title": "Trash",
-    "trash.lead": "Deleted workspaces are kept for a while. Undo the deletion, or delete them for good.",
+    "trash.lead": "Deleted workspaces are kept here. Undo the deletion, or delete them for good.",
     "trash.empty": "The trash is empty",
-    "trash.empty.why": "What you delete stays here for a while.",
+    "trash.empty.why": "What you delete comes here first.",
     "trash.gone": "gone for good",
+    "trash.kept": "kept until somebody removes it",
     "trash.deleted": "deleted",
     "forget.sure": "Forget “{name}”? Whatever its backend still holds stays behind.",
     "trash.sure": "Delete “{name}” for good? Nothing is kept, not even its archive.",
@@ -442,6 +443,7 @@ TEXTS: Mapping[str, str] = {
     # Why something is done, or is not
     "reason.Converged": "It is where it should be.",
     "reason.InTrash": "It is deleted. Its last archive is kept until its time in the trash is over.",
+    "reason.KeptInTrash": "It is deleted. Its last archive is kept until somebody deletes it for good.",
     "reason.Gone": "It is deleted, and nothing of it is kept.",
     "reason.Forgotten": (
         "An admin gave up on its deletion. What is left of it lies where it was until its time in the "
@@ -777,6 +779,8 @@ TEXTS: Mapping[str, str] = {
     "cli.view.archive_ttl": "after sleeping for {span}",
     "cli.view.that_is": "that is {at}",
     "cli.view.undone": "can be undone until {until}",
+    "cli.view.undone.always": "can be undone until somebody purges it",
+    "cli.view.when_purged": "when purged",
     "cli.view.used.memory_mb": "{n} MB",
     "cli.view.used.cpu": "{n} processors",
     "cli.view.used.disk_mb": "{n} MB of disk",

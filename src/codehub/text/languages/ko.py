@@ -348,12 +348,11 @@ TEXTS: Mapping[str, str] = {
     "doing.DELETING": "삭제 중",
     # 휴지통
     "trash.title": "휴지통",
-    "trash.lead": (
-        "삭제한 워크스페이스는 한동안 여기에 남아 있습니다. 삭제를 되돌리거나 영구 삭제할 수 있습니다."
-    ),
+    "trash.lead": ("삭제한 워크스페이스는 여기에 보관합니다. 삭제를 되돌리거나 영구 삭제할 수 있습니다."),
     "trash.empty": "휴지통이 비어 있습니다",
-    "trash.empty.why": "삭제한 워크스페이스는 한동안 여기에 남습니다.",
+    "trash.empty.why": "삭제한 워크스페이스는 먼저 여기로 옮겨집니다.",
     "trash.gone": "영구 삭제",
+    "trash.kept": "직접 영구 삭제할 때까지 보관",
     "trash.deleted": "삭제",
     "forget.sure": "{name} 워크스페이스의 삭제를 포기할까요? 백엔드에 남은 것은 지워지지 않습니다.",
     "trash.sure": "{name} 워크스페이스를 영구 삭제할까요? 보관본까지 지워지며 되돌릴 수 없습니다.",
@@ -464,6 +463,7 @@ TEXTS: Mapping[str, str] = {
     # 무엇을 왜 하는지
     "reason.Converged": "목표 상태에 있습니다.",
     "reason.InTrash": "삭제되었습니다. 휴지통 보관 기간이 끝날 때까지 마지막 보관본을 남겨 둡니다.",
+    "reason.KeptInTrash": "삭제되었습니다. 누군가 영구 삭제할 때까지 마지막 보관본을 남겨 둡니다.",
     "reason.Gone": "삭제되었고, 남은 것이 없습니다.",
     "reason.Forgotten": (
         "관리자가 삭제를 포기했습니다. 남은 것은 휴지통 보관 기간이 끝날 때까지 그대로 있습니다."
@@ -785,6 +785,8 @@ TEXTS: Mapping[str, str] = {
     "cli.view.archive_ttl": "{span} 동안 잠든 뒤",
     "cli.view.that_is": "즉 {at}",
     "cli.view.undone": "{until}까지 되돌릴 수 있음",
+    "cli.view.undone.always": "누군가 영구 삭제할 때까지 되돌릴 수 있음",
+    "cli.view.when_purged": "영구 삭제할 때",
     "cli.view.used.memory_mb": "메모리 {n} MB",
     "cli.view.used.cpu": "CPU {n}개",
     "cli.view.used.disk_mb": "디스크 {n} MB",
