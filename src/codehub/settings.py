@@ -8,7 +8,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -26,6 +26,8 @@ _LIFETIME_S_MAX = (
 )
 _PERIOD_S_MAX = 86_400
 _NEVER = "never"
+# What codehub keeps in the data directory beside homes, which lie in `users` by themselves.
+_DIRECTORIES = ("archives", "pipes", "postgres", "run", "trial")
 # Variables with the prefix that are no settings of the server.
 _OTHERS = frozenset({"URL", "TOKEN", "CACHE"})
 _OTHER_PREFIXES = ("TEST_", "KILL_")
@@ -70,6 +72,10 @@ class Settings(RuleSettings):
             description="Where the embedded database, homes and archives lie. As root `/var/lib/codehub`, else `~/.local/share/codehub`.",
         ),
     ]
+    homes_dir: Path | None = Field(
+        None,
+        description="Where homes in directories lie, a whole path; its disk may be another than the database's. Default: `DATA_DIR`. If it is changed, `users/` must be moved with it.",
+    )
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     public_base_url: str | None = Field(
@@ -231,6 +237,13 @@ class Settings(RuleSettings):
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
 
+    @field_validator("homes_dir")
+    @classmethod
+    def _whole_path(cls, value: Path) -> Path:
+        if not value.is_absolute() or value == Path("/"):
+            raise ValueError("it must be the whole path of a directory, as in /srv/homes")
+        return value
+
     @field_validator("trash_seconds", mode="before")
     @classmethod
     def _never_is_no_time(cls, value: Any) -> Any:
@@ -294,6 +307,30 @@ class Settings(RuleSettings):
                 f"Set it to {' or '.join(possible_homes)}, or leave it unset."
             )
         return self
+
+    @model_validator(mode="after")
+    def _homes_lie_apart(self) -> "Settings":
+        if self.homes_dir is None:
+            return self
+        homes = Path(os.path.realpath(self.homes_dir))
+        others = [self.data_dir / name for name in _DIRECTORIES]
+        archives = urlsplit(self.archives)
+        if archives.scheme == "file":
+            others.append(Path(unquote(archives.path)))
+        for directory in (self.data_dir / "users", *others):
+            other = Path(os.path.realpath(directory))
+            is_around = other.is_relative_to(homes / "users") and directory in others
+            if homes.is_relative_to(other) or is_around:
+                raise ValueError(
+                    f"{PREFIX}HOMES_DIR: homes in {self.homes_dir} and what codehub keeps in {directory} would lie in one "
+                    "another. Name a directory that is for homes alone, or leave it unset."
+                )
+        return self
+
+    @property
+    def homes_root(self) -> Path:
+        """Where `users/` lies, with the homes in it."""
+        return self.homes_dir or self.data_dir
 
     @property
     def address_note(self) -> Path:

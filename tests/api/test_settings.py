@@ -258,3 +258,33 @@ def test_a_trash_without_end_has_no_time(monkeypatch: pytest.MonkeyPatch) -> Non
     for wrong in ("none", "-1", "1.5"):
         with pytest.raises(WrongSetting, match=r"CODEHUB_TRASH_SECONDS: .*`never`"):
             load(monkeypatch, TRASH_SECONDS=wrong)
+
+
+def test_homes_lie_in_the_data_directory_or_where_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEHUB_DATA_DIR", "/srv/codehub")
+    assert load(monkeypatch).homes_root == Path("/srv/codehub")
+    for place in ("/srv/homes", "/srv/codehub", "/srv/codehub/homes", "/srv"):
+        assert load(monkeypatch, HOMES_DIR=place).homes_root == Path(place)
+
+
+@pytest.mark.parametrize(
+    ("homes", "archives", "problem"),
+    [
+        ("homes", None, "the whole path of a directory"),
+        ("~/homes", None, "the whole path of a directory"),
+        ("/", None, "the whole path of a directory"),
+        ("/srv/codehub/postgres", None, "would lie in one another"),
+        ("/srv/codehub/postgres/../archives/x", None, "would lie in one another"),
+        ("/srv/codehub/users", None, "would lie in one another"),
+        ("/srv/kept/homes", "file:///srv/kept", "would lie in one another"),
+        ("/srv/homes", "file:///srv/homes/users/archives", "would lie in one another"),
+    ],
+)
+def test_homes_never_lie_among_other_files(
+    monkeypatch: pytest.MonkeyPatch, homes: str, archives: str | None, problem: str
+) -> None:
+    monkeypatch.setenv("CODEHUB_DATA_DIR", "/srv/codehub")
+    if archives is not None:
+        monkeypatch.setenv("CODEHUB_ARCHIVE_URL", archives)
+    with pytest.raises(WrongSetting, match=rf"CODEHUB_HOMES_DIR: .*{problem}"):
+        load(monkeypatch, HOMES_DIR=homes)

@@ -13,6 +13,7 @@ from codehub.doctor.examine import (
     examine_archives,
     examine_backend,
     examine_data_dir,
+    examine_homes_dir,
     examine_sandbox,
 )
 from codehub.doctor.findings import Verdict
@@ -95,8 +96,8 @@ def test_the_doctor_says_whether_workspaces_have_networks_of_their_own(
 
 def test_the_doctor_says_what_bounds_workspaces_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load_settings(data_dir=tmp_path, limit_memory_mb_total=512, limit_pids_total=300)
-    assert examine_room(settings, tmp_path).verdict is Verdict.OK
-    full = examine_room(load_settings(data_dir=tmp_path, disk_floor_mb=1 << 30), tmp_path)
+    assert examine_room(settings, tmp_path, tmp_path).verdict is Verdict.OK
+    full = examine_room(load_settings(data_dir=tmp_path, disk_floor_mb=1 << 30), tmp_path, tmp_path)
     assert (full.verdict, "no workspace starts below" in full.result) == (Verdict.OPTIONAL, True)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "only root can make control groups" in examine_groups(settings).result
@@ -108,3 +109,14 @@ def test_the_doctor_says_what_bounds_workspaces_here(tmp_path: Path, monkeypatch
         (tmp_path / name).mkdir()
     monkeypatch.setattr("codehub.doctor.bounds.is_unified", lambda: False)
     assert examine_groups(settings).result == "all workspaces together: 512 MB, 300 processes"
+
+
+def test_the_doctor_looks_at_a_directory_of_homes(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert examine_homes_dir(tmp_path / "new").verdict is Verdict.OK
+    wrong = examine_homes_dir(tmp_path / "file" / "homes")
+    assert (wrong.verdict, wrong.result) == (
+        Verdict.BROKEN,
+        f"{tmp_path / 'file'} is a file, not a directory",
+    )
+    assert "CODEHUB_HOMES_DIR" in str(wrong.do)

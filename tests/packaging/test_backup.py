@@ -210,6 +210,44 @@ async def test_a_back_up_of_a_running_codehub_is_the_whole_installation(
     assert (again.returncode, "is not empty: name a new place" in again.stderr) == (1, True)
 
 
+@pytest.mark.parametrize("where", ["inside", "outside"])
+async def test_a_back_up_comes_back_with_homes_in_a_directory_of_their_own(
+    light_ide: None, tmp_path: Path, where: str
+) -> None:
+    del light_ide
+
+    def places(name: str) -> tuple[Path, Path]:
+        data = tmp_path / name
+        return data, data / "homes" if where == "inside" else tmp_path / f"homes of {name}"
+
+    (data, homes), (restored, new_homes) = places("data"), places("restored")
+    copy = tmp_path / "copy"
+    with running(data, initial_admin_password=PASSWORD, homes_dir=str(homes)) as server:
+        command, headers = await signed_in(server, tmp_path / "one")
+        ids = await two_workspaces(server, command, headers)
+        made = codehub("backup", str(copy), "--json", data_dir=str(data), homes_dir=str(homes))
+        assert made.returncode == 0, made.stderr
+        assert json.loads(made.stdout)["homes"] == ["awake"]
+        assert server.stop() == 0
+    theirs = tmp_path / "theirs"
+    (theirs / "users" / "somebody").mkdir(parents=True)
+    for mark, words in ((None, "no codehub's mark"), ("another", "another installation's")):
+        if mark is not None:
+            (theirs / "users" / ".codehub-installation").write_text(mark)
+        refused = codehub("restore", str(copy), "--yes", data_dir=str(restored), homes_dir=str(theirs))
+        assert (refused.returncode, words in refused.stderr) == (1, True), refused.stderr
+    remove(data)
+    if where == "outside":
+        remove(homes)
+    done = codehub("restore", str(copy), "--yes", data_dir=str(restored), homes_dir=str(new_homes))
+    assert done.returncode == 0, done.stderr
+    with running(restored, homes_dir=str(new_homes)) as server:
+        command, headers = await signed_in(server, tmp_path / "two")
+        await all_there(server, command, headers, ids)
+        assert (new_homes / "users").is_dir()
+        assert server.stop() == 0
+
+
 @pytest.mark.skipif(not DEBIAN_15.exists(), reason=NO_DEBIAN_15)
 async def test_a_back_up_comes_back_on_a_server_that_has_never_seen_codehub(
     light_ide: None, tmp_path: Path

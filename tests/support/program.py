@@ -16,7 +16,7 @@ import httpx
 from tests.support.groups import remove_groups
 from tests.support.patience import PATIENCE_S
 
-from codehub.adapters.local.homes import MARK
+from codehub.adapters.local.home_mark import MARK
 
 UP = (sys.executable, "-m", "codehub", "up")
 
@@ -77,7 +77,7 @@ def running(data_dir: Path, *, command: Sequence[str] = UP, **settings: str) -> 
         finally:
             end(process)
             if (mark := data_dir / "users" / MARK).exists():
-                remove_groups(mark.read_text().strip())  # of one that was killed
+                remove_groups(mark.read_text().split()[0])  # of one that was killed
 
 
 def _until_ready(process: subprocess.Popen[str], errors: Path) -> Running:

@@ -55,7 +55,8 @@ async def docker_platform(
         return await instances.status(workspace_id) is not None
 
     directories = LocalStorage(
-        settings.data_dir,
+        settings.homes_root,
+        data_dir=settings.data_dir,
         installation=stores.installation,
         archives=archives,
         identity=system.identity,
@@ -98,7 +99,10 @@ async def docker_platform(
                 **dict.fromkeys(homes, disk),
                 **{
                     backend: LocalDisk(
-                        settings.data_dir, floor_mb=floor_mb, quota=usable_quota(settings.data_dir)
+                        settings.homes_root,
+                        floor_mb=floor_mb,
+                        quota=usable_quota(settings.homes_root),
+                        data_dir=settings.data_dir,
                     )
                     for backend in directory_stores
                 },

@@ -49,7 +49,8 @@ async def local_platform(
         return None if uid is None else (uid, uid)
 
     storage = LocalStorage(
-        settings.data_dir,
+        settings.homes_root,
+        data_dir=settings.data_dir,
         installation=stores.installation,
         archives=ObjectArchives(objects),
         identity=system.identity,
@@ -57,7 +58,10 @@ async def local_platform(
         owner_of=owner_of,
     )
     disk = LocalDisk(
-        settings.data_dir, floor_mb=settings.disk_floor_mb, quota=usable_quota(settings.data_dir)
+        settings.homes_root,
+        floor_mb=settings.disk_floor_mb,
+        quota=usable_quota(settings.homes_root),
+        data_dir=settings.data_dir,
     )
     run_dir = settings.data_dir / "run" / "instances"
     instances = LocalInstances(
@@ -67,9 +71,11 @@ async def local_platform(
         installed,
         clock=system.clock,
         hidden=settings.data_dir,
+        homes_root=settings.homes_root,
         most=totals(settings.limit_memory_mb_total, settings.limit_pids_total),
     )
-    if StorageBackend.LOCAL_DIR in marks.homes:
+    # Homes of either kind lie there: while there is one, a missing mark is a directory that is not the right one.
+    if marks.homes.issuperset({StorageBackend.LOCAL_DIR, StorageBackend.OBJECT_STORE}):
         await storage.prepare()
     await instances.open()
     try:

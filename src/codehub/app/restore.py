@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
+from codehub.adapters.local.home_mark import MARK as HOMES_MARK
 from codehub.adapters.local.tar import remove_tree
 from codehub.adapters.objectstore.copying import copy_archive
 from codehub.adapters.objectstore.store import MARK, Objects
@@ -72,6 +73,8 @@ async def _refuse_occupied(settings: Settings, manifest: Manifest) -> None:
             ) from None
     else:
         _refuse_directory(settings.data_dir)
+    if settings.homes_dir is not None:
+        _refuse_homes(settings.homes_dir, manifest.installation)
     if settings.archive_url is not None:
         store = Objects(settings.archive_url, installation=manifest.installation)
         if store.directory is not None and not store.directory.is_dir():
@@ -101,6 +104,23 @@ def _refuse_directory(data_dir: Path, *, beside: Path | None = None) -> None:
         )
 
 
+def _refuse_homes(homes_dir: Path, installation: str) -> None:
+    """Refuse a directory of homes that holds something, unless it is this installation's own: its homes are newer than the back-up."""
+    users = homes_dir / "users"
+    if not users.is_dir():
+        return
+    try:
+        mark = (users / HOMES_MARK).read_text().partition("\n")[0].strip()
+    except FileNotFoundError:
+        if any(users.iterdir()):
+            raise CannotStart(
+                f"{users} holds something, and no codehub's mark: name an empty place in CODEHUB_HOMES_DIR"
+            ) from None
+        return
+    if mark != installation:
+        raise CannotStart(f"{users} is another installation's: name an empty place in CODEHUB_HOMES_DIR")
+
+
 @asynccontextmanager
 async def _make_installation(settings: Settings) -> AsyncIterator[tuple[Settings, Path]]:
     """Yield settings for a new data directory, and a scratch directory.
@@ -119,7 +139,10 @@ async def _make_installation(settings: Settings) -> AsyncIterator[tuple[Settings
         new_data_dir, scratch = new_directory / data_dir.name, new_directory / "scratch"
         scratch.mkdir(mode=0o700)
         new_data_dir.mkdir(mode=0o755)
-        yield settings.model_copy(update={"data_dir": new_data_dir}), scratch
+        directories = {"data_dir": new_data_dir}
+        if settings.homes_dir is not None and settings.homes_dir.is_relative_to(data_dir):
+            directories["homes_dir"] = new_data_dir / settings.homes_dir.relative_to(data_dir)
+        yield settings.model_copy(update=directories), scratch
         _refuse_directory(data_dir, beside=new_directory)
         await in_thread(_put_in_place, new_data_dir, data_dir)
     finally:

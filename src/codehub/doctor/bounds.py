@@ -23,9 +23,9 @@ def examine_groups(settings: Settings) -> Finding:
     return Finding("limits", Verdict.OK, description)
 
 
-def examine_room(settings: Settings, existing: Path) -> Finding:
-    """`existing`: the part of the data directory's path that exists."""
-    free, floor = free_mb(existing), settings.disk_floor_mb
+def examine_room(settings: Settings, homes: Path, data_dir: Path) -> Finding:
+    """`homes`, `data_dir`: the part of each path that exists."""
+    free, floor = min(free_mb(homes), free_mb(data_dir)), settings.disk_floor_mb
     if free < floor:
         return Finding(
             "disk",
@@ -33,7 +33,7 @@ def examine_room(settings: Settings, existing: Path) -> Finding:
             f"{free} MB free, and no workspace starts below {floor} MB",
             "free some space, or lower CODEHUB_DISK_FLOOR_MB",
         )
-    quota = find_quota(existing)
+    quota = find_quota(homes)
     size_note = "sizes of homes are kept by the filesystem"
     if isinstance(quota, str):
         size_note = f"sizes of homes are measured, not kept: {quota}"

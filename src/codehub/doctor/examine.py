@@ -30,7 +30,10 @@ def examine(settings: Settings) -> list[Finding]:
     return [
         examine_python(),
         examine_data_dir(settings),
-        examine_room(settings, _find_existing(settings.data_dir)[0]),
+        *([] if settings.homes_dir is None else [examine_homes_dir(settings.homes_dir)]),
+        examine_room(
+            settings, _find_existing(settings.homes_root)[0], _find_existing(settings.data_dir)[0]
+        ),
         examine_database(settings),
         examine_port(settings),
         examine_archives(settings),
@@ -72,6 +75,18 @@ def examine_data_dir(settings: Settings) -> Finding:
     if (pid := _owner(settings)) is not None:
         return Running("data directory", Verdict.OK, f"{description}, codehub runs there (pid {pid})")
     return Finding("data directory", Verdict.OK, description)
+
+
+def examine_homes_dir(directory: Path) -> Finding:
+    nearest, problem = _find_existing(directory)
+    if problem is not None:
+        return Finding(
+            "homes",
+            Verdict.BROKEN,
+            f"{nearest} {problem}",
+            "give this user the directory, or set CODEHUB_HOMES_DIR to one that is writable",
+        )
+    return Finding("homes", Verdict.OK, f"in {directory / 'users'}")
 
 
 def examine_port(settings: Settings) -> Finding:

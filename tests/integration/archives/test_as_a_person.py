@@ -28,7 +28,7 @@ from tests.support.trees import (
 )
 
 from codehub.adapters.local import tar
-from codehub.adapters.local.homes import MARK
+from codehub.adapters.local.home_mark import MARK
 from codehub.core.observation import Volume
 from codehub.ports.backends import ActionFailed, BackendUnreachable
 from codehub.ports.storage import Home

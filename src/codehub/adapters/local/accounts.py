@@ -106,15 +106,18 @@ class Accounts:
         raise ActionFailed(f"all {self._block} user ids of this installation are taken")
 
 
-def find_remaining(data_dir: Path, scratch: Sequence[Path] = _SCRATCH) -> RemainingNames:
-    """Look through the data directory, the directories that everybody may write to, and the processes of this
-    machine.
+def find_remaining(
+    data_dir: Path, homes_root: Path | None = None, scratch: Sequence[Path] = _SCRATCH
+) -> RemainingNames:
+    """Look through the data directory, that of homes, those that everybody may write to, and the processes of
+    this machine.
     """
     names, uids = set[str](), set[int]()
     for pid in all_pids():
         rows = (line.split() for line in (read_proc_file(pid, "status") or "").splitlines())
         uids |= {int(uid) for row in rows if row and row[0] == "Uid:" for uid in row[1:]}
-    for directory in (data_dir, *scratch):
+    ours = {data_dir, homes_root or data_dir}
+    for directory in (*ours, *scratch):
         # The database's own files are many, and belong to no workspace.
         listing = subprocess.run(  # noqa: S603  # the command is ours
             [
@@ -129,12 +132,12 @@ def find_remaining(data_dir: Path, scratch: Sequence[Path] = _SCRATCH) -> Remain
                 r"%U %f\0",
             ],
             stdout=subprocess.PIPE,
-            check=directory == data_dir,
+            check=directory in ours,
         ).stdout
         for entry in listing.decode(errors="surrogateescape").split("\0")[:-1]:
             uid, _, name = entry.partition(" ")
             uids.add(int(uid))
-            if directory == data_dir:
+            if directory in ours:
                 names.add(name)
     return RemainingNames(names, uids)
 

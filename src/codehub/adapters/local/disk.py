@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from codehub.adapters.filesystems import MB, free_mb
+from codehub.adapters.local.directories import report_outages
 from codehub.adapters.local.programs import run_program
 from codehub.adapters.local.quota import Quota, find_quota
 from codehub.adapters.threads import BlockingReads, in_thread
@@ -28,17 +29,25 @@ _MEASURE = ("nice", "-n", "19", "du", "-s", "-x", "-B", "1M", "--")
 
 
 class LocalDisk:
-    """The Disk below a root directory."""
+    """The Disk below a root directory. `data_dir`, if that lies elsewhere, is to have as much room."""
 
-    def __init__(self, root: Path, *, floor_mb: int, quota: Quota | None = None) -> None:
+    def __init__(
+        self, root: Path, *, floor_mb: int, quota: Quota | None = None, data_dir: Path | None = None
+    ) -> None:
         self._root = root
+        self._data_dir = data_dir or root
         self._quota = quota
         self._limited: set[UUID] = set()
         self._floor_mb = floor_mb
         self._reads = BlockingReads(str(root))
 
     async def room(self) -> DiskSpace:
-        return DiskSpace(await self._reads.ask(lambda: free_mb(self._root)), self._floor_mb)
+        return DiskSpace(await self._reads.ask(self._free_mb), self._floor_mb)
+
+    def _free_mb(self) -> int:
+        """Return what is free where there is least: homes need room, and so does what is written beside each."""
+        with report_outages(self._root):
+            return min(free_mb(self._root), free_mb(self._data_dir))
 
     async def bind(self, home: Home, most_mb: int) -> None:
         if self._quota is None:

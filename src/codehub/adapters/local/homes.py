@@ -1,7 +1,7 @@
 """Homes as directories with an identity, below one root. Refuses a root without its mark, and a volume
 other than the one named.
 
-users/.codehub-installation                       the mark: without it the root is an outage, not an empty store
+users/.codehub-installation                       the mark (home_mark.py): without it the root is an outage, not an empty store
 users/{user}/workspaces/{id}/home                 the home
 users/{user}/workspaces/{id}/volume.json          its identity, written last. While a home is put in place it says just that: such a home,
                                                   or an empty one without it, was never completed; any other without it was
@@ -19,15 +19,15 @@ from pathlib import Path
 from uuid import UUID
 
 from codehub.adapters.local.directories import flush, lock_directory, report_outages, write_whole
+from codehub.adapters.local.home_mark import HomeMark
 from codehub.core.errors import ErrorReason
 from codehub.core.observation import UNTOLD, Volume
-from codehub.ports.backends import ActionFailed, BackendUnreachable, MarkMissing
+from codehub.ports.backends import ActionFailed
 from codehub.ports.storage import Home
 from codehub.ports.system import Identity
 
 _IDENTITY = "volume.json"
 _INCOMPLETE = {"volume_id": None, "format": 1}
-MARK = ".codehub-installation"
 _PRIVATE = 0o700
 _KEY = re.compile(r"users/(?P<user>[0-9a-f-]{36})/workspaces/(?P<workspace>[0-9a-f-]{36})/home")
 _UNFINISHED = ("staging-", "trash-")
@@ -39,35 +39,23 @@ OwnerOf = Callable[[UUID], tuple[int, int] | None]
 class Homes:
     """Every call blocks: run it in a thread. A change of a workspace's directory holds its lock."""
 
-    def __init__(self, root: Path, *, installation: str, identity: Identity, owner_of: OwnerOf) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        installation: str,
+        identity: Identity,
+        owner_of: OwnerOf,
+        data_dir: Path | None = None,
+    ) -> None:
+        """`data_dir`: the data directory, unless that is the root."""
         self._root = root
         self._users = root / "users"
-        self._installation = installation
         self._identity = identity
         self._owner_of = owner_of
-
-    def prepare(self) -> None:
-        """Mark the root as this installation's.
-
-        For the first start alone: afterwards a missing mark is an outage.
-        """
-        # Locked: several processes may start for the first time at the same moment.
-        with report_outages(self._users), lock_directory(self._root, self._users):
-            if not (self._users / MARK).exists():
-                write_whole(self._users / MARK, self._installation.encode())
-        self.check()
-
-    def check(self) -> None:
-        """Raise BackendUnreachable unless the root is there and ours: an empty mount point must not count as
-        no homes.
-        """
-        with report_outages(self._users):
-            try:
-                mark = (self._users / MARK).read_text()
-            except FileNotFoundError:
-                raise MarkMissing(f"The file {self._users.name}/{MARK} in the data directory") from None
-        if mark.strip() != self._installation:
-            raise BackendUnreachable(f"{self._users} belongs to another installation: {mark[:100]!r}")
+        mark = HomeMark(root, data_dir or root, installation=installation)
+        self.prepare = mark.prepare
+        self.check = mark.check
 
     def path(self, home: Home) -> Path:
         match = _KEY.fullmatch(home.home_store_key)

@@ -70,13 +70,13 @@ class LocalInstances:
         *,
         clock: Clock,
         hidden: Path | None = None,
+        homes_root: Path | None = None,
         sandbox: bool = True,
         boot_s_max: float = _BOOT_S_MAX,
         most: Totals | None = None,
     ) -> None:
-        """`home_of` returns a home's path and volume_id; `hidden` is DATA_DIR.
-
-        `sandbox` False is for tests.
+        """`home_of` returns a home's path and volume_id; `hidden` is DATA_DIR, and homes lie in `homes_root`,
+        unless that is the same. `sandbox` False is for tests.
         """
         self.run_directory = RunDirectory(run_dir, install_id)
         self._install_id = install_id
@@ -85,11 +85,14 @@ class LocalInstances:
         """The IDEs that can be asked for, the default one first."""
         self._clock = clock
         self._hidden = hidden or run_dir
+        self._homes_root = homes_root or self._hidden
         self._wants_sandbox = sandbox
         self._boot_s_max = boot_s_max
         self._most = most
         self._accounts = Accounts(
-            self.run_directory.uids, install_id, find_remaining=lambda: find_remaining(self._hidden)
+            self.run_directory.uids,
+            install_id,
+            find_remaining=lambda: find_remaining(self._hidden, self._homes_root),
         )
         self.launcher: Launcher | None = None
         self._watch = Watch()
@@ -130,7 +133,7 @@ class LocalInstances:
             limits,
             None if sandbox_problem else bwrap,
             gateway,
-            self._hidden,
+            tuple({self._hidden, self._homes_root}),
             refuses_users=bwrap is not None and await asyncio.to_thread(refuses_users, bwrap),
         )
 
@@ -141,7 +144,7 @@ class LocalInstances:
         """
         async with exclusive(self.run_directory.locks, TRIAL_ID, self._clock):
             result = await try_ides(
-                self._open_launcher(), self.ides, self._hidden / "trial", cache_directory(), self._clock
+                self._open_launcher(), self.ides, self._homes_root / "trial", cache_directory(), self._clock
             )
         messages = [f"{name} can't be run here: {reason}" for name, reason in result.failures.items()]
         if messages and not result.ides:

@@ -49,7 +49,7 @@ class Launcher:
     """None: without a sandbox."""
     gateway: Gateway | None
     """Connects a sandbox's own network to the outside. None: it uses this machine's network."""
-    hidden: Path
+    hidden: tuple[Path, ...]
     refuses_users: bool = False
     """Whether bubblewrap itself forbids user namespaces; the filter does, too."""
 
@@ -112,7 +112,7 @@ class Launcher:
             group=group,
             uid=uid,
             visible=ide.visible,
-            hidden=(self.hidden, *ide.hidden),
+            hidden=(*self.hidden, *ide.hidden),
             tmp_mb=spec.resources.memory_mb,
             pids=spec.resources.pids,
             refuses_users=self.refuses_users,

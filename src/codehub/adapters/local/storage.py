@@ -41,9 +41,13 @@ class LocalStorage(ArchivingStorage):
         identity: Identity,
         is_in_use: IsInUse,
         owner_of: OwnerOf = lambda _workspace_id: None,
+        data_dir: Path | None = None,
     ) -> None:
+        """`data_dir`: the data directory, unless that is the root."""
         super().__init__(archives)
-        self.homes = Homes(root, installation=installation, identity=identity, owner_of=owner_of)
+        self.homes = Homes(
+            root, installation=installation, identity=identity, owner_of=owner_of, data_dir=data_dir
+        )
         self._is_in_use = is_in_use
         self._tar = Tar()
         self._trash = Trash(after=lambda path: self.homes.forget_empty(path.parent))
