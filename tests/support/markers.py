@@ -59,6 +59,7 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "integration/s3": ("s3",),
     "integration/test_full_disk.py": ("local",),
     "integration/test_homes_dir.py": ("local",),
+    "integration/test_http.py": ("local",),
     "integration/test_local_circle.py": ("local",),
     "integration/test_migrations.py": ("store",),
     "integration/test_ownership.py": ("store",),

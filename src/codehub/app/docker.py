@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
+from codehub.adapters.docker.address import DEFAULT_URL
 from codehub.adapters.docker.containers import UID, Mount
 from codehub.adapters.docker.disk import DockerDisk
 from codehub.adapters.docker.engine import Engine
 from codehub.adapters.docker.groups import ParentGroup
-from codehub.adapters.docker.http import DEFAULT_URL
 from codehub.adapters.docker.instances import DockerInstances
 from codehub.adapters.docker.storage import DockerStorage
 from codehub.adapters.groups import totals

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from codehub.cli.client import Client, Stream
+from codehub.cli.client import Client
 from codehub.cli.failures import Failed
 from codehub.core.operations import NEXT, DesiredState, Operation, Phase
+from codehub.http_client import Stream
 
 WorkspaceView = Mapping[str, Any]
 _SILENCE_S_MAX = 75.0  # heartbeats come every 30 s

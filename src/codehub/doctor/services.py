@@ -1,16 +1,18 @@
 """The services around codehub, each asked itself: Docker and Redis for their versions, the object store for the bucket."""
 
 import asyncio
-import http.client
 import json
 import os
 import socket
+from typing import Any
 from urllib.parse import urlsplit
 
-from codehub.adapters.docker.http import DEFAULT_URL, mark_of
+from codehub.adapters.docker.address import DEFAULT_URL, engine_upstream, mark_of
+from codehub.adapters.http import HttpPool
 from codehub.core.workspace import InstanceBackend
 from codehub.doctor.database import count_docker_homes
 from codehub.doctor.findings import Finding, Verdict
+from codehub.ports.instances import Upstream
 from codehub.settings import Settings, is_web_address
 
 _ANSWER_S_MAX = 3.0
@@ -24,71 +26,51 @@ def examine_docker(settings: Settings) -> Finding:
     if need is Verdict.OPTIONAL:
         do += "; needed only with CODEHUB_INSTANCE_BACKEND=local-docker"
     host = os.environ.get("DOCKER_HOST") or DEFAULT_URL
-    if not _is_engine(host):
-        wrong = f"DOCKER_HOST {host!r} is no unix:// or tcp:// address"
-        return Finding("docker", need, wrong, "correct DOCKER_HOST")
     try:
-        told = json.loads(_asked(_Engine(host), "/version"))
-        version = str(told["Version"])
-        api = tuple(int(part) for part in str(told["ApiVersion"]).split("."))
-    except (OSError, http.client.HTTPException) as error:
-        why = getattr(error, "strerror", None) or error
+        upstream = engine_upstream(host)
+    except OSError as error:
+        return Finding("docker", need, f"DOCKER_HOST {error}", "correct DOCKER_HOST")
+    try:
+        about = asyncio.run(_ask(upstream, "/version"))
+        version = str(about["Version"])
+        api = tuple(int(part) for part in str(about["ApiVersion"]).split("."))
+    except TimeoutError:
+        return Finding("docker", need, f"{host} does not answer (not in {_ANSWER_S_MAX:g} s)", do)
+    except OSError as error:
+        why = str(error) if error.errno is None else os.strerror(error.errno)
         return Finding("docker", need, f"{host} does not answer ({why})", do)
     except (ValueError, KeyError, TypeError):
         return Finding("docker", need, f"{host} answers, but not as Docker does", do)
     if api < _DOCKER_API_MIN:
         return Finding("docker", need, f"Docker {version} at {host} is too old", "use Docker 20.10 or later")
-    if need is Verdict.BROKEN and (mark := _missing_mark(settings, host)) is not None:
-        found = f"Docker {version} at {host}: the volume {mark} is missing, by which codehub knows where homes are"
+    if need is Verdict.BROKEN and (mark := _missing_mark(settings, upstream)) is not None:
+        missing = f"Docker {version} at {host}: the volume {mark} is missing, by which codehub knows where homes are"
         do = "correct DOCKER_HOST or mount the engine's disk; if it is the right engine: codehub adopt-engine"
-        return Finding("docker", need, found, do)
+        return Finding("docker", need, missing, do)
     return Finding("docker", Verdict.OK, f"Docker {version} at {host}")
 
 
-def _missing_mark(settings: Settings, host: str) -> str | None:
+def _missing_mark(settings: Settings, upstream: Upstream) -> str | None:
     """Return the mark that the engine should have, if it has not. While nothing lies on it, the next start makes it."""
     known = count_docker_homes(settings)
     if known is None or not known.homes:
         return None
     mark = mark_of(known.installation)
     try:
-        listed = json.loads(_asked(_Engine(host), "/volumes"))["Volumes"] or []
-    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        listed = asyncio.run(_ask(upstream, "/volumes"))["Volumes"] or []
+    except (OSError, ValueError, KeyError):
         return None
     return None if mark in {each["Name"] for each in listed} else mark
 
 
-def _is_engine(host: str) -> bool:
+async def _ask(upstream: Upstream, path: str) -> Any:
+    """Ask an engine as codehub does."""
+    pool = HttpPool(upstream, host="docker")
     try:
-        url = urlsplit(host)
-        port = url.port
-    except ValueError:
-        return False
-    return url.scheme == "unix" or (url.hostname is not None and port != 0)
-
-
-class _Engine(http.client.HTTPConnection):
-    """HTTP to an engine, over its socket or by TCP."""
-
-    def __init__(self, host: str) -> None:
-        self._url = urlsplit(host)
-        super().__init__(self._url.hostname or "docker", self._url.port or 2375, timeout=_ANSWER_S_MAX)
-
-    def connect(self) -> None:
-        if self._url.scheme != "unix":
-            super().connect()
-            return
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_ANSWER_S_MAX)
-        self.sock.connect(self._url.path)
-
-
-def _asked(engine: http.client.HTTPConnection, path: str) -> bytes:
-    try:
-        engine.request("GET", path)
-        return engine.getresponse().read()
+        async with asyncio.timeout(_ANSWER_S_MAX):
+            return json.loads((await pool.ask("GET", path)).body)
     finally:
-        engine.close()
+        pool.close()
 
 
 def examine_redis(settings: Settings) -> Finding:
@@ -114,8 +96,8 @@ def examine_s3(settings: Settings) -> Finding:
     bucket = urlsplit(settings.archives).netloc
     missing = [name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if not os.environ.get(name)]
     if missing:
-        found = f"s3 bucket {bucket}: {' and '.join(missing)} not set"
-        return Finding("archives", Verdict.BROKEN, found, "set the usual AWS_… variables")
+        unset = f"s3 bucket {bucket}: {' and '.join(missing)} not set"
+        return Finding("archives", Verdict.BROKEN, unset, "set the usual AWS_… variables")
     given = os.environ.get("AWS_ENDPOINT_URL")
     if given and not is_web_address(given):
         wrong = f"AWS_ENDPOINT_URL {given!r} is no http:// or https:// address"
@@ -126,9 +108,9 @@ def examine_s3(settings: Settings) -> Finding:
         try:
             socket.create_connection(address, _ANSWER_S_MAX).close()
         except OSError as error:
-            found = f"{address[0]}:{address[1]} does not answer ({error})"
+            silent = f"{address[0]}:{address[1]} does not answer ({error})"
             return Finding(
-                "archives", Verdict.BROKEN, found, "start the object store, or correct AWS_ENDPOINT_URL"
+                "archives", Verdict.BROKEN, silent, "start the object store, or correct AWS_ENDPOINT_URL"
             )
     return asyncio.run(_examine_bucket(settings.archives, bucket))
 

@@ -6,10 +6,11 @@ each frame would cost the loop one iteration.
 
 import socket
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
+from codehub.adapters.docker.address import engine_upstream
 from codehub.adapters.docker.frames import HEADER, STDOUT
 from codehub.ports.backends import BackendUnreachable
+from codehub.ports.instances import UnixUpstream
 
 PART_BYTES = 1 << 20
 _ERROR_OUTPUT_BYTES_MAX = 8192
@@ -103,15 +104,13 @@ class AttachedStreams:
 
 
 def _connect(url: str) -> socket.socket:
-    parts = urlsplit(url)
     try:
-        if parts.scheme == "unix":
-            connection = socket.socket(socket.AF_UNIX)
-            connection.settimeout(_ANSWER_S_MAX)
-            connection.connect(parts.path)
-            return connection
-        if parts.scheme in ("tcp", "http") and parts.hostname is not None:
-            return socket.create_connection((parts.hostname, parts.port or 2375), _ANSWER_S_MAX)
+        upstream = engine_upstream(url)
+        if not isinstance(upstream, UnixUpstream):
+            return socket.create_connection((upstream.host, upstream.port), _ANSWER_S_MAX)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(_ANSWER_S_MAX)
+        connection.connect(str(upstream.path))
     except OSError as error:
         raise BackendUnreachable(f"the Docker engine {url} can't be asked: {error}") from None
-    raise BackendUnreachable(f"the Docker engine {url!r} is no unix:// or tcp:// address of this machine")
+    return connection

@@ -12,7 +12,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-from codehub.adapters.docker.http import DEFAULT_URL, DockerHttp
+from codehub.adapters.docker.address import DEFAULT_URL, engine_upstream
+from codehub.adapters.http import HttpPool
 from codehub.ports.backends import ActionFailed, BackendUnreachable, EngineFailed
 
 NOT_FOUND, CONFLICT = 404, 409
@@ -51,10 +52,11 @@ class Engine:
     def __init__(self, url: str = DEFAULT_URL, *, installation: str) -> None:
         self.url = url
         self.installation = installation
-        self._http = DockerHttp(url)
+        self._pool: HttpPool | None = None
 
     async def close(self) -> None:
-        self._http.close()
+        if self._pool is not None:
+            self._pool.close()
 
     async def ask(
         self, method: str, path: str, *, body: Json = None, wait: bool = False, **params: Json
@@ -64,7 +66,7 @@ class Engine:
         content = b"" if body is None else json.dumps(body).encode()
         with self.report_outages():
             async with asyncio.timeout(None if wait else _ANSWER_S_MAX):
-                answer = await self._http.ask(method, target, content)
+                answer = await self._http().ask(method, f"/{target}", content)
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 raise DockerError(answer.status, _message(answer.body))
             return json.loads(answer.body) if answer.body else None
@@ -93,10 +95,15 @@ class Engine:
         """Yield an answer as a stream."""
         target = f"{path}?{urlencode(_encode_params(params))}" if params else path
         with self.report_outages():
-            async with self._http.stream(method, target, headers or {}) as (status, body):
+            async with self._http().stream(method, f"/{target}", headers or {}) as (status, body):
                 if status >= HTTPStatus.BAD_REQUEST:
                     raise DockerError(status, _message(await body.read()))
                 yield body
+
+    def _http(self) -> HttpPool:
+        if self._pool is None:
+            self._pool = HttpPool(engine_upstream(self.url), host="docker")
+        return self._pool
 
     def labels(self, workspace_id: object, role: str, **more: str) -> dict[str, str]:
         return {INSTALL: self.installation, WORKSPACE: str(workspace_id), ROLE: role, **more}

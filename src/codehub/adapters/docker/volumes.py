@@ -18,9 +18,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from codehub.adapters.docker.address import mark_of
 from codehub.adapters.docker.containers import VOLUME
 from codehub.adapters.docker.engine import CONFLICT, NOT_FOUND, ROLE, WORKSPACE, DockerError, Engine, refusal
-from codehub.adapters.docker.http import mark_of
 from codehub.adapters.docker.unremovable import list_unremovable
 from codehub.adapters.threads import wait_for
 from codehub.core.observation import Volume

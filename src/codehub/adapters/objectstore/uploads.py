@@ -5,7 +5,6 @@ Signed with the credentials in the environment; without them (a machine's own ro
 
 import hashlib
 import hmac
-import http.client
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,10 +12,12 @@ from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree as ET
 
+from codehub.http_client import Answer, Connection, Unreachable
+
 _TIMEOUT_S = 30
 _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
 _EMPTY = hashlib.sha256(b"").hexdigest()
-_WORDS_MAX = 300
+_REFUSAL_MAX = 300
 _SAFE = "-_.~"
 
 
@@ -84,39 +85,35 @@ class Uploads:
 
     def abort(self, upload: Upload) -> None:
         """Abort it. One that is gone is aborted."""
-        status, told = self._ask("DELETE", upload.key, {"uploadId": upload.upload_id})
-        if status not in (_OK, _NO_CONTENT, _NOT_FOUND):
-            raise NotAnswered(_words(status, told))
+        answer = self._ask("DELETE", upload.key, {"uploadId": upload.upload_id})
+        if answer.status not in (_OK, _NO_CONTENT, _NOT_FOUND):
+            raise NotAnswered(_refusal(answer))
 
     def _asked(self, method: str, key: str, query: Mapping[str, str]) -> ET.Element:
-        status, told = self._ask(method, key, query)
-        if status != _OK:
-            raise NotAnswered(_words(status, told))
+        answer = self._ask(method, key, query)
+        if answer.status != _OK:
+            raise NotAnswered(_refusal(answer))
         try:
-            return ET.fromstring(told)  # noqa: S314  # of the operator's own store; expat bounds what it may become
+            return ET.fromstring(answer.body)  # noqa: S314  # of the operator's own store; expat bounds what it may become
         except ET.ParseError as error:
             raise NotAnswered(f"what it answers can't be read: {error}") from None
 
-    def _ask(self, method: str, key: str, query: Mapping[str, str]) -> tuple[int, bytes]:
+    def _ask(self, method: str, key: str, query: Mapping[str, str]) -> Answer:
         parts = urlsplit(self.endpoint)
         path = quote(f"{parts.path}/{self.bucket}" + (f"/{key}" if key else ""), safe=f"/{_SAFE}")
-        words = "&".join(
+        search = "&".join(
             f"{quote(name, safe=_SAFE)}={quote(query[name], safe=_SAFE)}" for name in sorted(query)
         )
-        kind = http.client.HTTPConnection if parts.scheme == "http" else http.client.HTTPSConnection
-        connection = kind(parts.netloc, timeout=_TIMEOUT_S)
+        connection = Connection(f"{parts.scheme}://{parts.netloc}", answer_s_max=_TIMEOUT_S)
         try:
-            connection.request(
-                method, f"{path}?{words}", headers=self._signed(method, parts.netloc, path, words)
-            )
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise NotAnswered(str(error) or type(error).__name__) from None
+            headers = self._signed(method, parts.netloc, path, search)
+            return connection.ask(method, f"{path}?{search}", headers)
+        except Unreachable as error:
+            raise NotAnswered(str(error)) from None
         finally:
             connection.close()
 
-    def _signed(self, method: str, host: str, path: str, words: str) -> dict[str, str]:
+    def _signed(self, method: str, host: str, path: str, search: str) -> dict[str, str]:
         """Return the headers of a request without a body, with a signature of version 4."""
         now = datetime.now(UTC)
         stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
@@ -125,7 +122,7 @@ class Uploads:
             headers["x-amz-security-token"] = self.token
         names = ";".join(sorted(headers))
         lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-        request = "\n".join((method, path, words, lines, names, _EMPTY))
+        request = "\n".join((method, path, search, lines, names, _EMPTY))
         scope = f"{day}/{self.region}/s3/aws4_request"
         text = "\n".join(("AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
         secret = f"AWS4{self.secret_key}".encode()
@@ -152,5 +149,5 @@ def _moment(text: str) -> datetime:
         raise NotAnswered(f"it names a time that can't be read: {text[:50]!r}") from None
 
 
-def _words(status: int, told: bytes) -> str:
-    return f"{status} {told[:_WORDS_MAX].decode(errors='backslashreplace')}"
+def _refusal(answer: Answer) -> str:
+    return f"{answer.status} {answer.body[:_REFUSAL_MAX].decode(errors='backslashreplace')}"

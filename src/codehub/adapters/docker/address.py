@@ -1,0 +1,28 @@
+"""Where the Docker engine listens, as DOCKER_HOST says it, and the volume that marks it as an installation's."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
+
+DEFAULT_URL = "unix:///var/run/docker.sock"
+_PORT = 2375
+
+
+def engine_upstream(url: str) -> Upstream:
+    """Return where an engine of this machine listens. Any other address is an OSError: it can't be asked."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme == "unix" and parts.path:
+        return UnixUpstream(Path(parts.path))
+    if parts.scheme in ("tcp", "http") and parts.hostname is not None and port != 0:
+        return TcpUpstream(parts.hostname, port or _PORT)
+    raise OSError(f"{url!r} is no unix:// or tcp:// address")
+
+
+def mark_of(installation: str) -> str:
+    """Return the name of the volume that marks an engine as an installation's."""
+    return f"codehub-{installation}"

@@ -1,0 +1,249 @@
+"""HTTP on the event loop: whole answers over connections that are kept, an answer as it comes, or its status alone. Raises OSError.
+
+Of our own, over httptools: a start asks Docker a dozen small questions, and each cost a general client three times as much at least
+(docs/adr/0032-two-http-clients.md).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeVar, cast
+
+import httptools
+
+from codehub.ports.instances import UnixUpstream, Upstream
+
+_KEPT_MAX = 8
+_LINE_BYTES_MAX = 1 << 20
+_HEAD_BYTES_MAX = 1 << 16
+_ENDS = (b"content-length", b"transfer-encoding")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+
+
+class HttpPool:
+    """A pool of connections to one server, which is called `host`."""
+
+    def __init__(self, upstream: Upstream, *, host: str) -> None:
+        self._upstream = upstream
+        self._host = host
+        self._kept: list[_Whole] = []
+
+    def close(self) -> None:
+        while self._kept:
+            self._kept.pop().hang_up()
+
+    async def ask(self, method: str, target: str, body: bytes = b"") -> Answer:
+        """Ask one thing. A kept connection that the server has ended meanwhile is replaced, if asking twice changes nothing."""
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        question = _request(method, target, self._host, headers) + body
+        while self._kept:
+            kept = self._kept.pop()
+            if not kept.is_open:
+                continue
+            try:
+                return await self._asked(kept, question)
+            except _NotHeard:
+                if method != "GET":
+                    raise
+        _, connection = await _connect(self._upstream, _Whole)
+        return await self._asked(connection, question)
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, target: str, headers: Mapping[str, str]
+    ) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
+        """Ask one thing over a connection of its own, and yield the status and the body as it comes, however long that takes."""
+        transport, connection = await _connect(self._upstream, _Stream)
+        try:
+            transport.write(_request(method, target, self._host, {"Content-Length": "0", **headers}))
+            yield await connection.answered, connection.body
+        finally:
+            transport.abort()
+
+    async def _asked(self, connection: "_Whole", question: bytes) -> Answer:
+        try:
+            answer = await connection.ask(question)
+        except BaseException:
+            connection.hang_up()  # what still comes would be taken for the next answer
+            raise
+        if connection.is_open and len(self._kept) < _KEPT_MAX:
+            self._kept.append(connection)
+        else:
+            connection.hang_up()
+        return answer
+
+
+async def ask_status(upstream: Upstream, target: str, *, host: str) -> int:
+    """Return the status of an answer whose rest is not read, however long it may be."""
+    transport, connection = await _connect(upstream, _Status)
+    try:
+        transport.write(_request("GET", target, host, {"Connection": "close"}))
+        return await connection.answered
+    finally:
+        transport.abort()
+
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+
+async def _connect(upstream: Upstream, kind: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+    loop = asyncio.get_running_loop()
+    if isinstance(upstream, UnixUpstream):
+        transport, protocol = await loop.create_unix_connection(kind, str(upstream.path))
+    else:
+        transport, protocol = await loop.create_connection(kind, upstream.host, upstream.port)
+    return transport, protocol
+
+
+def _request(method: str, target: str, host: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+class _NotHeard(ConnectionError):
+    """The connection ended before any of the answer came."""
+
+
+class _Reader(asyncio.Protocol):
+    """Reads answers. What becomes of their parts, the others say."""
+
+    _parser: httptools.HttpResponseParser | None = None
+
+    def data_received(self, data: bytes) -> None:
+        assert self._parser is not None
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(ConnectionError(f"its answer can't be read: {error}"))
+
+    def _fail(self, error: ConnectionError) -> None:
+        raise NotImplementedError
+
+
+class _Whole(_Reader):
+    """One question at a time, and its whole answer. One that has no length, and ends with the connection, counts as half of one."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._transport: asyncio.Transport | None = None
+        self._answered: asyncio.Future[Answer] | None = None
+        self._parts: list[bytes] = []
+        self._has_begun = False
+
+    async def ask(self, question: bytes) -> Answer:
+        assert self._transport is not None
+        self._answered = asyncio.get_running_loop().create_future()
+        self._parser = httptools.HttpResponseParser(self)
+        self._parts.clear()
+        self._has_begun = False
+        self._transport.write(question)
+        return await self._answered
+
+    def hang_up(self) -> None:
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        if self._parser is None:
+            self.hang_up()  # an answer that nobody asked for
+            return
+        self._has_begun = True
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        kind = ConnectionError if self._has_begun else _NotHeard
+        self._fail(kind(str(exc or "it hung up")))
+
+    def on_body(self, body: bytes) -> None:
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        assert self._parser is not None
+        status = self._parser.get_status_code()
+        self.is_open = self.is_open and self._parser.should_keep_alive()
+        self._parser = None
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_result(Answer(status, b"".join(self._parts)))
+
+    def _fail(self, error: ConnectionError) -> None:
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_exception(error)
+
+
+class _Status(_Reader):
+    """The status of an answer. Hundreds are asked at once, and nobody has bounded what they say."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self.answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._heard_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._heard_bytes += len(data)
+        if self._heard_bytes > _HEAD_BYTES_MAX and not self.answered.done():
+            self._fail(ConnectionError("its answer does not begin"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(ConnectionError(str(exc or "it hung up")))
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        status = self._parser.get_status_code()
+        if status >= HTTPStatus.OK and not self.answered.done():
+            self.answered.set_result(status)
+
+    def _fail(self, error: ConnectionError) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(error)
+
+
+class _Stream(_Status):
+    """One answer as it comes. The reader slows the server down where nobody takes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
+        self._says_its_end = False
+        self._is_complete = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.body.set_transport(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._is_complete and (exc is not None or self._says_its_end):
+            self._fail(ConnectionError(str(exc or "it hung up")))
+        elif not self.answered.done():
+            self._fail(ConnectionError("it hung up"))
+        self.body.feed_eof()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        del value
+        self._says_its_end |= name.lower() in _ENDS
+
+    def on_body(self, body: bytes) -> None:
+        self.body.feed_data(body)
+
+    def on_message_complete(self) -> None:
+        self._is_complete = True
+        self.body.feed_eof()
+
+    def _fail(self, error: ConnectionError) -> None:
+        if self.answered.done():
+            self.body.set_exception(error)
+        else:
+            self.answered.set_exception(error)
