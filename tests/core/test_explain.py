@@ -145,7 +145,7 @@ def test_what_is_in_the_trash_can_be_taken_back_or_purged() -> None:
 def test_what_is_kept_in_the_trash_waits_for_a_person_to_purge_it() -> None:
     row = workspace(Phase.DELETED, DesiredState.PENDING, spec={"deleted_at": ago(10)}, archive_key=KEY)
     explanation = explain(row, NOW + timedelta(days=10_000))
-    assert (explanation.why, str(explanation.waiting_for)) == (Why.KEPT_IN_TRASH, "a person")
+    assert (explanation.why, explanation.waiting_for) == (Why.KEPT_IN_TRASH, Waiting(WaitsFor.PERSON))
     assert labels(row) == ["Undelete", "Purge"]
 
 

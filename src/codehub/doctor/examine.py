@@ -31,9 +31,7 @@ def examine(settings: Settings) -> list[Finding]:
         examine_python(),
         examine_data_dir(settings),
         *([] if settings.homes_dir is None else [examine_homes_dir(settings.homes_dir)]),
-        examine_room(
-            settings, _find_existing(settings.homes_root)[0], _find_existing(settings.data_dir)[0]
-        ),
+        examine_room(settings, _find_existing(settings.homes_root)[0], _find_existing(settings.data_dir)[0]),
         examine_database(settings),
         examine_port(settings),
         examine_archives(settings),

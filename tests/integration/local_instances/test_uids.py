@@ -26,7 +26,7 @@ def accounts(data_dir: Path, block: int = 2) -> Accounts:
     return Accounts(
         data_dir / "uids",
         str(data_dir),
-        find_remaining=lambda: find_remaining(data_dir, scratch),
+        find_remaining=lambda: find_remaining(data_dir, scratch=scratch),
         block=block,
     )
 
