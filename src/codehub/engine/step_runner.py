@@ -1,6 +1,10 @@
-"""The step runner: begins steps, one per workspace, watches closely what is about to be ready, and wakes the controller when one ends."""
+"""The step runner: runs steps in bounded lanes, one per workspace, watches closely what is about to be ready, and wakes the controller."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import datetime
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -10,14 +14,13 @@ from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act, Plan
 from codehub.core.transitions import Done, Outcome
 from codehub.core.workspace import Workspace
-from codehub.engine.execute import Executor
+from codehub.engine.execute import LONG_STEPS, Executor, Superseded
 from codehub.engine.observe import Observer
 from codehub.engine.platforms import Platforms
 from codehub.engine.progress import ProgressBoard
-from codehub.engine.running_steps import RunningSteps
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeups
-from codehub.engine.workspace_cache import Attempt, KnownWorkspace
+from codehub.engine.workspace_cache import Attempt, KnownWorkspace, RunningStep
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceController
 from codehub.ports.metrics import Metrics
@@ -28,8 +31,13 @@ log = structlog.get_logger()
 
 _PROBE_GROWTH = 1.2
 
+# A step to be done once its task has really begun: one that is recalled before that leaves nothing behind.
+Work = Callable[[], Coroutine[Any, Any, Outcome]]
+
 
 class StepRunner:
+    """Long steps have a lane of their own: however much is archived or restored, a start never waits for it."""
+
     def __init__(
         self,
         platforms: Platforms,
@@ -46,13 +54,12 @@ class StepRunner:
         self._cadence = cadence
         self._wakeups = wakeups
         self._executor = Executor(platforms, store.holds)
-        self._running_steps = RunningSteps(
-            system.tasks,
-            short_max=cadence.short_max,
-            long_max=cadence.long_max,
-            ended=self._ended,
-            metrics=metrics,
-        )
+        self._metrics = metrics
+        self._lanes = {
+            "short": asyncio.Semaphore(cadence.short_max),
+            "long": asyncio.Semaphore(cadence.long_max),
+        }
+        self._counts = dict.fromkeys(self._lanes, 0)
         self.board = ProgressBoard(store, system.clock, metrics)
 
     def send(self, known: KnownWorkspace, act: Act, observation: Observation, now: datetime) -> None:
@@ -61,7 +68,7 @@ class StepRunner:
         assert op_id is not None
         if known.running_step is not None:
             if not known.running_step.is_of(act, op_id):
-                self._running_steps.clear(known)
+                _clear(known)
             return
         if self._was_just_done(known, op_id, act.step) or _has_ended(known, op_id, act, observation):
             return
@@ -70,13 +77,7 @@ class StepRunner:
         def report(amount: Amount) -> None:
             self.board.report(row.id, op_id, amount)
 
-        async def work() -> Outcome:
-            outcome = await self._executor.run(row, act, volume, now, report)
-            if act.step is Step.START and isinstance(outcome, Done):
-                self._watch(known, row)
-            return outcome
-
-        self._running_steps.launch(known, act, op_id, work)
+        self._launch(known, act, op_id, partial(self._executor.run, row, act, volume, now, report))
 
     def recall(self, known: KnownWorkspace, planned: Plan) -> None:
         """Forget what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""
@@ -89,13 +90,13 @@ class StepRunner:
         if is_recorded:
             known.last_attempt = Attempt(step.op_id, step.act.step, self._system.clock.monotonic())
         if is_recorded or step.op_id != status.op_id or status.operation is Operation.NONE:
-            self._running_steps.clear(known)
+            _clear(known)
         if is_recorded and step.act.step is Step.START and isinstance(step.outcome, Done):
             self._watch(known, known.row)
 
     def let_go(self, known: KnownWorkspace) -> None:
         """Somebody else handles it by now: what is under way here is cancelled, and what has ended is forgotten."""
-        self._running_steps.clear(known)
+        _clear(known)
         known.watched_op_id = None
 
     async def follow_events(self, instances: InstanceController) -> None:
@@ -111,18 +112,42 @@ class StepRunner:
                 log.exception("events_failed")
             await self._system.clock.sleep(self._cadence.idle_s)
 
-    def _ended(self, known: KnownWorkspace) -> None:
-        """Ring. What was started and is watched from here on can wait for that: before, there is nothing to see."""
-        self.board.end(known.row.id)
-        step = known.running_step
-        is_started = (
-            step is not None
-            and step.act.step is Step.START
-            and isinstance(step.outcome, Done)
-            and step.op_id == known.watched_op_id
-        )
-        if not is_started:
-            self._wakeups.ring({known.row.id})
+    def _launch(self, known: KnownWorkspace, act: Act, op_id: UUID, work: Work) -> None:
+        """Begin a step. Its workspace has no other under way."""
+        step = RunningStep(act, op_id)
+        known.running_step = step
+        name = f"{act.step} {known.row.id}"
+        step.task = self._system.tasks.spawn(self._run(known, known.row, step, work), name=name)
+
+    async def _run(self, known: KnownWorkspace, row: Workspace, step: RunningStep, work: Work) -> None:
+        """Do the step in its lane, leave its outcome, and ring.
+
+        What was started is watched from here on, and rings when there is something to see."""
+        lane = "long" if step.act.step in LONG_STEPS else "short"
+        is_started = False
+        try:
+            async with self._lanes[lane]:
+                step.is_queued = False
+                self._count(lane, 1)
+                try:
+                    step.outcome = await work()
+                finally:
+                    self._count(lane, -1)
+            is_started = step.act.step is Step.START and isinstance(step.outcome, Done)
+            if is_started:
+                self._watch(known, row)
+        except Superseded:
+            pass
+        finally:
+            if step.outcome is None and known.running_step is step:
+                known.running_step = None
+            self.board.end(known.row.id)
+            if not (is_started and known.running_step is step and step.op_id == known.watched_op_id):
+                self._wakeups.ring({known.row.id})
+
+    def _count(self, lane: str, change: int) -> None:
+        self._counts[lane] += change
+        self._metrics.set_running_steps(lane, self._counts[lane])
 
     def _was_just_done(self, known: KnownWorkspace, op_id: UUID, step: Step) -> bool:
         attempt = known.last_attempt
@@ -161,7 +186,7 @@ class StepRunner:
         if known.running_step is not None:
             return False
         start = Act(Operation.STARTING, Step.START)
-        self._running_steps.launch(known, start, op_id, lambda: self._executor.tell_end(row, ended))
+        self._launch(known, start, op_id, partial(self._executor.tell_end, row, ended))
         return True
 
 
@@ -169,3 +194,14 @@ def _has_ended(known: KnownWorkspace, op_id: UUID, act: Act, observation: Observ
     """Whether what was started has ended: whoever watches it tells how. To start another would bury that."""
     is_watched = act.step is Step.START and known.watched_op_id == op_id
     return is_watched and isinstance(observation.instance, Instance) and observation.instance.has_ended
+
+
+def _clear(known: KnownWorkspace) -> None:
+    """Forget what has ended or waits for its turn; cancel what is under way, which keeps its place until it has really ended."""
+    step = known.running_step
+    if step is None:
+        return
+    assert step.task is not None
+    step.task.cancel()
+    if step.is_queued or step.task.done():
+        known.running_step = None
