@@ -24,7 +24,6 @@ from codehub.engine.workspace_cache import Attempt, KnownWorkspace, RunningStep
 from codehub.ports.backends import BackendUnreachable
 from codehub.ports.instances import InstanceController
 from codehub.ports.metrics import Metrics
-from codehub.ports.storage import Amount
 from codehub.ports.store import ControllerStore
 
 log = structlog.get_logger()
@@ -73,11 +72,12 @@ class StepRunner:
         if self._was_just_done(known, op_id, act.step) or _has_ended(known, op_id, act, observation):
             return
         volume = observation.volume if isinstance(observation.volume, Volume) else None
-
-        def report(amount: Amount) -> None:
-            self.board.report(row.id, op_id, amount)
-
-        self._launch(known, act, op_id, partial(self._executor.run, row, act, volume, now, report))
+        meter = self.board.begin(row.id, op_id)
+        self._launch(
+            known,
+            RunningStep(act, op_id, meter),
+            partial(self._executor.run, row, act, volume, now, meter),
+        )
 
     def recall(self, known: KnownWorkspace, planned: Plan) -> None:
         """Forget what no longer fits: an outcome that is recorded, or a step of an operation that has ended."""
@@ -112,11 +112,10 @@ class StepRunner:
                 log.exception("events_failed")
             await self._system.clock.sleep(self._cadence.idle_s)
 
-    def _launch(self, known: KnownWorkspace, act: Act, op_id: UUID, work: Work) -> None:
+    def _launch(self, known: KnownWorkspace, step: RunningStep, work: Work) -> None:
         """Begin a step. Its workspace has no other under way."""
-        step = RunningStep(act, op_id)
         known.running_step = step
-        name = f"{act.step} {known.row.id}"
+        name = f"{step.act.step} {known.row.id}"
         step.task = self._system.tasks.spawn(self._run(known, known.row, step, work), name=name)
 
     async def _run(self, known: KnownWorkspace, row: Workspace, step: RunningStep, work: Work) -> None:
@@ -141,7 +140,7 @@ class StepRunner:
         finally:
             if step.outcome is None and known.running_step is step:
                 known.running_step = None
-            self.board.end(known.row.id)
+            self.board.end(known.row.id, step.meter)
             if not (is_started and known.running_step is step and step.op_id == known.watched_op_id):
                 self._wakeups.ring({known.row.id})
 
@@ -185,8 +184,8 @@ class StepRunner:
         """Have it told as the start's failure how the instance has ended; but first the step before is recorded."""
         if known.running_step is not None:
             return False
-        start = Act(Operation.STARTING, Step.START)
-        self._launch(known, start, op_id, partial(self._executor.tell_end, row, ended))
+        step = RunningStep(Act(Operation.STARTING, Step.START), op_id, self.board.begin(row.id, op_id))
+        self._launch(known, step, partial(self._executor.tell_end, row, ended))
         return True
 
 

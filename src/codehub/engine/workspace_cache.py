@@ -11,6 +11,7 @@ from codehub.core.operations import Operation, Step
 from codehub.core.plan import Act
 from codehub.core.transitions import Outcome
 from codehub.core.workspace import Status, Workspace
+from codehub.ports.progress import ProgressMeter
 from codehub.ports.store import ControllerStore
 from codehub.ports.system import Task
 
@@ -24,6 +25,7 @@ class RunningStep:
 
     act: Act
     op_id: UUID
+    meter: ProgressMeter
     task: Task | None = None
     outcome: Outcome | None = None
     is_queued: bool = True
