@@ -1,12 +1,12 @@
 """`GET /api/v1/events`: a stream of what happens to one's workspaces, as server-sent events that can be resumed."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from codehub.api.concurrency import run_within
 from codehub.api.context import Asking, context_of, language_of
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
@@ -30,8 +30,10 @@ async def _told(feed: LiveFeed, stream: Stream, since: int | None) -> AsyncItera
             yield missed
     waiting = stream.waiting
     while True:
-        first = await run_within(HEARTBEAT_S, waiting.get())
-        if first is None:
+        try:
+            async with asyncio.timeout(HEARTBEAT_S):
+                first = await waiting.get()
+        except TimeoutError:
             yield message("heartbeat", b"{}")
             continue
         rest = [waiting.get_nowait() for _ in range(waiting.qsize())]

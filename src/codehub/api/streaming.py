@@ -2,12 +2,13 @@
 key.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from codehub.api.concurrency import first_of, run_within
 from codehub.api.feed import Held, LiveFeed
 
 _SEND_S_MAX = 30.0
@@ -38,7 +39,7 @@ class StreamingAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await first_of(
+            await _first_of(
                 self._send_all(send),
                 self._wait_for_key_end(),
                 _wait_for_disconnect(receive),
@@ -73,12 +74,12 @@ class StreamingAnswer(Response):
 
 async def _try_send(send: Send, body: bytes, *, more: bool = True) -> bool:
     """Send a part, and return whether it was read in time."""
-
-    async def send_part() -> bool:
-        await send({"type": "http.response.body", "body": body, "more_body": more})
-        return True
-
-    return await run_within(_SEND_S_MAX, send_part()) is not None
+    try:
+        async with asyncio.timeout(_SEND_S_MAX):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+    except TimeoutError:
+        return False
+    return True
 
 
 def _abort(scope: Scope) -> None:
@@ -90,3 +91,16 @@ def _abort(scope: Scope) -> None:
 async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _first_of(*works: Coroutine[Any, Any, Any]) -> None:
+    """Return, or raise, as the first of them does. Whatever is still under way is ended before."""
+    tasks = [asyncio.ensure_future(work) for work in works]  # noqa: TID251  # joined below, whatever happens
+    try:
+        done, _pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

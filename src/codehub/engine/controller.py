@@ -79,7 +79,12 @@ class WorkspaceController:
             self._system.tasks.spawn(self._follow(hints), name="hints")
             wakeup = Wakeup(frozenset(), everyone=True)
             while True:
-                await self._try_pass(wakeup)
+                try:
+                    await self.run_pass(wakeup)
+                except StoreUnavailable as error:
+                    log.warning("store_unavailable", reason=str(error))
+                except Exception:
+                    log.exception("pass_failed")
                 if wakeup.everyone:
                     self._looked_at = self._system.clock.monotonic()
                 wakeup = await self._wakeups.wait(self._until_next_look())
@@ -93,14 +98,6 @@ class WorkspaceController:
         """Say that this controller goes, so that others take over at once. For the very end: it does nothing afterwards."""
         await self.members.leave()
         await self._hints.send([each.row.id for each in self._cache if self.members.handles(each.row)])
-
-    async def _try_pass(self, wakeup: Wakeup) -> None:
-        try:
-            await self.run_pass(wakeup)
-        except StoreUnavailable as error:
-            log.warning("store_unavailable", reason=str(error))
-        except Exception:
-            log.exception("pass_failed")
 
     async def run_pass(self, wakeup: Wakeup) -> int:
         """Run one pass and return how many rows it wrote. What it can't see or write is left to the next one."""
@@ -121,16 +118,14 @@ class WorkspaceController:
             chosen = self._handled(self._choose(lists, swept))
             return Pass(began, now, members, chosen, lists, swept, is_of_everybody=True)
         focus = {known.row.id for known in self._handled(wakeup.workspaces | self._cache.changed)}
-        looks = await self._look_at(self._handled(focus))
+        rows = [known.row for known in self._handled(focus)]
+        looks: Looks | CloseLooks
+        if all(row.status.operation is Operation.STARTING for row in rows):
+            looks = await self._observer.look_closely(rows)
+        else:
+            looks = await self._observer.look()
         # Who handles them may have changed while it was looked at.
         return Pass(began, now, members, self._handled(set(focus)), looks, {})
-
-    async def _look_at(self, chosen: Sequence[KnownWorkspace]) -> Looks | CloseLooks:
-        if not chosen:
-            return CloseLooks({})
-        if all(known.row.status.operation is Operation.STARTING for known in chosen):
-            return await self._observer.look_closely([known.row for known in chosen])
-        return await self._observer.look()
 
     async def _sweep(self) -> Mapping[UUID, ArchiveLook]:
         """Look at every archive now and then, and return those that are not as the rows say."""
