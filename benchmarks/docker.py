@@ -43,6 +43,7 @@ from codehub.adapters.postgres.embedded import find_running
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.access import Role as UserRole
+from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -51,7 +52,7 @@ from codehub.engine.observe import Observer
 from codehub.engine.platforms import Platforms
 from codehub.ports.instances import InstanceSpec
 from codehub.ports.storage import Home, ignore_progress
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 BY = By("bench", verbatim("measuring"))
 _MB = 1_000_000

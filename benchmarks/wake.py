@@ -21,6 +21,7 @@ from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemIdentity, SystemRandomness
 from codehub.app.edge import StoredWorkspaces
+from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -35,7 +36,7 @@ from codehub.proxy.policy.answers import EngineAnswers
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
 from codehub.proxy.policy.header_rules import header_rules
 from codehub.proxy.policy.route_cache import RouteCache
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 WAKES = 10
 BY = By("bench", verbatim("bench"))

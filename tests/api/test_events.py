@@ -22,12 +22,12 @@ from tests.support.workspaces import READY, conditions, home, workspace
 from codehub.api import events as events_module
 from codehub.api import feed as feed_module
 from codehub.core.access import Role
+from codehub.core.amendments import RulingRecord
 from codehub.core.history import Event, EventKind
 from codehub.core.messages import verbatim
 from codehub.core.operations import Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted
-from codehub.ports.store import RulingRecord
 
 
 async def history(client: httpx.AsyncClient, workspace_id: str) -> list[int]:

@@ -11,6 +11,7 @@ from tests.support.site import API, Site, create, known
 from tests.support.stores import World, memory_world
 
 from codehub.core.access import Person, Role, Scope, User
+from codehub.core.amendments import By, RulingRecord
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
@@ -18,8 +19,8 @@ from codehub.core.permissions import Requester
 from codehub.core.requests import Accepted
 from codehub.core.visit import Visitor
 from codehub.core.workspace import Status
-from codehub.ports.store import Ruled, RulingRecord, UnknownWorkspace
-from codehub.service.workspaces import By, NotAllowed, WorkspaceService
+from codehub.ports.store import Ruled, UnknownWorkspace
+from codehub.service.workspaces import NotAllowed, WorkspaceService
 
 Ask = Callable[[WorkspaceService, UUID, By], Awaitable[object]]
 

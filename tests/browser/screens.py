@@ -20,12 +20,12 @@ from tests.support.site import API, Site, create, open_site
 from tests.support.stores import memory_world
 
 from codehub.core.access import Role
+from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.progress import Progress
 from codehub.proxy.policy.gate import GateRules
-from codehub.service.workspaces import By
 
 BYTES_MAX = 150_000
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}

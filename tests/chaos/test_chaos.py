@@ -36,13 +36,14 @@ from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.hints import PostgresHints
 from codehub.adapters.system.machine import SystemClock, SystemIdentity
 from codehub.core.access import Role as UserRole
+from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.requests import Refused
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
 from codehub.ports.store import StoreUnavailable
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 pytestmark = [DOCKER, S3, REDIS]
 

@@ -7,11 +7,12 @@ from uuid import uuid4
 import pytest
 from tests.support.stores import World, memory_world
 
+from codehub.core.amendments import RulingRecord
 from codehub.core.history import Event, EventKind
 from codehub.core.messages import verbatim
 from codehub.core.requests import Accepted
 from codehub.core.workspace import Workspace
-from codehub.ports.store import Change, RulingRecord, StoreUnavailable
+from codehub.ports.store import Change, StoreUnavailable
 
 EVENT = Event(EventKind.WISH, None, "RUNNING", "ann", verbatim("asked for"))
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from tests.support.stores import BEGUN, World, claim
 
+from codehub.core.amendments import RulingRecord
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.history import Event, EventKind
 from codehub.core.messages import verbatim
@@ -18,14 +19,7 @@ from codehub.core.workspace import (
     Status,
     Workspace,
 )
-from codehub.ports.store import (
-    ApiStore,
-    Change,
-    Contradiction,
-    NameTaken,
-    RulingRecord,
-    UnknownWorkspace,
-)
+from codehub.ports.store import ApiStore, Change, Contradiction, NameTaken, UnknownWorkspace
 
 WISHED = Event(EventKind.WISH, "RUNNING", "STANDBY", "ann", verbatim("asked for"), "req-1")
 NONSENSE = replace(BEGUN, kind="nonsense")  # type: ignore[arg-type]  # what a bug could send

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from tests.support.stores import World
 
+from codehub.core.amendments import By, RulingRecord, Running
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.limits import Limits, refuse_one_more
 from codehub.core.messages import verbatim
@@ -14,8 +15,8 @@ from codehub.core.operations import DesiredState, Operation
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, Refusal, Refused
 from codehub.core.workspace import Workspace
-from codehub.ports.store import Change, RulingRecord, Running
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.ports.store import Change
+from codehub.service.workspaces import WorkspaceService
 
 BY = By("ann", verbatim("because"))
 

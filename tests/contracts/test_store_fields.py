@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 from tests.support.stores import World
 
+from codehub.core.amendments import RulingRecord
 from codehub.core.conditions import INITIAL, Condition, Conditions, Truth
 from codehub.core.errors import ErrorInfo, ErrorReason
 from codehub.core.messages import Code, Message, verbatim
@@ -26,7 +27,7 @@ from codehub.core.workspace import (
     Status,
     StorageBackend,
 )
-from codehub.ports.store import Change, RulingRecord
+from codehub.ports.store import Change
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 some_words = words.filter(bool)

@@ -10,12 +10,9 @@ import pytest
 from tests.support.patience import PATIENCE_S
 from tests.support.stores import World, claim
 
+from codehub.core.amendments import RulingRecord
 from codehub.core.requests import Accepted, Unchanged
-from codehub.ports.store import (
-    Change,
-    Contradiction,
-    RulingRecord,
-)
+from codehub.ports.store import Change, Contradiction
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.stores import PostgresWorld, World
 
 from codehub.adapters.system.machine import SystemIdentity
+from codehub.core.amendments import RulingRecord
 from codehub.core.history import Event, EventKind
 from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor
 from codehub.core.messages import verbatim
@@ -17,14 +18,7 @@ from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, Refusal, Refused
 from codehub.core.workspace import Status, Workspace
-from codehub.ports.store import (
-    Change,
-    Key,
-    KeyReused,
-    PageQuery,
-    Position,
-    RulingRecord,
-)
+from codehub.ports.store import Change, Key, KeyReused, PageQuery, Position
 
 MADE = Event(EventKind.WISH, None, "RUNNING", "ann", verbatim("asked for"))
 KEY = Key("k1", b"x" * 32)

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from tests.support.stores import BEGUN, World, claim
 
+from codehub.core.amendments import By, RulingRecord
 from codehub.core.history import Event, EventKind
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
@@ -16,12 +17,8 @@ from codehub.core.requests import Accepted
 from codehub.core.workspace import (
     Status,
 )
-from codehub.ports.store import (
-    ApiStore,
-    Change,
-    RulingRecord,
-)
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.ports.store import ApiStore, Change
+from codehub.service.workspaces import WorkspaceService
 
 ARRIVED = Event(
     EventKind.PHASE, "PENDING", "STANDBY", "controller", verbatim("It is done: its effect was seen.")

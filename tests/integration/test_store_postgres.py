@@ -22,6 +22,7 @@ from codehub.adapters.postgres.api_store import PostgresApiStore
 from codehub.adapters.postgres.connect import Role, open_pool
 from codehub.adapters.postgres.sql import statements
 from codehub.adapters.postgres.store import PostgresControllerStore
+from codehub.core.amendments import RulingRecord
 from codehub.core.conditions import Condition, Truth
 from codehub.core.history import Event, EventKind
 from codehub.core.listing import BEFORE_ALL
@@ -29,7 +30,7 @@ from codehub.core.messages import verbatim
 from codehub.core.operations import Operation
 from codehub.core.requests import Accepted, Refusal, Refused, Unchanged
 from codehub.core.workspace import Workspace
-from codehub.ports.store import Change, Contradiction, RulingRecord, StoreUnavailable
+from codehub.ports.store import Change, Contradiction, StoreUnavailable
 
 BEGUN = Event(
     EventKind.OPERATION, "NONE", "PROVISIONING", "controller", verbatim("One step up, to where it should be.")

@@ -6,8 +6,8 @@ import pytest
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, READS, WRITES, hub
 from tests.support.patience import within
 
+from codehub.core.amendments import By
 from codehub.core.messages import verbatim
-from codehub.service.workspaces import By
 
 BY = By("ann", verbatim("test"))
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")

@@ -11,6 +11,7 @@ from tests.support.hub import ANN, BOBS, COOKIE, ORIGIN, SESSION, WRITES, Hub, h
 from tests.support.patience import PATIENCE_S, within
 from tests.support.workspaces import OWNER_ID
 
+from codehub.core.amendments import By
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.visit import Visitor
@@ -19,7 +20,6 @@ from codehub.ports.instances import Upstream
 from codehub.ports.proxy_lookups import Credential
 from codehub.ports.store import LoadedWorkspaces, StoreUnavailable
 from codehub.proxy.policy import route_cache
-from codehub.service.workspaces import By
 
 BY = By("ann", verbatim("test"))
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")

@@ -13,13 +13,13 @@ from tests.support.engine import ManualClock
 from tests.support.hub import COOKIE, NAVIGATION, ORIGIN, hub
 from tests.support.patience import PATIENCE_S
 
+from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.ports.store import Ruled
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
 from codehub.proxy.policy.route_cache import FOLLOW_S_MAX
-from codehub.service.workspaces import By
 
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 BROWSER = "User-Agent: Mozilla/5.0"

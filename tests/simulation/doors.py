@@ -11,13 +11,14 @@ from tests.simulation.numbers import EPOCH, FLUSH_S
 
 from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.core.activity import counts_as_use
+from codehub.core.amendments import By
 from codehub.core.ides import ide_profile
 from codehub.core.messages import verbatim
 from codehub.core.visit import Connect, Decision, Visit, Visitor, Wake, decide
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable, UnknownWorkspace
 from codehub.proxy.policy.activity import Activity, SocketTraffic
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 if TYPE_CHECKING:
     from tests.simulation.machine import Machine

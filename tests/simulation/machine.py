@@ -12,6 +12,7 @@ from tests.simulation.faults import Fault
 
 from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.system.machine import SystemTasks
+from codehub.core.amendments import RulingRecord, Running
 from codehub.core.history import Event
 from codehub.core.membership import Member, Members
 from codehub.core.progress import Progress
@@ -26,8 +27,6 @@ from codehub.ports.store import (
     LoadedWorkspaces,
     Recorded,
     Ruled,
-    RulingRecord,
-    Running,
     StoreUnavailable,
 )
 

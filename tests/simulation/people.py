@@ -9,13 +9,14 @@ from uuid import UUID
 from tests.simulation.doors import NAVIGATION, POLL, PROGRAM, RETRY
 from tests.support.workspaces import SPEC
 
+from codehub.core.amendments import By
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import is_deletion_held_up
 from codehub.core.visit import Visitor
 from codehub.core.workspace import RecoverChoice, Workspace, holdup
 from codehub.ports.store import NameTaken, UnknownWorkspace
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

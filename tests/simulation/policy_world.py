@@ -24,6 +24,7 @@ from codehub.adapters.memory.hints import MemoryHints
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemTasks
 from codehub.core.access import Role
+from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
@@ -42,7 +43,7 @@ from codehub.proxy.policy.database_time import DatabaseTime
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
 from codehub.proxy.policy.header_rules import header_rules
 from codehub.proxy.policy.route_cache import Grant, RouteCache
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 LASTS_S = 400.0
 # A round of the cache each second, two questions of up to 0.2 s each, and the next second's at worst.

@@ -15,12 +15,12 @@ from tests.simulation.people import Person
 from tests.simulation.truth import Broken
 from tests.simulation.world import World
 
+from codehub.core.amendments import By
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Phase
 from codehub.core.requests import Refused, is_purge_asked, is_purge_due
 from codehub.core.workspace import Workspace
 from codehub.ports.store import Recorded
-from codehub.service.workspaces import By
 
 PASSES = 1_650
 _STORM_S_MAX = 5_400.0

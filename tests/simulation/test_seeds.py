@@ -17,9 +17,9 @@ from tests.simulation.story import shrink, tell
 from tests.simulation.world import World
 from tests.support.workspaces import SPEC
 
+from codehub.core.amendments import By
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
-from codehub.service.workspaces import By
 
 SEEDS = int(os.environ.get("CODEHUB_SEEDS", "200"))
 BATCH = 10

@@ -17,6 +17,7 @@ from codehub.adapters.memory.storage import MemoryStorage
 from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemIdentity, SystemTasks
 from codehub.core.access import Role
+from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation
@@ -25,7 +26,7 @@ from codehub.engine.controller import WorkspaceController
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 BY = By("ann", verbatim("because"))
 EVERYONE = Wakeup(frozenset(), everyone=True)

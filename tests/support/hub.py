@@ -23,6 +23,7 @@ from codehub.adapters.memory.store import MemoryStore
 from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemRandomness, SystemTasks
 from codehub.app.edge import StoredWorkspaces
 from codehub.core.access import Role
+from codehub.core.amendments import By
 from codehub.core.limits import Limits
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -39,7 +40,7 @@ from codehub.proxy.engine.targets import Target
 from codehub.proxy.policy.database_time import DatabaseTime
 from codehub.proxy.policy.gate import GateRules, WorkspaceGate
 from codehub.proxy.policy.route_cache import MonitorOf, RouteCache
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 ANN = Visitor(OWNER_ID, "ann")
 BOB = Visitor(UUID("019a8b00-0000-7000-8000-00000000000b"), "bob")

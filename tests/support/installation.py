@@ -15,13 +15,14 @@ from codehub.adapters.system.machine import SystemClock, SystemIdentity, SystemR
 from codehub.app.control import control, make_service
 from codehub.app.database import Stores, database, stores
 from codehub.app.platform import platform
+from codehub.core.amendments import By
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
 from codehub.engine.platforms import Platforms
 from codehub.engine.system import System
 from codehub.ports.instances import UnixUpstream
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 from codehub.settings import Settings, load_settings
 
 BY = By("ann", verbatim("the test"))

@@ -9,8 +9,8 @@ from codehub.api.feed import LiveFeed
 from codehub.api.guard import Guard
 from codehub.api.view import View
 from codehub.core.access import Person
+from codehub.core.amendments import By
 from codehub.core.messages import Message
-from codehub.service.workspaces import By
 from codehub.web.dependencies import Dependencies
 from codehub.web.language import request_language
 

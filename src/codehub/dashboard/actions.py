@@ -7,6 +7,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from codehub.core.amendments import By
 from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState
 from codehub.core.requests import FieldRefusal, Refusal, Refused, is_purge_due
@@ -21,7 +22,7 @@ from codehub.dashboard.rendering import HAS_MESSAGE, Pages
 from codehub.dashboard.view_model import KEPT_AWAKE_S
 from codehub.error_codes import ErrorCode
 from codehub.ports.store import NameTaken, Ruled
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 from codehub.web.recovery import recovery
 
 Asking = Callable[[WorkspaceService, UUID, By], Awaitable[Ruled]]

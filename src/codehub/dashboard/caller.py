@@ -7,9 +7,9 @@ from uuid import UUID
 from starlette.requests import Request
 
 from codehub.core.access import Person
+from codehub.core.amendments import By
 from codehub.core.disk_space import DiskSpace
 from codehub.core.messages import Message
-from codehub.service.workspaces import By
 from codehub.text import Say
 from codehub.web.ids import to_workspace_id
 

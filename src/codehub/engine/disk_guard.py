@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from codehub.core.amendments import By
 from codehub.core.disk_space import DiskSpace, Usage, grown_mb, is_noticeable
 from codehub.core.messages import Code, Message
 from codehub.core.operations import DesiredState
@@ -24,7 +25,7 @@ from codehub.ports.metrics import Metrics
 from codehub.ports.storage import Home
 from codehub.ports.store import RoomStore, StoreUnavailable, UnknownWorkspace
 from codehub.ports.system import Clock
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 log = structlog.get_logger()
 

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from codehub.core.amendments import By
 from codehub.core.messages import Code, Message
 from codehub.core.requests import Accepted
 from codehub.ports.store import ControllerStore
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 _BY = By("ttl", Message(Code.UNUSED))
 

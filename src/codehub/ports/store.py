@@ -4,11 +4,12 @@ Each has its own columns, and the database refuses the other's (contract 3).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
+from codehub.core.amendments import RulingRecord, Running
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event
 from codehub.core.listing import BEFORE_ALL, ListPosition
@@ -86,26 +87,6 @@ class Ruled:
 
     ruling: Ruling
     workspace: Workspace
-
-
-@dataclass(frozen=True, slots=True)
-class RulingRecord:
-    """A ruling made under the row's lock, with the events to record if it is accepted."""
-
-    ruling: Ruling
-    events: tuple[Event, ...] = field(default=())
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """What else runs, beside the workspace in question: its owner's by id, name and phase, and how many in
-    all.
-    """
-
-    of_owner: Sequence[tuple[UUID, str, Phase]]
-    total: int
-    owned: int = 0
-    """How many the owner has, running or not, that nobody deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from codehub.adapters.memory.access import Users
 from codehub.adapters.memory.faults import Faults, no_faults
 from codehub.adapters.memory.reading import MemoryReading
 from codehub.adapters.memory.rules import contradictions, is_idle
+from codehub.core.amendments import RulingRecord, Running
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event, EventKind
 from codehub.core.membership import Member, Members
@@ -33,8 +34,6 @@ from codehub.ports.store import (
     NameTaken,
     Recorded,
     Ruled,
-    RulingRecord,
-    Running,
     UnknownWorkspace,
 )
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from codehub.adapters.postgres.connect import translate_errors
 from codehub.adapters.postgres.reading import PostgresReading
 from codehub.adapters.postgres.rows import from_events, from_spec, to_recorded, to_workspace
+from codehub.core.amendments import RulingRecord, Running
 from codehub.core.disk_space import DiskSpace, Usage
 from codehub.core.history import Event
 from codehub.core.operations import Phase
@@ -19,16 +20,7 @@ from codehub.core.progress import Progress
 from codehub.core.requests import Accepted, Refused
 from codehub.core.workspace import Spec, Workspace
 from codehub.ports.hints import Hints
-from codehub.ports.store import (
-    Admit,
-    Key,
-    KeyReused,
-    Recorded,
-    Ruled,
-    RulingRecord,
-    Running,
-    UnknownWorkspace,
-)
+from codehub.ports.store import Admit, Key, KeyReused, Recorded, Ruled, UnknownWorkspace
 
 if TYPE_CHECKING:
     import asyncpg
@@ -113,7 +105,9 @@ class PostgresApiStore(PostgresReading):
     async def amend(self, workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]) -> Ruled:
         async with translate_errors(), self._pool.acquire() as connection, connection.transaction():
             result = await self._amend(connection, workspace_id, rule)
-        return await self._send_hint(result)
+        if isinstance(result.ruling, Accepted):
+            await self._hints.send({workspace_id})
+        return result
 
     async def amend_counted(
         self, workspace_id: UUID, rule: Callable[[Workspace, datetime, Running], RulingRecord]
@@ -128,7 +122,9 @@ class PostgresApiStore(PostgresReading):
             owner = _require_row(await connection.fetchrow(*lock_owner), workspace_id)
             running = await self._count_running(connection, workspace_id, owner["id"])
             result = await self._amend(connection, workspace_id, lambda row, now: rule(row, now, running))
-        return await self._send_hint(result)
+        if isinstance(result.ruling, Accepted):
+            await self._hints.send({workspace_id})
+        return result
 
     async def _amend(
         self, connection: "Executor", workspace_id: UUID, rule: Callable[[Workspace, datetime], RulingRecord]
@@ -143,11 +139,6 @@ class PostgresApiStore(PostgresReading):
         amended_row = await connection.fetchrow(*amend)
         await self._record(connection, workspace_id, record.events)
         return Ruled(ruling, self._rows.take(_require_row(amended_row, workspace_id)))
-
-    async def _send_hint(self, result: Ruled) -> Ruled:
-        if isinstance(result.ruling, Accepted):
-            await self._hints.send({result.workspace.id})
-        return result
 
     async def _count_running(self, connection: "Executor", workspace_id: UUID, owner_id: UUID) -> Running:
         """Count what runs, with the owner locked: nobody else can add to it until this transaction ends."""

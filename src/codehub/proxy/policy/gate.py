@@ -11,6 +11,7 @@ from uuid import UUID
 
 import structlog
 
+from codehub.core.amendments import By
 from codehub.core.messages import Code, Message
 from codehub.core.operations import Operation
 from codehub.core.route import Kind, Route, entry_of
@@ -54,7 +55,7 @@ from codehub.proxy.policy.pages import (
 )
 from codehub.proxy.policy.route_cache import CachedWorkspace, Grant, RouteCache
 from codehub.proxy.policy.visits import visit_of
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 from codehub.web.cookies import SeveralSessions
 from codehub.web.domain_text import message_text
 from codehub.web.language import language_of

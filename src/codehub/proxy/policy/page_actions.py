@@ -8,6 +8,7 @@ import re
 from urllib.parse import parse_qs
 from uuid import UUID
 
+from codehub.core.amendments import By
 from codehub.core.operations import DesiredState
 from codehub.core.requests import Refused
 from codehub.core.route import WRITTEN_ID, entry_of
@@ -19,7 +20,7 @@ from codehub.proxy.engine.targets import Answer
 from codehub.proxy.policy.answers import error, redirect
 from codehub.proxy.policy.pages import ACTIONS, limit_page, progress_content
 from codehub.proxy.policy.route_cache import CachedWorkspace
-from codehub.service.workspaces import By, WorkspaceService
+from codehub.service.workspaces import WorkspaceService
 
 _WORKSPACE_ID = re.compile(WRITTEN_ID)
 # What a button may lead to afterwards: what a request's first line can hold, and no way out of its workspace.
