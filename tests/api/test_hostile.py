@@ -11,7 +11,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.site import API, Site, open_site
 from tests.support.stores import memory_world
 
-from codehub.api import bodies
+from codehub.api import incoming
 from codehub.app import connections
 from codehub.web.bounds import BODY_BYTES_MAX
 
@@ -199,7 +199,7 @@ async def test_a_client_that_falls_silent_in_its_head_is_disconnected(
 async def test_a_client_that_falls_silent_in_its_body_gets_408_and_is_disconnected(
     small_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "BODY_S_MAX", 0.2)
+    monkeypatch.setattr(incoming, "BODY_S_MAX", 0.2)
     answer = await talk(small_site, HEAD + b'Content-Length: 50\r\n\r\n{"name"')
     assert answer.startswith(b"HTTP/1.1 408 ")
 

@@ -40,11 +40,13 @@ DELETED = replace(ASLEEP, spec=replace(ASLEEP.spec, deleted_at=ago(10)))
 
 def person(user_id: UUID) -> By:
     user = User(user_id, "ann", Role.MEMBER, disabled=False, created_at=NOW)
-    return By(Person(user, Scope.WRITE, is_token=False, key_sha256=b"", expires_at=None), "Asked for it.")
+    return By(
+        Person(user, Scope.WRITE, is_token=False, key_sha256=b"", expires_at=None), verbatim("Asked for it.")
+    )
 
 
 def test_who_asks_is_named_in_the_history() -> None:
-    visitor = By(Visitor(OWNER_ID, verbatim("ann")), "Visited.")
+    visitor = By(Visitor(OWNER_ID, "ann"), verbatim("Visited."))
     assert [by.actor for by in (person(OWNER_ID), visitor, CODEHUB)] == ["ann", "ann", "ttl"]
 
 

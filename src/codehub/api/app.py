@@ -6,11 +6,9 @@ from typing import Any
 from fastapi import FastAPI
 
 from codehub.api import auth, document, errors, events, health, histories, workspaces
-from codehub.api.bodies import BoundedBodies
 from codehub.api.context import Context
 from codehub.api.feed import LiveFeed
-from codehub.api.guard import Guard
-from codehub.api.queries import FilledQueries
+from codehub.api.incoming import IncomingRequests
 from codehub.api.request_id import RequestIds
 from codehub.api.view import View
 from codehub.web.dependencies import Dependencies
@@ -28,17 +26,8 @@ def create_web(parts: Dependencies) -> Web:
     app = _make_routes()
     view = View(parts.store, parts.base_url, parts.clock)
     feed = LiveFeed(parts, view)
-    guard = Guard(
-        parts.access,
-        parts.base_url,
-        parts.origins,
-        parts.pace,
-        parts.clock,
-        metrics_token=parts.metrics_token,
-    )
-    app.state.context = Context(parts, guard, view, feed)
-    app.add_middleware(FilledQueries)
-    app.add_middleware(BoundedBodies)
+    app.state.context = Context(parts, view, feed)
+    app.add_middleware(IncomingRequests)
     app.add_middleware(
         RequestIds, identity=parts.identity, clock=parts.clock, metrics=parts.metrics
     )  # added last: it is the outermost

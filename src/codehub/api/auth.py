@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 
-from codehub.api.context import Admin, Asking, context_of
+from codehub.api.context import context_of
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, field_error
+from codehub.api.guard import Admin, Asking, refuse_foreign
 from codehub.api.render import time
 from codehub.api.shapes import (
     KeyList,
@@ -53,7 +54,7 @@ router = APIRouter(prefix="/api/v1")
 )
 async def login(request: Request, body: LoginBody) -> Response:
     context = context_of(request)
-    context.guard.refuse_foreign(request)
+    refuse_foreign(request)
     address = client_address(request, context.parts.trusted_proxies)
     device = sent_device(request, context.parts.base_url)
     outcome = await context.parts.access.login(body.username, body.password, address=address, device=device)

@@ -1,12 +1,10 @@
 """What a request's handler needs: the application's parts, and who asks."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Request
 
 from codehub.api.feed import LiveFeed
-from codehub.api.guard import Guard
 from codehub.api.view import View
 from codehub.core.access import Person
 from codehub.core.amendments import By
@@ -18,7 +16,6 @@ from codehub.web.language import request_language
 @dataclass(frozen=True, slots=True)
 class Context:
     parts: Dependencies
-    guard: Guard
     view: View
     feed: LiveFeed
 
@@ -26,18 +23,6 @@ class Context:
 def context_of(request: Request) -> Context:
     context: Context = request.app.state.context
     return context
-
-
-async def _person(request: Request) -> Person:
-    return await context_of(request).guard.person(request)
-
-
-async def _admin(request: Request) -> Person:
-    return await context_of(request).guard.admin(request)
-
-
-Asking = Annotated[Person, Depends(_person)]
-Admin = Annotated[Person, Depends(_admin)]
 
 
 def language_of(request: Request) -> str:

@@ -85,7 +85,7 @@ _SCHEMES = {
 
 
 def _allow_empty_values(schema: dict[str, Any]) -> None:
-    """Say of every query parameter that empty is as good as absent (`api/queries.py`)."""
+    """Say of every query parameter that empty is as good as absent (`api/incoming.py`)."""
     for methods in schema["paths"].values():
         for operation in methods.values():
             for parameter in operation.get("parameters", ()):

@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from codehub.api.context import Asking, context_of, language_of
+from codehub.api.context import context_of, language_of
 from codehub.api.document import OF_PEOPLE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
 from codehub.api.feed import NO_EVENT, LiveFeed, Stream, message
+from codehub.api.guard import Asking
 from codehub.api.streaming import StreamingAnswer
 from codehub.error_codes import ErrorCode
 

@@ -3,9 +3,10 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from codehub.api.context import Context, context_of
+from codehub.api.context import context_of
 from codehub.api.document import OF_PEOPLE, answers
 from codehub.api.errors import ApiError
+from codehub.api.guard import admit_monitoring, find_admin, has_metrics_token
 from codehub.api.shapes import Health, Readiness
 from codehub.ports.store import StoreUnavailable
 from codehub.web.cookies import SeveralSessions
@@ -33,8 +34,8 @@ async def readyz(request: Request) -> Response:
     failures = {name: await _failure(check) for name, check in context.parts.checks.items()}
     is_ready = not any(failures.values())
     # Without the database only the metrics token can be checked.
-    may_see_reasons = context.guard.has_metrics_token(request) or (
-        not is_ready and failures.get("database") is None and await _is_admin(context, request)
+    may_see_reasons = has_metrics_token(request) or (
+        not is_ready and failures.get("database") is None and await _is_admin(request)
     )
     results = {
         name: "ok" if failure is None else _reason(failure, may_see_reasons=may_see_reasons)
@@ -52,7 +53,7 @@ async def readyz(request: Request) -> Response:
 )
 async def metrics(request: Request) -> Response:
     context = context_of(request)
-    await context.guard.admit_monitoring(request)
+    await admit_monitoring(request)
     return Response(context.parts.metrics.render(await context.parts.store.phases()), media_type=_TEXT)
 
 
@@ -64,10 +65,10 @@ async def _failure(check: Check) -> Exception | None:
     return None
 
 
-async def _is_admin(context: Context, request: Request) -> bool:
+async def _is_admin(request: Request) -> bool:
     """Whether an admin asks, as far as that can be known now."""
     try:
-        await context.guard.admin(request)
+        await find_admin(request)
     except (ApiError, SeveralSessions, StoreUnavailable):
         return False
     return True

@@ -7,9 +7,10 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 
 from codehub.api import render
-from codehub.api.context import Asking, context_of, language_of
+from codehub.api.context import context_of, language_of
 from codehub.api.document import OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError
+from codehub.api.guard import Asking, find_person
 from codehub.api.shapes import EventList, ExplainShape
 from codehub.api.streaming import StreamingAnswer
 from codehub.api.view import JSON
@@ -88,7 +89,7 @@ async def _followed(
 
     async def may_go_on() -> bool:
         try:
-            person = await context.guard.person(request)
+            person = await find_person(request)
             await context.parts.workspaces.find(person, to_workspace_id(workspace_id))
         except (ApiError, UnknownWorkspace, NotAllowed, StoreUnavailable):
             return False

@@ -7,9 +7,10 @@ from uuid import UUID
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from starlette.convertors import StringConvertor, register_url_convertor
 
-from codehub.api.context import Admin, Asking, by, context_of, language_of
+from codehub.api.context import by, context_of, language_of
 from codehub.api.document import OF_PEOPLE, OF_WORKSPACE, SIGNED_IN, answers
 from codehub.api.errors import ApiError, field_error, refusal_error
+from codehub.api.guard import Admin, Asking
 from codehub.api.shapes import WorkspaceList, WorkspaceShape
 from codehub.core.access import Person
 from codehub.core.listing import BEFORE_ALL, list_cursor, read_cursor

@@ -6,7 +6,7 @@ Writes the API's columns only.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from codehub.adapters.postgres.connect import translate_errors
@@ -73,7 +73,8 @@ class PostgresApiStore(PostgresReading):
                     return refused
             create = self._sql["create_workspace"](id=workspace_id, **from_spec(spec))
             row = await connection.fetchrow(*create)
-            await self._record(connection, workspace_id, events)
+            if events:
+                await connection.execute(*self._record_events(workspace_id, events))
             if key is not None:
                 note_key = self._sql["note_key"](
                     owner_user_id=owner_id,
@@ -137,7 +138,8 @@ class PostgresApiStore(PostgresReading):
             return Ruled(ruling, workspace)
         amend = self._sql["amend"](id=workspace_id, **from_spec(ruling.spec))
         amended_row = await connection.fetchrow(*amend)
-        await self._record(connection, workspace_id, record.events)
+        if record.events:
+            await connection.execute(*self._record_events(workspace_id, record.events))
         return Ruled(ruling, self._rows.take(_require_row(amended_row, workspace_id)))
 
     async def _count_running(self, connection: "Executor", workspace_id: UUID, owner_id: UUID) -> Running:
@@ -177,10 +179,8 @@ class PostgresApiStore(PostgresReading):
             rows = await self._pool.fetch(*statement)
         return [to_recorded(row) for row in rows]
 
-    async def _record(self, connection: "Executor", workspace_id: UUID, events: Sequence[Event]) -> None:
-        if events:
-            parameters = from_events([(workspace_id, event) for event in events])
-            await connection.execute(*self._sql["record_events"](**parameters))
+    def _record_events(self, workspace_id: UUID, events: Sequence[Event]) -> tuple[Any, ...]:
+        return self._sql["record_events"](**from_events([(workspace_id, event) for event in events]))
 
 
 def _require_row(row: "asyncpg.Record | None", workspace_id: UUID) -> "asyncpg.Record":

@@ -1,6 +1,7 @@
-"""Bounds on what comes in: how large a body may be and how long it may take.
+"""Requests as they come in: how large a body may be and how long it may take, and queries without their empty
+values.
 
-In: any ASGI application; out: one that is safe to send to.
+Empty query values mean the default, as the wire writes its calls (`?limit=50&cursor=&phase=`).
 """
 
 import asyncio
@@ -11,10 +12,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from codehub.web.bounds import BODY_BYTES_MAX
 
+_API = "/api/"
 BODY_S_MAX = 30.0
 
 
-class BoundedBodies:
+class IncomingRequests:
+    """In: any ASGI application; out: one that is safe to send to."""
+
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
@@ -22,6 +26,9 @@ class BoundedBodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["path"].startswith(_API):
+            # In place: what is outside finds the route in the same scope afterwards.
+            scope["query_string"] = _drop_empty(scope["query_string"])
         content_length = Headers(scope=scope).get("content-length", "0")
         is_announced_too_large = content_length.isdigit() and int(content_length[:20]) > BODY_BYTES_MAX
         deadline = asyncio.get_running_loop().time() + BODY_S_MAX
@@ -48,6 +55,10 @@ class BoundedBodies:
             return message
 
         await self._app(scope, receive_bounded, send)
+
+
+def _drop_empty(query: bytes) -> bytes:
+    return b"&".join(part for part in query.split(b"&") if part.partition(b"=")[2])
 
 
 def _too_large() -> HTTPException:
