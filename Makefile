@@ -121,6 +121,7 @@ bench: $(DEV) built ## measure, side by side with a peer or a limit, and print r
 
 docs: $(DEV) ## write the parts of docs/ that are made from the code
 	$(BIN)/python -m docs.generate
+	$(BIN)/python -m tests.support.walk
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \

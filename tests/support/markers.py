@@ -39,6 +39,7 @@ SUITES_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "api/test_users_command.py": ("up",),
     "api/test_workers.py": ("proxy",),
     "architecture": ("core",),
+    "architecture/test_walk.py": ("api",),
     "browser": ("browser",),
     "chaos": ("chaos",),
     "cli": ("cli",),

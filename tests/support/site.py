@@ -36,6 +36,7 @@ from codehub.engine.platforms import Platforms
 from codehub.engine.system import Cadence, System
 from codehub.engine.wakeups import Wakeup
 from codehub.ports.hints import Hints
+from codehub.ports.system import Clock
 from codehub.service.access import AccessService
 from codehub.service.workspaces import WorkspaceService
 from codehub.web.dependencies import Defaults, Dependencies
@@ -46,6 +47,7 @@ API = "/api/v1"
 METRICS_TOKEN = "who-watches-this-codehub"
 WATCHES = {"Authorization": f"Bearer {METRICS_TOKEN}"}
 _NUMBERS = itertools.count()
+_CADENCE = Cadence(idle_s=0.5, active_s=0.1)
 BOUNDLESS = Ceilings(
     Resources(4_194_304, 1024.0, 4_194_304, 1_073_741_824),
     workspaces=1_000_000,
@@ -136,11 +138,13 @@ async def open_site(
     boot_s: float = 0.0,
     ceilings: Ceilings | None = None,
     trash_s: int | None = 3600,
+    clock: Clock | None = None,
+    cadence: Cadence = _CADENCE,
     **options: Any,
 ) -> AsyncIterator[Site]:
     """Serve. `controlled`: with a controller, so that wishes come true."""
     limits, ceilings = limits or Limits(), ceilings or Ceilings()
-    clock, tasks = SystemClock(), SystemTasks()
+    clock, tasks = clock or SystemClock(), SystemTasks()
     system = System(clock, SystemRandomness(), SystemIdentity(), tasks)
     storage = MemoryStorage(now=lambda: datetime.now(UTC), identity=SystemIdentity())
     instances = MemoryInstances(storage, clock=clock, boot_s=boot_s)
@@ -200,7 +204,6 @@ async def open_site(
         tasks.spawn(supervise("events", web.feed.run, system), name="events")
         if controlled:
             own = replace(system, tasks=tasks)
-            cadence = Cadence(idle_s=0.5, active_s=0.1)
             controller = WorkspaceController(
                 "c1", world.controller, platforms, world.hints, own, cadence=cadence, metrics=metrics
             )
