@@ -129,7 +129,7 @@ async def _standby(server: TestServer) -> AsyncIterator[tuple[Site, httpx.AsyncC
         client = await site.program()
         workspace_id = (await create(client, desired_state="STANDBY"))["id"]
         await site.arrives(client, workspace_id, "STANDBY")
-        site.instances.tells_events = False  # as Docker
+        site.instances.sends_events = False  # as Docker
         site.instances.boot_s = 1.0
         yield site, client, workspace_id
 
