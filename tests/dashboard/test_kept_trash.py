@@ -54,6 +54,6 @@ async def test_the_command_line_says_until_when_it_can_be_undone(keeping_site: S
     deletion = await command("ws", "delete", "demo", "--wait")
     assert "Until somebody purges it this can be undone: codehub ws undelete" in deletion.err
     listed = (await command("ws", "list", "--deleted")).out
-    assert "when purged" in listed
+    assert "when deleted for good" in listed
     assert (await command("ws", "delete", "demo", "--purge", "--yes", "--wait")).code == 0
     assert (await command("ws", "undelete", "demo")).code == 4

@@ -18,6 +18,7 @@ from codehub.cli.tables import show_table
 from codehub.cli.usage import Commands
 from codehub.cli.views import details, history, list_rows
 from codehub.core.ides import IDES
+from codehub.http_client import Unreachable
 
 ws = Commands(
     help="Workspaces: make, open, start, stop, archive, delete them.",
@@ -282,7 +283,7 @@ def _output(client: Client, output: Output, workspace_id: str, *, tail: int, fol
             try:
                 while line := stream.readline():
                     yield line
-            except Failed:
+            except Unreachable:
                 if not follow:
                     raise
             else:
