@@ -78,8 +78,10 @@ class Commits:
 
     def judge(self, before: Workspace | None, after: Workspace, events: list[Event]) -> None:
         if before is None:
-            self._truth(after.id)
+            self._name_archive(after)
             return
+        if before.status.archive_key != after.status.archive_key:
+            self._name_archive(after)
         if before.status is not after.status and before.spec is not after.spec:
             self._break("3 single writer", after.id, "one write changed both halves of the row")
         if before.spec is not after.spec:
@@ -87,6 +89,9 @@ class Commits:
         else:
             self._observed(before, after, events)
         self._check_home(after)
+
+    def _name_archive(self, row: Workspace) -> None:
+        self._truth(row.id).named.append((self._world.loop.time(), row.status.archive_key))
 
     def _wished(self, before: Workspace, after: Workspace, events: list[Event]) -> None:
         spec = after.spec

@@ -228,12 +228,13 @@ class Judges:
 
     def _check_replaced(self, row: Workspace, key: str, truth: Truth) -> None:
         """An archive goes when another took its place long enough ago, so that a dump of the database from before finds it."""
-        mine, own = truth.committed[key], truth.committed.get(row.status.archive_key or "")
+        # A call may come late: what the row named when it was made counts. Its archive may have vanished since.
+        asked_at = ASKED_AT.get(self._world.loop.time())
+        mine, own = truth.committed[key], truth.committed.get(truth.named_at(asked_at) or "")
         if own is None or mine > own:
             self._break("9 garbage collection", row.id, f"an archive newer than the row's was removed: {key}")
             return
         replaced_at = min(at for at in truth.committed.values() if at > mine)
-        asked_at = ASKED_AT.get(self._world.loop.time())
         if asked_at - replaced_at < GRACE.total_seconds() - _MOMENT_S:
             self._break(
                 "9 garbage collection", row.id, f"an archive that was replaced just now was removed: {key}"
@@ -259,6 +260,7 @@ class Judges:
             truth = self.truth(row.id)
             self.forget_what_nothing_holds(row.id)
             truth.losses.clear()
+            truth.named.append((self._world.loop.time(), row.status.archive_key))
             begun, looked = row.status.op_started_at, row.status.observed_at
             ran = 0.0 if begun is None or looked is None else (looked - begun).total_seconds()
             truth.began_at, truth.ran_before_s = self._world.loop.time(), max(ran, 0.0)

@@ -44,7 +44,13 @@ class Truth:
     written_at: float = -1e9
     committed: dict[str, float] = field(default_factory=dict)
     """Which archives were committed, and when first."""
+    named: list[tuple[float, str | None]] = field(default_factory=list)
+    """Which archive the row named, and from when on."""
     volumes_gone: set[str] = field(default_factory=set)
+
+    def named_at(self, at: float) -> str | None:
+        """Return which archive the row named then."""
+        return next((key for since, key in reversed(self.named) if since <= at), None)
 
 
 class Watched(dict[Any, Any]):
