@@ -1,6 +1,7 @@
 """Every error code, one row each: what HTTP answers with it, and what a command then exits with.
 
-The codes are fixed by the wire.
+The codes are fixed by the wire: a new one is a line of docs/spec/wire.md too, and one that a route declares
+needs an example in api/document.py.
 """
 
 from enum import IntEnum, StrEnum

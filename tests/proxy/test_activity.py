@@ -3,7 +3,7 @@
 import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -13,6 +13,7 @@ from tests.support.workspaces import workspace
 
 from codehub.adapters.memory.credentials import MemoryCredentials
 from codehub.adapters.system.machine import SystemClock
+from codehub.core.operations import Phase
 from codehub.core.workspace import Workspace
 from codehub.ports.store import StoreUnavailable
 from codehub.proxy.engine.block_cache import BlockCache
@@ -241,6 +242,18 @@ async def test_a_thousand_requests_are_one_write() -> None:
         await activity.flush()
         assert len(uses.written) == 1
         assert set(uses.written[0]) == {row.id}
+
+
+async def test_a_use_before_the_database_s_time_is_known_is_recorded_when_it_is() -> None:
+    uses, time, clock = Uses(), DatabaseTime(), SystemClock()
+    activity = Activity(uses, MemoryCredentials(), time, clock=clock, flush_s=0.0)
+    row = workspace(Phase.RUNNING)
+    activity.monitor(row).used_at = clock.monotonic() + 1
+    await activity.flush()
+    assert uses.written == []
+    time.note(datetime(2026, 11, 18, tzinfo=UTC), clock.monotonic())
+    await activity.flush()
+    assert [set(written) for written in uses.written] == [{row.id}]
 
 
 @pytest.mark.parametrize(

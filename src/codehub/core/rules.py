@@ -1,4 +1,6 @@
-"""The numbers that decide: time limits, retries, back-off, crash loops. Settings may change them."""
+"""The numbers that decide: time limits, retries, back-off, crash loops. In production the settings
+replace them all (rule_settings.py); a test holds the defaults of both equal.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

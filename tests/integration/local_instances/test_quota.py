@@ -26,6 +26,8 @@ MOUNTS = """\
 23 22 8:3 / /srv/plain rw - ext4 /dev/plain rw,noquota
 24 21 0:9 / /mem rw - tmpfs tmpfs rw,size=1k
 25 21 8:4 / /with\\040space rw,relatime - ext4 /dev/space rw,prjquota
+26 21 8:5 / /데이터\\040디스크 rw,relatime - ext4 /dev/hidden rw
+27 26 8:6 / /데이터\\040디스크 rw,relatime - ext4 /dev/korean rw,prjquota
 """
 
 
@@ -57,6 +59,7 @@ def fake_kernel(monkeypatch: pytest.MonkeyPatch, answer: Quotactl) -> None:
     [
         ("/srv/homes", Quota("/dev/srv")),
         ("/with space/homes", Quota("/dev/space")),
+        ("/데이터 디스크/homes", Quota("/dev/korean")),
         ("/srv/plain/homes", "/srv/plain is not mounted with prjquota"),
         ("/homes", "/ is not mounted with prjquota"),
         ("/mem/homes", "tmpfs has no project quotas"),

@@ -6,21 +6,22 @@ from urllib.parse import urlsplit
 from codehub.ports.instances import TcpUpstream, UnixUpstream, Upstream
 
 DEFAULT_URL = "unix:///var/run/docker.sock"
-_PORT = 2375
+_DEFAULT_PORT = 2375
 
 
 def engine_upstream(url: str) -> Upstream:
-    """Return where an engine of this machine listens. Any other address is an OSError: it can't be asked."""
+    """Return where an engine listens. Raises OSError for what is no such address."""
+    refusal = OSError(f"{url!r} is no unix:// or tcp:// address")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        parts, port = urlsplit(""), None
+        raise refusal from None
     if parts.scheme == "unix" and parts.path:
         return UnixUpstream(Path(parts.path))
     if parts.scheme in ("tcp", "http") and parts.hostname is not None and port != 0:
-        return TcpUpstream(parts.hostname, port or _PORT)
-    raise OSError(f"{url!r} is no unix:// or tcp:// address")
+        return TcpUpstream(parts.hostname, port or _DEFAULT_PORT)
+    raise refusal
 
 
 def mark_of(installation: str) -> str:

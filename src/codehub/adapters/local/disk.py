@@ -29,7 +29,7 @@ _MEASURE = ("nice", "-n", "19", "du", "-s", "-x", "-B", "1M", "--")
 
 
 class LocalDisk:
-    """The Disk below a root directory. `data_dir`, if that lies elsewhere, is to have as much room."""
+    """The Disk below a root directory. Its floor holds for `data_dir` too, which may be on another disk."""
 
     def __init__(
         self, root: Path, *, floor_mb: int, quota: Quota | None = None, data_dir: Path | None = None
@@ -45,7 +45,7 @@ class LocalDisk:
         return DiskSpace(await self._reads.ask(self._free_mb), self._floor_mb)
 
     def _free_mb(self) -> int:
-        """Return what is free where there is least: homes need room, and so does what is written beside each."""
+        """Return the least that is free, of the homes' disk and the database's."""
         with report_outages(self._root):
             return min(free_mb(self._root), free_mb(self._data_dir))
 

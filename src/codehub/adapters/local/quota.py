@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import hashlib
 import os
+import re
 import stat
 import struct
 from collections.abc import Iterator
@@ -20,13 +21,13 @@ from uuid import UUID
 _FILESYSTEMS = ("ext4", "xfs", "f2fs")
 _OPTIONS = frozenset({"prjquota", "pquota"})
 _PROJECT_QUOTA = 2
-_GET, _SET = 0x800007, 0x800008
+_GET, _SET = 0x800007, 0x800008  # Q_GETQUOTA, Q_SETQUOTA
 _BLOCK_LIMITS = 1
 _BLOCKS_PER_MB = 1024
-_GET_ATTRIBUTES, _SET_ATTRIBUTES = 0x801C581F, 0x401C5820
+_GET_ATTRIBUTES, _SET_ATTRIBUTES = 0x801C581F, 0x401C5820  # FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR
 _INHERIT = 0x200
-_ATTRIBUTES = struct.Struct("=5I8s")
-_LIMITS = struct.Struct("=8QI4x")
+_ATTRIBUTES = struct.Struct("=5I8s")  # struct fsxattr
+_LIMITS = struct.Struct("=8QI4x")  # struct if_dqblk: limits in blocks of 1 KiB, use in bytes
 _PROJECT_MIN = 1 << 16  # lower numbers are those that people assign by hand
 
 
@@ -84,9 +85,9 @@ class _Mount:
 
 
 def _mount_of(path: Path, mounts: str) -> _Mount:
-    """Return the last mount that holds a place, as the kernel lists them."""
+    """Return the mount that holds a place. Of two on one path the later one hides the earlier."""
     candidates = [mount for mount in _mounts(mounts) if path.resolve().is_relative_to(mount.path)]
-    return max(candidates, key=lambda mount: len(mount.path))
+    return max(reversed(candidates), key=lambda mount: len(mount.path))
 
 
 def _mounts(text: str) -> Iterator[_Mount]:
@@ -94,7 +95,12 @@ def _mounts(text: str) -> Iterator[_Mount]:
         mount, _, filesystem = line.partition(" - ")
         fields, (kind, device, options) = mount.split(), filesystem.split(" ", 2)
         all_options = frozenset((*fields[5].split(","), *options.split(",")))
-        yield _Mount(fields[4].encode().decode("unicode_escape"), kind, device, all_options)
+        yield _Mount(_unescape(fields[4]), kind, device, all_options)
+
+
+def _unescape(path: str) -> str:
+    """Read a path of mountinfo: the kernel writes spaces, tabs, newlines and backslashes in octal."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
 
 
 def _assign_all(home: Path, project: int) -> None:

@@ -10,21 +10,23 @@ from codehub.ports.proxy_lookups import Credential
 class MemoryCredentials:
     def __init__(self, *, faults: Faults = no_faults) -> None:
         self._faults = faults
-        self._people: dict[Credential, Visitor] = {}
+        self._visitors: dict[Credential, Visitor] = {}
         self.in_use: set[Credential] = set()
 
-    def admit(self, credential: Credential, person: Visitor) -> None:
-        self._people[credential] = person
+    def admit(self, credential: Credential, visitor: Visitor) -> None:
+        self._visitors[credential] = visitor
 
     def revoke(self, credential: Credential) -> None:
-        self._people.pop(credential, None)
+        self._visitors.pop(credential, None)
 
     async def people(self, credentials: Collection[Credential]) -> Mapping[Credential, Visitor]:
-        await self._faults("doorkeeper.people")
+        await self._faults("credentials.people")
         return {
-            credential: self._people[credential] for credential in credentials if credential in self._people
+            credential: self._visitors[credential]
+            for credential in credentials
+            if credential in self._visitors
         }
 
     async def note_use(self, credentials: Collection[Credential]) -> None:
-        await self._faults("doorkeeper.note_use")
+        await self._faults("credentials.note_use")
         self.in_use.update(credentials)

@@ -34,7 +34,7 @@ class MemoryInstance:
 
 
 class MemoryInstances:
-    """A fault point is "instances.<call>.before_effect" or "….after_effect", "instances.list" or
+    """An InstanceController in memory. A fault point is "instances.<call>.before_effect" or "….after_effect", "instances.list" or
     "instances.status".
     """
 

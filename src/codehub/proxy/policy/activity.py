@@ -242,11 +242,12 @@ class Activity:
             is_due = everything or now - monitor.recorded_at >= monitor.flush_s
             if monitor.used_at > monitor.recorded_at and is_due:
                 due[workspace_id] = (monitor, monitor.used_at)
-        if not due:
-            return
         accesses = {key: at for key, (_, used) in due.items() if (at := self._time.at(used)) is not None}
+        if not accesses:
+            return
         await self._uses.touch(accesses)
-        for monitor, used in due.values():
+        for workspace_id in accesses:
+            monitor, used = due[workspace_id]
             monitor.recorded_at = used
 
     async def _note_keys(self, *, everything: bool) -> None:
