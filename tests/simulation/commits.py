@@ -137,13 +137,13 @@ class Commits:
         storage, truth = self._world.storage, self._truth(row.id)
         if storage.volume_id(row.id) == row.status.home_ctx.volume_id is not None:
             return  # a home that is there is not replaced
-        found = {
+        archives = {
             key: at
             for key, at in truth.committed.items()
             if (files := storage.archived_files(key)) is not None
             and (files or row.status.archive_key is not None)
         }
-        newest = max(found, key=found.__getitem__, default=None)
+        newest = max(archives, key=archives.__getitem__, default=None)
         truth.expected = None if newest is None else storage.archived_files(newest)
 
     def _adopt(self, row: Workspace) -> None:
@@ -255,7 +255,7 @@ class Commits:
     def _ended(self, before: Workspace, after: Workspace, truth: Truth, events: list[Event]) -> None:
         """Only an observation completes an operation (contract 1)."""
         self.at_work.pop(after.id, None)
-        reasons = {one.reason.code for one in events if one.kind is EventKind.OPERATION}
+        reasons = {event.reason.code for event in events if event.kind is EventKind.OPERATION}
         is_forgotten = after.spec.forgotten_at is not None and after.status.phase is Phase.DELETED
         if after.status.phase is Phase.ERROR or reasons & _LET_GO or is_forgotten:
             return

@@ -5,7 +5,7 @@ import hashlib
 import random
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 from tests.simulation.commits import is_satisfied
@@ -123,6 +123,9 @@ def _calm(world: World) -> None:
         _recover(world)
     world.is_still = True
     _settle(world)
+    if any(_is_asked_by_the_trash(row, world.now()) for row in world.rows()):
+        _recover(world)
+        _settle(world)
     for row in world.rows():
         if not is_satisfied(row, world.now()):
             what = f"{row.status.phase} {row.status.operation} with the wish {row.spec.desired_state}: {row.status.error_info}"
@@ -136,6 +139,11 @@ def _calm(world: World) -> None:
     loop.run_until(loop.time() + 60)
     if world.broken is None and (left := world.unfinished()):
         world.break_("no leaked task", None, ", ".join(left))
+
+
+def _is_asked_by_the_trash(row: Workspace, now: datetime) -> bool:
+    """Whether the end of its time in the trash has asked a person: that may come after their last answer."""
+    return row.status.phase is Phase.ERROR and is_purge_due(row.spec, now) and not is_purge_asked(row.spec)
 
 
 def _settle(world: World) -> None:

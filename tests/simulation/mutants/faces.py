@@ -6,7 +6,7 @@ from typing import Any
 from tests.simulation.mutants.registry import mutant, patched
 
 from codehub.adapters.memory import store as memory_store
-from codehub.core import activity, idle, requests, visit
+from codehub.core import activity, amendments, idle, requests, visit
 from codehub.core.operations import Operation
 from codehub.engine import controller
 from codehub.service import workspaces
@@ -60,4 +60,4 @@ def sleep_though_it_is_used() -> Any:
 
 @mutant
 def forget_the_limits() -> Any:
-    return patched(workspaces, "refuse_one_more", lambda _limits, _mine, _total: None)
+    return patched(amendments, "refuse_one_more", lambda _limits, _mine, _total: None)
