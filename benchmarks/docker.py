@@ -117,8 +117,8 @@ def bare_start(engine: TestEngine) -> float:
     began = time.perf_counter()
     made = engine.ask("POST", "containers/create", body=body)["Id"]
     engine.ask("POST", f"containers/{made}/start")
-    found = engine.ask("GET", f"containers/{made}/json")["NetworkSettings"]["Ports"][port]
-    while not answers(int(found[0]["HostPort"])):
+    bindings = engine.ask("GET", f"containers/{made}/json")["NetworkSettings"]["Ports"][port]
+    while not answers(int(bindings[0]["HostPort"])):
         time.sleep(_PROBE_S)
     took = time.perf_counter() - began
     engine.ask("DELETE", f"containers/{made}", force=1)
@@ -138,7 +138,7 @@ def answers(port: int) -> bool:
 async def running_codehub(bucket: str) -> AsyncIterator[tuple[WorkspaceService, PostgresApiStore, int]]:
     """Run `codehub up`, and yield a service beside it, and the process's id."""
     with tempfile.TemporaryDirectory(prefix="codehub-bench-", dir="/var/tmp") as place:
-        words = {
+        settings = {
             "CODEHUB_DATA_DIR": place,
             "CODEHUB_PORT": "0",
             "CODEHUB_INSTANCE_BACKEND": "local-docker",
@@ -149,7 +149,7 @@ async def running_codehub(bucket: str) -> AsyncIterator[tuple[WorkspaceService, 
         process = await asyncio.create_subprocess_exec(
             program,
             "up",
-            env={**os.environ, **words},
+            env={**os.environ, **settings},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
@@ -246,13 +246,13 @@ async def measure_looks(engine: TestEngine, s3: S3Server, count: int) -> None:
         ]
         gate = asyncio.Semaphore(4)
 
-        async def furnish(one: InstanceSpec) -> None:
+        async def furnish(spec: InstanceSpec) -> None:
             async with gate:
-                home = Home(one.workspace_id, "")
-                await instances.start(one, await storage.provision(home))
+                home = Home(spec.workspace_id, "")
+                await instances.start(spec, await storage.provision(home))
                 await storage.create_empty_archive(home, uuid4(), _always)
 
-        await asyncio.gather(*(furnish(one) for one in specs))
+        await asyncio.gather(*(furnish(spec) for spec in specs))
         observer = Observer(
             Platforms({InstanceBackend.LOCAL_DOCKER: instances}, {StorageBackend.DOCKER_VOLUME: storage}),
             SystemClock(),
@@ -307,7 +307,9 @@ async def opened(
         identity=SystemIdentity(),
         pipes=pipes,
     )
-    instances = DockerInstances(connection, lambda one: storage.locate(one.workspace_id), clock=SystemClock())
+    instances = DockerInstances(
+        connection, lambda spec: storage.locate(spec.workspace_id), clock=SystemClock()
+    )
     await objects.prepare()
     await storage.prepare()
     await instances.open()

@@ -31,13 +31,13 @@ from codehub.core.requests import Accepted
 
 
 async def history(client: httpx.AsyncClient, workspace_id: str) -> list[int]:
-    found: list[int] = []
+    seqs: list[int] = []
     params: dict[str, Any] = {"limit": 200}
     while True:
         page = (await client.get(f"{API}/workspaces/{workspace_id}/events", params=params)).json()
-        found += [event["seq"] for event in page["items"]]
+        seqs += [event["seq"] for event in page["items"]]
         if page["next_cursor"] is None:
-            return sorted(found)
+            return sorted(seqs)
         params["cursor"] = page["next_cursor"]
 
 
@@ -45,12 +45,14 @@ async def test_everything_that_happens_to_one_s_workspaces_is_told_as_it_happens
     ann, bob = await living_site.browser("ann"), await living_site.browser("bob")
     async with reading(ann) as mine, reading(bob) as his:
         made = await create(ann)
-        got = await mine.until(lambda one: one.kind == "workspace_updated" and one.data["phase"] == "RUNNING")
-        assert {one.data["id"] for one in got if one.kind == "workspace_updated"} == {made["id"]}
+        got = await mine.until(
+            lambda message: message.kind == "workspace_updated" and message.data["phase"] == "RUNNING"
+        )
+        assert {message.data["id"] for message in got if message.kind == "workspace_updated"} == {made["id"]}
         await living_site.arrives(ann, made["id"], "RUNNING")
         assert list(got[-1].data) == list((await ann.get(f"{API}/workspaces/{made['id']}")).json())
         await ann.delete(f"{API}/workspaces/{made['id']}", params={"purge": True})
-        end = (await mine.until(lambda one: one.kind == "workspace_deleted"))[-1]
+        end = (await mine.until(lambda message: message.kind == "workspace_deleted"))[-1]
         assert end.data == {"id": made["id"]}
         other = await create(bob, **RESTS)
         assert (await his.next()).data["id"] == other["id"]
@@ -61,9 +63,9 @@ async def test_a_change_of_a_name_is_told_too(site: Site) -> None:
     made = await create(ann, **RESTS)
     async with reading(ann) as reader:
         await ann.patch(f"{API}/workspaces/{made['id']}", json={"name": "new"})
-        await reader.until(lambda one: one.data["name"] == "new")
+        await reader.until(lambda message: message.data["name"] == "new")
         await ann.post(f"{API}/workspaces/{made['id']}:keep_awake")
-        await reader.until(lambda one: one.data["awake_until"] is not None)
+        await reader.until(lambda message: message.data["awake_until"] is not None)
 
 
 async def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(site: Site) -> None:
@@ -77,7 +79,7 @@ async def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(si
         missed = [await reader.next() for _ in range(5)]
         await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": "live"})
         live = await reader.next()
-    ids = [one.id for one in (first, *missed, live)]
+    ids = [message.id for message in (first, *missed, live)]
     assert ids == await history(ann, made["id"])
     assert live.data["memo"] == "live"
 
@@ -87,15 +89,15 @@ async def test_a_reader_older_than_the_history_gets_everything_anew(site: Site) 
     ids = {(await create(ann, f"w{number}", **RESTS))["id"] for number in range(3)}
     async with reading(ann, 999_999_999) as reader:
         got = [await reader.next() for _ in range(3)]
-        assert {one.data["id"] for one in got} == ids
-        assert {one.kind for one in got} == {"workspace_updated"}
+        assert {message.data["id"] for message in got} == ids
+        assert {message.kind for message in got} == {"workspace_updated"}
         end = await reader.next(heartbeats=True)
         assert (end.kind, end.data) == ("heartbeat", {})
         resumable = end.id
     assert resumable is not None
     await ann.patch(f"{API}/workspaces/{ids.pop()}", json={"memo": "x"})
     async with reading(ann, resumable) as reader:
-        await reader.until(lambda one: one.data["memo"] == "x")
+        await reader.until(lambda message: message.data["memo"] == "x")
 
 
 async def test_a_reader_cut_off_while_it_gets_everything_anew_gets_all_of_it_again(
@@ -124,34 +126,34 @@ async def test_nothing_is_lost_when_the_connection_is_cut_a_hundred_times_under_
     got: list[int] = []
     is_over = asyncio.Event()
 
-    async def write(one: str) -> None:
+    async def write(workspace_id: str) -> None:
         number = 0
         while not is_over.is_set():
             number += 1
-            await ann.patch(f"{API}/workspaces/{one}", json={"memo": str(number)})
+            await ann.patch(f"{API}/workspaces/{workspace_id}", json={"memo": str(number)})
 
     async with reading(ann) as reader:
         await ann.patch(f"{API}/workspaces/{rows[0]}", json={"memo": "begin"})
         begin = await reader.next()
     assert begin.id is not None
     got.append(begin.id)
-    writing = asyncio.gather(*(write(one) for one in rows))
+    writing = asyncio.gather(*(write(workspace_id) for workspace_id in rows))
     dice = random.Random(7)
     for _ in range(100):
         async with reading(ann, got[-1]) as reader:
             for _message in range(dice.randint(1, 4)):
-                one = await reader.next()
-                if one.id is not None:
-                    got.append(one.id)
+                message = await reader.next()
+                if message.id is not None:
+                    got.append(message.id)
     is_over.set()
     await writing
-    histories = [await history(ann, one) for one in rows]
-    recorded = sorted(seq for found in histories for seq in found if seq >= begin.id)
+    histories = [await history(ann, workspace_id) for workspace_id in rows]
+    recorded = sorted(seq for seqs in histories for seq in seqs if seq >= begin.id)
     async with reading(ann, got[-1]) as reader:
         while len(got) < len(recorded):
-            one = await reader.next()
-            if one.id is not None:
-                got.append(one.id)
+            message = await reader.next()
+            if message.id is not None:
+                got.append(message.id)
     assert len(got) == len(set(got))
     assert sorted(got) == recorded
 
@@ -164,10 +166,10 @@ async def two_sites(servers: Servers) -> AsyncIterator[tuple[Site, Site]]:
     """Two API processes on one database: what they share is PostgreSQL alone."""
     async with (
         PostgresWorld.opened(await servers("postgres-18")) as world,
-        open_site(world) as one,
-        open_site(world) as other,
+        open_site(world) as first,
+        open_site(world) as second,
     ):
-        yield one, other
+        yield first, second
 
 
 async def test_a_reader_at_one_process_hears_what_was_asked_at_another(two_sites: tuple[Site, Site]) -> None:
@@ -180,7 +182,7 @@ async def test_a_reader_at_one_process_hears_what_was_asked_at_another(two_sites
         assert seen.data["id"] == made["id"]
         for number in range(10):
             await ann.patch(f"{API}/workspaces/{made['id']}", json={"memo": str(number)})
-        last = (await reader.until(lambda one: one.data["memo"] == "9"))[-1]
+        last = (await reader.until(lambda message: message.data["memo"] == "9"))[-1]
     assert last.id == (await history(ann, made["id"]))[-1]
     async with reading(ann, seen.id) as reader:
         assert [(await reader.next()).id for _ in range(10)] == (await history(ann, made["id"]))[1:]
@@ -257,8 +259,8 @@ async def test_progress_and_sleep_are_told_without_an_id(site: Site) -> None:
         await site.world.controller.write_progress(
             {moving.id: (op_id, Progress("restore", 5, 10, 1.0, 5.0))}, []
         )
-        told = (await reader.until(lambda one: one.kind == "workspace_progress"))[-1]
-        assert told == Message(
+        progress = (await reader.until(lambda message: message.kind == "workspace_progress"))[-1]
+        assert progress == Message(
             "workspace_progress",
             {
                 "id": str(moving.id),
@@ -271,10 +273,12 @@ async def test_progress_and_sleep_are_told_without_an_id(site: Site) -> None:
             None,
         )
         sleepy = await site.world.place(site.world.spec(owner_user_id=owner, standby_ttl_seconds=30), awake)
-        told = (await reader.until(lambda one: one.kind == "workspace_sleeping_soon"))[-1]
-        assert told.data["id"] == str(sleepy.id)
-        assert told.data["sleeps_at"] == (await ann.get(f"{API}/workspaces/{sleepy.id}")).json()["sleeps_at"]
-        assert told.id is None
+        notice = (await reader.until(lambda message: message.kind == "workspace_sleeping_soon"))[-1]
+        assert notice.data["id"] == str(sleepy.id)
+        assert (
+            notice.data["sleeps_at"] == (await ann.get(f"{API}/workspaces/{sleepy.id}")).json()["sleeps_at"]
+        )
+        assert notice.id is None
 
 
 async def test_a_stream_does_not_outlive_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,8 +318,8 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_nothing_is_kept_for_it
     (stream,) = site.web.feed.held
     assert isinstance(stream, feed_module.Stream)
     row = await site.world.api.get(UUID(made["id"]))
-    told = Event(EventKind.WISH, "PENDING", "PENDING", "ann", verbatim("asked for"))
-    large = [RulingRecord(Accepted(replace(row.spec, memo=word * 200_000)), (told,)) for word in "xy"]
+    event = Event(EventKind.WISH, "PENDING", "PENDING", "ann", verbatim("asked for"))
+    large = [RulingRecord(Accepted(replace(row.spec, memo=word * 200_000)), (event,)) for word in "xy"]
     turns = itertools.cycle(large)
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -324,7 +328,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_nothing_is_kept_for_it
                 assert stream.waiting.qsize() <= 8
         async with reading(ann) as reader:
             await ann.patch(f"{API}/workspaces/{row.id}", json={"memo": "still"})
-            await reader.until(lambda one: one.data["memo"] == "still")
+            await reader.until(lambda message: message.data["memo"] == "still")
     finally:
         lazy.close()
     assert await cut_off(ann) == before + 1
@@ -356,7 +360,7 @@ async def test_a_deletion_that_ended_while_away_is_told_on_return(living_site: S
     await ann.delete(f"{API}/workspaces/{made['id']}")
     await living_site.arrives(ann, made["id"], "DELETED")
     async with reading(ann, first.id) as reader:
-        got = await reader.until(lambda one: one.kind == "workspace_deleted")
+        got = await reader.until(lambda message: message.kind == "workspace_deleted")
     assert got[-1].data == {"id": made["id"]}
 
 

@@ -52,8 +52,8 @@ async def test_progress_and_errors_are_shown_and_every_row_fits_the_document(sit
 async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) -> None:
     ann = await site.browser("ann")
     lost = await placed(site, workspace(Phase.ERROR, error_info=error(ErrorReason.DATA_LOST)))
-    told = (await ann.get(f"{API}/workspaces/{lost.id}/explain")).json()
-    assert list(told) == [
+    explanation = (await ann.get(f"{API}/workspaces/{lost.id}/explain")).json()
+    assert list(explanation) == [
         *(
             "phase",
             "desired_state",
@@ -67,27 +67,29 @@ async def test_explain_says_what_is_waited_for_and_what_can_be_done(site: Site) 
             "decisions",
         )
     ]
-    assert "person" in told["waiting_for"]
-    assert told["waits"] == {
+    assert "person" in explanation["waiting_for"]
+    assert explanation["waits"] == {
         "reason": "Remedy",
         "facts": {"remedy": "DataLost"},
-        "message": told["waiting_for"],
+        "message": explanation["waiting_for"],
     }
-    assert {"label": "Recover", "method": "POST", "path": f"{API}/workspaces/{lost.id}:recover"} in told[
-        "actions"
-    ]
+    assert {
+        "label": "Recover",
+        "method": "POST",
+        "path": f"{API}/workspaces/{lost.id}:recover",
+    } in explanation["actions"]
     lossy = f"{API}/workspaces/{lost.id}:recover?accept_loss=true"
-    assert {"label": "Recover and accept the loss", "method": "POST", "path": lossy} in told["actions"]
+    assert {"label": "Recover and accept the loss", "method": "POST", "path": lossy} in explanation["actions"]
     assert (await ann.post(lossy)).status_code == 200
     assert (await site.world.api.get(lost.id)).spec.recover_accepts_loss
     made = await create(ann)
-    told = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
-    assert told["next"] == {
+    explanation = (await ann.get(f"{API}/workspaces/{made['id']}/explain")).json()
+    assert explanation["next"] == {
         "operation": "PROVISIONING",
         "why": "One step up, to where it should be.",
         "reason": "MovesUp",
     }
-    assert told["decisions"][0]["to"] == "RUNNING"
+    assert explanation["decisions"][0]["to"] == "RUNNING"
 
 
 @pytest.mark.parametrize(

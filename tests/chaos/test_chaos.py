@@ -65,7 +65,7 @@ class World:
     redis: TestRedis
     s3: S3Server
     daemon: Dockerd
-    words: dict[str, str]
+    environ: dict[str, str]
     log: Path
     api: PostgresApiStore
     service: WorkspaceService
@@ -83,7 +83,7 @@ class World:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "codehub", "up"],
-                env=self.words,
+                env=self.environ,
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -203,9 +203,9 @@ class World:
         for row in rows:
             if row.status.phase is Phase.ARCHIVED:
                 assert row.status.archive_key is not None
-                found = await self.archives.head(row.status.archive_key)
-                assert found is not None
-                assert found.committed
+                archive = await self.archives.head(row.status.archive_key)
+                assert archive is not None
+                assert archive.committed
                 continue
             home = engine.path_of(home_name(row.id))
             found_files = {path.name: path.read_bytes() for path in home.iterdir() if path.is_file()}
@@ -243,7 +243,7 @@ async def opened(directory: Path) -> AsyncIterator[World]:
         database = await stack.enter_async_context(postgres.migrated())
         bucket = await s3.new_bucket()
         address = f"postgresql://{database['user']}@/{database['database']}?host={database['host']}"
-        words = environment(
+        environ = environment(
             data_dir=str(directory / "data"),
             port="0",
             database_url=address,
@@ -254,7 +254,7 @@ async def opened(directory: Path) -> AsyncIterator[World]:
             idle_period_seconds="1",
             active_period_seconds="0.5",
         )
-        words = {**words, **s3.environment(), "DOCKER_HOST": engine.url}
+        environ = {**environ, **s3.environment(), "DOCKER_HOST": engine.url}
         stack.enter_context(set_environment(s3.environment()))
         pool = await open_pool(database, Role.API)
         stack.callback(pool.terminate)
@@ -267,7 +267,16 @@ async def opened(directory: Path) -> AsyncIterator[World]:
         archives = ObjectArchives(Objects(f"s3://{bucket}/chaos", installation=installation))
         service = WorkspaceService(api, limits=Limits(100, 100), trash_s=1000)
         world = World(
-            random.Random(SEED), postgres, redis, s3, daemon, words, directory / "log", api, service, archives
+            random.Random(SEED),
+            postgres,
+            redis,
+            s3,
+            daemon,
+            environ,
+            directory / "log",
+            api,
+            service,
+            archives,
         )
         world.start_codehub()
         try:

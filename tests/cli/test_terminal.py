@@ -207,13 +207,13 @@ async def test_who_is_asked_for_a_password_and_interrupts_gets_the_code_of_it(tm
 
 
 async def test_who_is_asked_for_a_password_is_asked_beside_the_result(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    result = tmp_path / "result"
     environ = environ_of(Command(tmp_path), data_dir=str(tmp_path / "none"))
     with terminal(environ) as shell:
-        await asyncio.to_thread(shell.run, f"codehub user add eve --json > {told}; echo code $?")
+        await asyncio.to_thread(shell.run, f"codehub user add eve --json > {result}; echo code $?")
         for question in ("^Password: ", "^Repeat for confirmation: "):
             await seen(shell, question)
             await asyncio.to_thread(shell.tmux, "send-keys", "-l", PASSWORD)
             await asyncio.to_thread(shell.type, "Enter")
         await seen(shell, "code 1")
-    assert "there is no codehub in" in json.loads(told.read_text())["error"]["message"]
+    assert "there is no codehub in" in json.loads(result.read_text())["error"]["message"]

@@ -34,8 +34,8 @@ async def test_the_first_look_returns_every_row_and_the_next_only_what_changed(w
     assert first.id in {row.id for row in changed.workspaces}
     await world.api.touch({second.id: changed.now})
     after = await world.controller.changes(changed.cursor)
-    found = {row.id: row for row in after.workspaces}
-    assert found[second.id].spec.last_access_at == changed.now
+    rows = {row.id: row for row in after.workspaces}
+    assert rows[second.id].spec.last_access_at == changed.now
 
 
 async def test_a_look_at_an_empty_store_still_tells_the_time(world: World) -> None:
@@ -161,9 +161,9 @@ async def test_a_hundred_parallel_starts_against_a_limit_of_two_give_exactly_two
     rows = [await world.create(desired_state=DesiredState.PENDING) for _ in range(100)]
     limited = service(world, per_user=2)
     ruled = await asyncio.gather(*(limited.set_wish(row.id, DesiredState.RUNNING, BY) for row in rows))
-    assert sum(isinstance(found.ruling, Accepted) for found in ruled) == 2
-    refused = [found.ruling for found in ruled if isinstance(found.ruling, Refused)]
-    assert {found.code for found in refused} == {Refusal.LIMIT_EXCEEDED}
+    assert sum(isinstance(result.ruling, Accepted) for result in ruled) == 2
+    refused = [result.ruling for result in ruled if isinstance(result.ruling, Refused)]
+    assert {refusal.code for refusal in refused} == {Refusal.LIMIT_EXCEEDED}
     stored = [await world.api.get(row.id) for row in rows]
     assert sum(row.spec.desired_state is DesiredState.RUNNING for row in stored) == 2
 
@@ -205,13 +205,13 @@ async def test_what_already_counts_takes_no_second_place(world: World) -> None:
 
 async def test_a_ruling_sees_what_else_runs(world: World) -> None:
     row, other = await world.create(desired_state=DesiredState.PENDING), await world.create()
-    told: list[Running] = []
+    counts: list[Running] = []
 
     def rule(_row: Workspace, _now: datetime, running: Running) -> RulingRecord:
-        told.append(running)
+        counts.append(running)
         refused = refuse_one_more(Limits(1, 1), running.of_owner, running.total)
         assert refused is not None
         return RulingRecord(refused)
 
     await world.api.amend_counted(row.id, rule)
-    assert told == [Running([(other.id, other.spec.name, other.status.phase)], 1, owned=1)]
+    assert counts == [Running([(other.id, other.spec.name, other.status.phase)], 1, owned=1)]

@@ -29,14 +29,14 @@ from codehub.core.workspace import (
 )
 from codehub.ports.store import Change
 
-words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
-some_words = words.filter(bool)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+some_texts = texts.filter(bool)
 times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # the strategy adds the zone
 maybe_times = st.none() | times
-maybe_words = st.none() | words
+maybe_texts = st.none() | texts
 counts = st.integers(0, 2**31 - 1)
 codes = st.sampled_from([code for code in Code if code is not Code.VERBATIM]) | st.sampled_from(Why)
-plain_messages = st.builds(verbatim, words | st.sampled_from(["Healthy", "MovesUp", "Verbatim"])) | st.builds(
+plain_messages = st.builds(verbatim, texts | st.sampled_from(["Healthy", "MovesUp", "Verbatim"])) | st.builds(
     Message, codes
 )
 messages = plain_messages | st.builds(
@@ -44,15 +44,15 @@ messages = plain_messages | st.builds(
     codes,
     st.integers(),
     plain_messages,
-    st.lists(plain_messages, max_size=2) | st.lists(words, max_size=2),
+    st.lists(plain_messages, max_size=2) | st.lists(texts, max_size=2),
 )
-conditions_ = st.builds(Condition, st.sampled_from(Truth), some_words, messages, maybe_times)
+conditions_ = st.builds(Condition, st.sampled_from(Truth), some_texts, messages, maybe_times)
 non_terminal = st.sampled_from([reason for reason in ErrorReason if not reason.is_terminal])
 terminal = st.sampled_from([reason for reason in ErrorReason if reason.is_terminal])
 
 
 def errors(reasons: st.SearchStrategy[ErrorReason]) -> st.SearchStrategy[ErrorInfo]:
-    context = st.dictionaries(words, words, max_size=2)
+    context = st.dictionaries(texts, texts, max_size=2)
     return st.builds(ErrorInfo, reasons, messages, st.sampled_from(Operation), counts, times, context)
 
 
@@ -62,14 +62,14 @@ def specs(draw: st.DrawFn) -> Spec:
     accepts_loss = draw(st.booleans())
     return Spec(
         owner_user_id=UUID(int=0),
-        name=draw(some_words),
-        image_ref=draw(some_words),
-        ide=draw(some_words),
+        name=draw(some_texts),
+        image_ref=draw(some_texts),
+        ide=draw(some_texts),
         instance_backend=draw(st.sampled_from(InstanceBackend)),
         storage_backend=draw(st.sampled_from(StorageBackend)),
-        home_store_key=draw(some_words),
-        description=draw(st.none() | words),
-        memo=draw(st.none() | words),
+        home_store_key=draw(some_texts),
+        description=draw(st.none() | texts),
+        memo=draw(st.none() | texts),
         resources=Resources(draw(counts), draw(st.floats(0.125, 64, width=32)), draw(counts)),
         desired_state=DesiredState.PENDING if deleted_at else draw(st.sampled_from(DesiredState)),
         deleted_at=deleted_at,
@@ -80,7 +80,7 @@ def specs(draw: st.DrawFn) -> Spec:
         asked_again_at=draw(maybe_times),
         forgotten_at=None if deleted_at is None else draw(maybe_times),
         pinned_at=draw(maybe_times),
-        request_id=draw(st.none() | words),
+        request_id=draw(st.none() | texts),
         standby_ttl_seconds=draw(st.none() | st.integers(10, 2**31 - 1)),
         archive_ttl_seconds=draw(st.none() | counts),
         last_access_at=draw(maybe_times),
@@ -119,7 +119,7 @@ def statuses(draw: st.DrawFn, workspace_id: UUID) -> Status:
         if under_way
         else None,
         archive_key=draw(st.none() | st.builds(f"{workspace_id}/{{}}/home.tar.zst".format, st.uuids())),
-        home_ctx=draw(st.builds(HomeCtx, maybe_words, maybe_words, st.booleans(), maybe_times, maybe_words)),
+        home_ctx=draw(st.builds(HomeCtx, maybe_texts, maybe_texts, st.booleans(), maybe_times, maybe_texts)),
         error_info=draw(errors(terminal) if is_error else st.none() | errors(non_terminal)),
         error_count=draw(counts),
         restarts=tuple(draw(st.lists(times, max_size=3))),

@@ -95,23 +95,23 @@ async def test_a_page_is_one_owner_s_or_everybody_s(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "is_found"),
+    ("search_text", "is_found"),
     [("50%", True), ("MACHINE", True), ("about", True), ("5_%", False), ("\\", False), ("nothing", False)],
 )
 async def test_words_are_looked_for_in_name_and_description_and_mean_themselves(
-    world: World, words: str, is_found: bool
+    world: World, search_text: str, is_found: bool
 ) -> None:
     row = await world.create(name="Machine learning 50%", description="All about it")
     await world.create(name="other")
-    found = await world.api.page(PageQuery(10, world.user_id, search_text=words))
-    assert [each.id for each in found] == ([row.id] if is_found else [])
+    page = await world.api.page(PageQuery(10, world.user_id, search_text=search_text))
+    assert [each.id for each in page] == ([row.id] if is_found else [])
 
 
 async def test_a_page_can_be_of_one_phase(world: World) -> None:
     await world.create()
     asleep = await world.place(world.spec(desired_state=DesiredState.STANDBY), Status(phase=Phase.STANDBY))
-    found = await world.api.page(PageQuery(10, world.user_id, phase=Phase.STANDBY))
-    assert [row.id for row in found] == [asleep.id]
+    page = await world.api.page(PageQuery(10, world.user_id, phase=Phase.STANDBY))
+    assert [row.id for row in page] == [asleep.id]
     assert await world.api.phases() == {Phase.PENDING: 1, Phase.STANDBY: 1}
 
 
@@ -254,7 +254,7 @@ async def test_a_reader_that_follows_many_writers_misses_nothing_and_reads_nothi
         await asyncio.sleep(0)
     await writing
     got += (await follow(world, position))[0]
-    recorded = {one.seq for row in rows for one in await world.api.history(row.id, limit=10)}
+    recorded = {event.seq for row in rows for event in await world.api.history(row.id, limit=10)}
     assert len(got) == len(set(got)) == 80
     assert set(got) == recorded
 
@@ -267,13 +267,13 @@ async def test_a_number_taken_early_and_committed_late_is_not_missed(postgres: P
         "INSERT INTO workspace_events (workspace_id, owner_user_id, kind, actor, reason)"
         " VALUES ($1, $2, 'wish', 'ann', 'x') RETURNING seq"
     )
-    async with postgres.api_pool.acquire() as one, postgres.api_pool.acquire() as other:
-        first, second = one.transaction(), other.transaction()
+    async with postgres.api_pool.acquire() as connection, postgres.api_pool.acquire() as second_connection:
+        first, second = connection.transaction(), second_connection.transaction()
         await first.start()
-        await one.execute("SELECT pg_current_xact_id()")  # the older transaction …
+        await connection.execute("SELECT pg_current_xact_id()")  # the older transaction …
         await second.start()
-        low = await other.fetchval(insert, early_row.id, postgres.user_id)
-        high = await one.fetchval(insert, late_row.id, postgres.user_id)  # … takes the higher number
+        low = await second_connection.fetchval(insert, early_row.id, postgres.user_id)
+        high = await connection.fetchval(insert, late_row.id, postgres.user_id)  # … takes the higher number
         await first.commit()
         feed = await postgres.api.feed(begin, limit=10)
         assert [event.position.seq for event in feed.events] == [high]
@@ -317,4 +317,4 @@ async def test_what_moves_and_what_will_sleep_soon(world: World) -> None:
     soon = await world.place(world.spec(standby_ttl_seconds=30), running)
     await world.place(world.spec(standby_ttl_seconds=300), running)
     await world.place(world.spec(standby_ttl_seconds=None), running)
-    assert [one.id for one in await world.api.sleeping_soon(timedelta(seconds=60))] == [soon.id]
+    assert [row.id for row in await world.api.sleeping_soon(timedelta(seconds=60))] == [soon.id]

@@ -44,18 +44,22 @@ def labels(row: Workspace) -> list[str]:
 
 def test_what_rests_waits_for_nothing() -> None:
     row = workspace(Phase.RUNNING, DesiredState.RUNNING, conditions=RUNNING, home_ctx=home())
-    told = explain(row, NOW)
-    assert (told.operation, told.waiting_for, told.since) == (Operation.NONE, None, ago(100))
+    explanation = explain(row, NOW)
+    assert (explanation.operation, explanation.waiting_for, explanation.since) == (
+        Operation.NONE,
+        None,
+        ago(100),
+    )
     assert labels(row) == ["Stop", "Archive", "KeepAwake", "Delete", "Purge"]
 
 
 def test_a_missing_mark_is_named_with_what_makes_it_again() -> None:
     row = workspace(Phase.STANDBY, DesiredState.STANDBY, conditions=conditions(volume=READY), home_ctx=home())
     blind = judge(row, observation(volume=Unmarked("The volume codehub-x")), NOW)
-    told = explain(replace(row, status=blind.status), NOW)
-    assert (told.why, blind.status.phase) == (Why.CANNOT_LOOK, Phase.STANDBY)
+    explanation = explain(replace(row, status=blind.status), NOW)
+    assert (explanation.why, blind.status.phase) == (Why.CANNOT_LOOK, Phase.STANDBY)
     missing = Message(Code.MARK_MISSING, {"mark": "The volume codehub-x"})
-    assert told.waiting_for == Waiting(WaitsFor.MARK, {"message": missing})
+    assert explanation.waiting_for == Waiting(WaitsFor.MARK, {"message": missing})
 
 
 def test_only_what_runs_can_be_stopped() -> None:
@@ -66,15 +70,18 @@ def test_only_what_runs_can_be_stopped() -> None:
 
 
 def test_a_wish_waits_for_the_controller() -> None:
-    told = explain(workspace(Phase.PENDING, DesiredState.RUNNING), NOW)
-    assert (told.operation, told.waiting_for) == (Operation.PROVISIONING, Waiting(WaitsFor.NEXT_PASS))
+    explanation = explain(workspace(Phase.PENDING, DesiredState.RUNNING), NOW)
+    assert (explanation.operation, explanation.waiting_for) == (
+        Operation.PROVISIONING,
+        Waiting(WaitsFor.NEXT_PASS),
+    )
 
 
 def test_an_operation_waits_to_be_seen_and_only_looking_is_left_to_do() -> None:
     row = workspace(Phase.STANDBY, operation=Operation.STARTING, conditions=conditions(volume=READY))
-    told = explain(row, NOW)
-    assert told.operation is Operation.STARTING
-    assert told.waiting_for == Waiting(WaitsFor.END_SEEN, {"operation": "STARTING"})
+    explanation = explain(row, NOW)
+    assert explanation.operation is Operation.STARTING
+    assert explanation.waiting_for == Waiting(WaitsFor.END_SEEN, {"operation": "STARTING"})
     assert labels(row) == []
 
 
@@ -94,9 +101,9 @@ def test_an_error_is_forgotten_when_its_image_was_changed_since() -> None:
     failed = replace(
         error(ErrorReason.IMAGE_PULL_FAILED), context={"image_ref": "wrong", "ide": "code-server"}
     )
-    told = explain(workspace(Phase.ERROR, error_info=failed), NOW)
-    assert told.error is None
-    assert told.waiting_for == Waiting(WaitsFor.RECOVERY)
+    explanation = explain(workspace(Phase.ERROR, error_info=failed), NOW)
+    assert explanation.error is None
+    assert explanation.waiting_for == Waiting(WaitsFor.RECOVERY)
     same = replace(failed, context={"image_ref": "codercom/code-server", "ide": "code-server"})
     assert explain(workspace(Phase.ERROR, error_info=same), NOW).error == same
 
@@ -115,8 +122,8 @@ def test_a_next_try_with_another_ide_does_not_tell_what_the_last_one_said() -> N
 
 def test_an_outage_is_named() -> None:
     row = workspace(Phase.RUNNING, conditions=conditions(volume=READY, container=UNKNOWN))
-    told = explain(row, NOW)
-    assert told.waiting_for == Waiting(WaitsFor.LOOK, {"conditions": ["infra.container_ready"]})
+    explanation = explain(row, NOW)
+    assert explanation.waiting_for == Waiting(WaitsFor.LOOK, {"conditions": ["infra.container_ready"]})
 
 
 @pytest.mark.parametrize(
@@ -238,13 +245,13 @@ def test_what_was_undeleted_is_there_at_once() -> None:
 
 
 def test_a_newer_archive_than_the_row_s_is_offered_and_not_of_what_is_being_deleted() -> None:
-    told = replace(error(ErrorReason.DATA_LOST), context={NEWEST_ARCHIVE: KEY})
-    row = workspace(Phase.ERROR, error_info=told)
+    error_info = replace(error(ErrorReason.DATA_LOST), context={NEWEST_ARCHIVE: KEY})
+    row = workspace(Phase.ERROR, error_info=error_info)
     explained = explain(row, NOW)
     assert Action(Ask.TAKE_NEWEST) in explained.actions
     assert explained.waiting_for == Waiting(WaitsFor.REMEDY, {"remedy": Remedy.NEWER_ARCHIVE})
     over = {"deleted_at": ago(100), "purge_at": ago(60)}
-    kept = explain(workspace(Phase.ERROR, DesiredState.PENDING, error_info=told, spec=over), NOW)
+    kept = explain(workspace(Phase.ERROR, DesiredState.PENDING, error_info=error_info, spec=over), NOW)
     offered = {action.label for action in kept.actions}
     assert Ask.TAKE_NEWEST not in offered
     assert {Ask.UNDELETE, Ask.PURGE} <= offered

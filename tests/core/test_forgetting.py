@@ -28,7 +28,7 @@ from tests.support.workspaces import (
 from codehub.core.decide import NextLook
 from codehub.core.errors import ErrorReason
 from codehub.core.explain import Ask, explain
-from codehub.core.garbage import Found, Thing, sort_garbage
+from codehub.core.garbage import BackendItem, Thing, sort_garbage
 from codehub.core.history import Event, EventKind, wished
 from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
@@ -186,17 +186,17 @@ def test_it_can_be_taken_back_and_is_judged_from_what_is_there() -> None:
 
 
 def test_what_is_left_of_it_is_reported_and_goes_when_its_time_in_the_trash_is_over() -> None:
-    left = [Found(Thing.VOLUME, WORKSPACE_ID, "v1"), Found(Thing.INSTANCE, WORKSPACE_ID, None)]
+    left = [BackendItem(Thing.VOLUME, WORKSPACE_ID, "v1"), BackendItem(Thing.INSTANCE, WORKSPACE_ID, None)]
     row = workspace(Phase.DELETED, conditions=BLIND, spec=FORGOTTEN)
     waits = sort_garbage(left, {row.id: row}, NOW, grace=DEFAULT_RULES.look_gap_max)
     assert (waits.forgotten, waits.removals, waits.unknown) == (tuple(left), (), ())
     over = replace(row, spec=replace(row.spec, purge_at=ago(5)))
     goes = sort_garbage(left, {row.id: over}, NOW, grace=DEFAULT_RULES.look_gap_max)
-    assert ([one.found for one in goes.removals], goes.forgotten) == (left, ())
+    assert ([removal.item for removal in goes.removals], goes.forgotten) == (left, ())
 
 
 def test_in_a_trash_without_end_what_is_left_of_it_waits_for_a_purge() -> None:
-    left = [Found(Thing.VOLUME, WORKSPACE_ID, "v1")]
+    left = [BackendItem(Thing.VOLUME, WORKSPACE_ID, "v1")]
     row = workspace(Phase.DELETED, conditions=BLIND, spec=FORGOTTEN | {"purge_at": None})
     later = NOW + timedelta(days=10_000)
     waits = sort_garbage(left, {row.id: row}, later, grace=DEFAULT_RULES.look_gap_max)
@@ -205,22 +205,24 @@ def test_in_a_trash_without_end_what_is_left_of_it_waits_for_a_purge() -> None:
     assert isinstance(purge, Accepted)
     purged = replace(row, spec=purge.spec)
     goes = sort_garbage(left, {row.id: purged}, later, grace=DEFAULT_RULES.look_gap_max)
-    assert [removal.found for removal in goes.removals] == left
+    assert [removal.item for removal in goes.removals] == left
 
 
 def test_the_history_says_who_gave_it_up() -> None:
     before = held_up().spec
-    told = list(
+    events = list(
         wished(
             before, replace(before, forgotten_at=NOW), actor="root", reason=verbatim("Asked to forget it.")
         )
     )
-    assert told == [Event(EventKind.DELETION, "trash", "forgotten", "root", verbatim("Asked to forget it."))]
+    assert events == [
+        Event(EventKind.DELETION, "trash", "forgotten", "root", verbatim("Asked to forget it."))
+    ]
 
 
 def test_only_an_admin_is_told_that_it_can_be_forgotten() -> None:
     def offered(row: Workspace, *, is_admin: bool) -> bool:
-        return Ask.FORGET in [one.label for one in explain(row, NOW, is_admin=is_admin).actions]
+        return Ask.FORGET in [action.label for action in explain(row, NOW, is_admin=is_admin).actions]
 
     assert offered(held_up(), is_admin=True)
     assert not offered(held_up(), is_admin=False)

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from tests.support.workspaces import KEY, NOW, OP_ID, WORKSPACE_ID, ago, error, home, workspace
 
-from codehub.core.garbage import Found, Thing, sort_garbage, to_be_read
+from codehub.core.garbage import BackendItem, Thing, sort_garbage, to_be_read
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.workspace import Workspace
 
@@ -20,12 +20,12 @@ KEPT = {"deleted_at": ago(10_000_000)}
 
 def archive(
     name: str, modified_at: datetime = OLD, *, committed: bool = True, at: datetime | None = None
-) -> Found:
-    return Found(Thing.ARCHIVE, WORKSPACE_ID, name, modified_at, committed, at)
+) -> BackendItem:
+    return BackendItem(Thing.ARCHIVE, WORKSPACE_ID, name, modified_at, committed, at)
 
 
-VOLUME = Found(Thing.VOLUME, WORKSPACE_ID, "v1")
-INSTANCE = Found(Thing.INSTANCE, WORKSPACE_ID, None)
+VOLUME = BackendItem(Thing.VOLUME, WORKSPACE_ID, "v1")
+INSTANCE = BackendItem(Thing.INSTANCE, WORKSPACE_ID, None)
 CASES = [
     # what lies there, whose it is, whether it goes
     (archive(OTHER), workspace(Phase.STANDBY), False),  # it is newer than none
@@ -52,13 +52,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("thing", "row", "goes"), CASES)
-def test_only_what_nobody_could_need_goes(thing: Found, row: Workspace, goes: bool) -> None:
+def test_only_what_nobody_could_need_goes(thing: BackendItem, row: Workspace, goes: bool) -> None:
     result = sort_garbage([thing], {row.id: row}, NOW, grace=GRACE)
-    assert [removal.found for removal in result.removals] == ([thing] if goes else [])
+    assert [removal.item for removal in result.removals] == ([thing] if goes else [])
     assert result.unknown == ()
 
 
-HALF = Found(Thing.VOLUME, WORKSPACE_ID, None)
+HALF = BackendItem(Thing.VOLUME, WORKSPACE_ID, None)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ HALF = Found(Thing.VOLUME, WORKSPACE_ID, None)
     ],
 )
 def test_a_volume_that_a_late_restore_left_goes_where_the_archive_is_whole(
-    volume: Found, row: Workspace, goes: bool
+    volume: BackendItem, row: Workspace, goes: bool
 ) -> None:
     result = sort_garbage([archive(KEY), volume], {row.id: row}, NOW, grace=GRACE)
-    assert [removal.found for removal in result.removals] == ([volume] if goes else [])
+    assert [removal.item for removal in result.removals] == ([volume] if goes else [])
 
 
 def test_what_the_database_does_not_know_is_reported_and_not_touched() -> None:
@@ -128,23 +128,25 @@ HOUR = 3600
         (archive(KEY), archive(OTHER, at=ago(8 * HOUR)), False),
     ],
 )
-def test_an_archive_goes_when_it_was_replaced_long_enough_ago(own: Found, other: Found, goes: bool) -> None:
+def test_an_archive_goes_when_it_was_replaced_long_enough_ago(
+    own: BackendItem, other: BackendItem, goes: bool
+) -> None:
     result = sort_garbage([own, other], {WORKSPACE_ID: ARCHIVED}, NOW, grace=GRACE)
-    assert [removal.found for removal in result.removals] == ([other] if goes else [])
+    assert [removal.item for removal in result.removals] == ([other] if goes else [])
 
 
 def test_an_archive_is_replaced_by_the_next_one_and_not_by_the_last() -> None:
     first, second = archive(OTHER, at=ago(9 * HOUR)), archive(THIRD, at=ago(3 * HOUR))
     own = archive(KEY, at=ago(HOUR))
     result = sort_garbage([first, second, own], {WORKSPACE_ID: ARCHIVED}, NOW, grace=GRACE)
-    assert [removal.found for removal in result.removals] == [first]
+    assert [removal.item for removal in result.removals] == [first]
 
 
 def test_an_archive_that_is_newer_than_what_the_row_names_is_told() -> None:
     newer, half = archive(OTHER, at=ago(8 * HOUR)), archive(THIRD, committed=False)
     own = archive(KEY, at=ago(9 * HOUR))
     result = sort_garbage([own, newer, half], {WORKSPACE_ID: ARCHIVED}, NOW, grace=GRACE)
-    assert (result.newer, [removal.found for removal in result.removals]) == ((newer,), [half])
+    assert (result.newer, [removal.item for removal in result.removals]) == ((newer,), [half])
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_after_the_trash_s_time_what_was_archived_since_the_deletion_stays_unles
 ) -> None:
     thing, row = archive(OTHER, at=at), workspace(Phase.DELETED, spec=spec)
     result = sort_garbage([thing], {row.id: row}, NOW, grace=GRACE)
-    assert [removal.found for removal in result.removals] == ([thing] if goes else [])
+    assert [removal.item for removal in result.removals] == ([thing] if goes else [])
     assert result.newer == (() if goes else (thing,))
 
 

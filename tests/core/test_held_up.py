@@ -121,8 +121,8 @@ def test_who_can_not_be_looked_at_is_held_up_and_the_condition_says_why() -> Non
 def test_the_history_tells_once_that_it_is_held_up() -> None:
     blind = observation(UNREACHABLE, OUR_VOLUME)
     once = settled(STARTING, blind)
-    told = list(observed(STARTING.status, once, actor="c", reason=verbatim("")))
-    assert [(event.kind, event.after, event.reason) for event in told] == [
+    events = list(observed(STARTING.status, once, actor="c", reason=verbatim("")))
+    assert [(event.kind, event.after, event.reason) for event in events] == [
         (EventKind.OPERATION, "STARTING", Message(Code.INSTANCE_UNKNOWN))
     ]
     again = settled(replace(STARTING, status=once), blind)
@@ -239,9 +239,9 @@ def test_what_another_wish_makes_of_an_operation_that_is_held_up(
     expected: str,
 ) -> None:
     made = {"home_ctx": home(), **row}
-    found = workspace(phase, wish, operation=operation, held_up=held_up(), **made)
+    waiting_row = workspace(phase, wish, operation=operation, held_up=held_up(), **made)
     volume = None if phase is P.ARCHIVED else OUR_VOLUME
-    found_plan = planned(found, look or observation(None, volume, COMMITTED))
+    found_plan = planned(waiting_row, look or observation(None, volume, COMMITTED))
     assert isinstance(found_plan, Abandon if expected == "let go" else Resume), found_plan
 
 
@@ -306,12 +306,12 @@ def test_what_is_not_held_up_is_not_tried_at_once() -> None:
 
 
 def test_explain_offers_a_try_a_stop_and_a_deletion() -> None:
-    told = explain(WAITING, NOW)
-    assert [action.label for action in told.actions] == [
+    explanation = explain(WAITING, NOW)
+    assert [action.label for action in explanation.actions] == [
         Ask.TRY_NOW,
         Ask.STOP,
         Ask.ARCHIVE,
         Ask.DELETE,
         Ask.PURGE,
     ]
-    assert told.actions[0].ask is Ask.START
+    assert explanation.actions[0].ask is Ask.START

@@ -55,8 +55,8 @@ def test_no_silent_loss(
 ) -> None:
     row = workspace(Phase.STANDBY, home_ctx=home("v1", dirty=dirty), archive_key=key)
     look = Observation(None, volume, archive)  # type: ignore[arg-type]  # a table of looks
-    found = judge(row, look, NOW).status.error_info
-    assert (found.reason if found else None) == reason
+    error_info = judge(row, look, NOW).status.error_info
+    assert (error_info.reason if error_info else None) == reason
 
 
 def test_a_loss_that_was_accepted_before_a_clock_was_set_back_is_no_word_about_the_next_one() -> None:
@@ -89,9 +89,9 @@ def test_what_an_instance_writes_to_a_volume_that_the_row_does_not_know_is_not_l
     assert status.error_info is not None
     assert (status.error_info.reason, status.home_ctx.dirty) == (ErrorReason.CONTAINER_WITHOUT_VOLUME, True)
     stopped = replace(row, spec=replace(row.spec, recover_at=NOW), status=status)
-    found = judge(stopped, Observation(None, volume, COMMITTED), NOW).status.error_info
-    assert found is not None
-    assert found.reason is ErrorReason.DATA_LOST
+    error_info = judge(stopped, Observation(None, volume, COMMITTED), NOW).status.error_info
+    assert error_info is not None
+    assert error_info.reason is ErrorReason.DATA_LOST
 
 
 def test_recovery_alone_does_not_accept_a_loss() -> None:

@@ -122,14 +122,14 @@ def test_nothing_is_made_anew_while_the_archives_were_not_looked_at(
 
 def answered(key: str | None, *, newest: CommittedArchive | None = NEWER, **spec: Any) -> Workspace:
     context = {} if newest is None else {NEWEST_ARCHIVE: newest.key}
-    told = ErrorInfo(ErrorReason.DATA_LOST, verbatim(""), Operation.RESTORING, 0, ago(50), context)
+    error_info = ErrorInfo(ErrorReason.DATA_LOST, verbatim(""), Operation.RESTORING, 0, ago(50), context)
     return workspace(
         Phase.ERROR,
         DesiredState.STANDBY,
         op_id=UUID(int=9),
         archive_key=key,
         home_ctx=home(None),
-        error_info=told,
+        error_info=error_info,
         spec={"recover_at": ago(20)} | spec,
     )
 
@@ -249,5 +249,5 @@ def test_an_archive_since_the_deletion_is_newer_than_it_and_than_the_row_s(
     since_s: int, is_found: bool
 ) -> None:
     row = workspace(Phase.DELETED, archive_key=KEY)
-    found = archive_made_since(row.status, [OWN, NEWER], ago(since_s))
-    assert (found is not None) is is_found
+    archive = archive_made_since(row.status, [OWN, NEWER], ago(since_s))
+    assert (archive is not None) is is_found

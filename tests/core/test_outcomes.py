@@ -279,9 +279,9 @@ def test_archiving_what_is_saved_already_condemns_its_volume_before_it_is_delete
     look = observation(None, OUR_VOLUME, COMMITTED)
     planned = plan(row.spec, judge(row, look, NOW), look, NOW, is_mine=True)
     assert planned == Act(Operation.ARCHIVING, Step.ARCHIVE)
-    found = after(Done(archive_key=KEY), row.status, planned)
-    assert is_condemned(found)
-    again = replace(row, status=found)
+    status = after(Done(archive_key=KEY), row.status, planned)
+    assert is_condemned(status)
+    again = replace(row, status=status)
     planned = plan(again.spec, judge(again, look, NOW), look, NOW, is_mine=True)
     assert planned == Act(Operation.ARCHIVING, Step.DELETE_VOLUME)
 

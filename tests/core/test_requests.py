@@ -202,8 +202,8 @@ AFTER_ARCHIVING = [
 def test_what_could_not_be_archived_is_not_sent_straight_back_to_it(
     wish: DesiredState, backend: StorageBackend, status: dict[str, Any], expected: DesiredState
 ) -> None:
-    found = {"conditions": conditions(READY), "error_info": NOT_ARCHIVED, **status}
-    row = workspace(Phase.ERROR, wish, spec={"storage_backend": backend}, **found)
+    status_fields = {"conditions": conditions(READY), "error_info": NOT_ARCHIVED, **status}
+    row = workspace(Phase.ERROR, wish, spec={"storage_backend": backend}, **status_fields)
     spec = accepted(rule_recovery(row, NOW))
     assert spec.desired_state is expected
     assert spec.revision == row.spec.revision + (expected is not wish)

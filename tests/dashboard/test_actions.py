@@ -23,8 +23,8 @@ PARTIAL = {"HX-Request": "true"}
 async def made_by_form(client: httpx.AsyncClient, site: Site, **fields: str) -> dict[str, Any]:
     answer = await post(client, site, "/new", **fields)
     assert answer.status_code == 303, answer.text
-    found = await client.get(f"{API}{answer.headers['location']}")
-    shown: dict[str, Any] = found.json()
+    response = await client.get(f"{API}{answer.headers['location']}")
+    shown: dict[str, Any] = response.json()
     return shown
 
 
@@ -107,11 +107,11 @@ async def test_buttons_go_round_the_circle_without_scripts(site: Site) -> None:
         answer = await post(ann, site, f"{place}/{word}", back=place)
         assert (answer.status_code, answer.headers["location"]) == (303, place)
         await site.arrives(ann, made["id"], phase)
-        told = [
-            words in (await ann.get(path)).text
-            for words, path in (("archived in", "/"), ("Archived in", place))
+        mentions = [
+            text in (await ann.get(path)).text
+            for text, path in (("archived in", "/"), ("Archived in", place))
         ]
-        assert told == [phase == "STANDBY"] * 2
+        assert mentions == [phase == "STANDBY"] * 2
     assert (await post(ann, site, f"{place}/keep_awake")).headers["location"] == "/"
     assert (await ann.get(f"{API}{place}")).json()["awake_until"] is not None
     await post(ann, site, f"{place}/delete")
@@ -175,9 +175,9 @@ async def test_the_button_that_keeps_it_awake_names_the_time_after_which_it_then
 
 async def test_a_refusal_says_why_and_shows_what_is_true(site: Site) -> None:
     ann = await site.browser("ann")
-    one, two = await create(ann, "one"), await create(ann, "two")
+    first, second = await create(ann, "one"), await create(ann, "two")
     resting = await create(ann, "resting", desired_state="STANDBY")
-    for made in (one, two):
+    for made in (first, second):
         await site.arrives(ann, made["id"], "RUNNING")
     await site.arrives(ann, resting["id"], "STANDBY")
     headers = {**PARTIAL, "HX-Target": f"ws-{resting['id']}"}
@@ -191,22 +191,22 @@ async def test_a_refusal_says_why_and_shows_what_is_true(site: Site) -> None:
 
 async def test_at_the_limit_what_has_a_problem_is_named_as_such(site: Site) -> None:
     ann = await site.browser("ann")
-    one, two = [await create(ann, name) for name in ("fine", "crashy")]
+    first, second = [await create(ann, name) for name in ("fine", "crashy")]
     resting = await create(ann, "resting", desired_state="STANDBY")
-    for made in (one, two):
+    for made in (first, second):
         await site.arrives(ann, made["id"], "RUNNING")
     await site.arrives(ann, resting["id"], "STANDBY")
     start = f"/workspaces/{resting['id']}/start"
-    site.storage.lose_volume(UUID(two["id"]))  # its IDE is still there, so it still counts
-    await site.arrives(ann, two["id"], "ERROR")
-    said = (await post(ann, site, start, PARTIAL)).text
-    assert "Running now: fine. Put one to sleep first" in said
-    assert "“crashy” takes a place and has a problem: recover or delete it." in said
-    site.storage.lose_volume(UUID(one["id"]))
-    await site.arrives(ann, one["id"], "ERROR")
-    said = (await post(ann, site, start, PARTIAL)).text
-    assert "You can run 2 at a time. “" in said
-    assert "Put one to sleep" not in said
+    site.storage.lose_volume(UUID(second["id"]))  # its IDE is still there, so it still counts
+    await site.arrives(ann, second["id"], "ERROR")
+    text = (await post(ann, site, start, PARTIAL)).text
+    assert "Running now: fine. Put one to sleep first" in text
+    assert "“crashy” takes a place and has a problem: recover or delete it." in text
+    site.storage.lose_volume(UUID(first["id"]))
+    await site.arrives(ann, first["id"], "ERROR")
+    text = (await post(ann, site, start, PARTIAL)).text
+    assert "You can run 2 at a time. “" in text
+    assert "Put one to sleep" not in text
 
 
 async def test_lost_files_are_explained_and_a_loss_takes_a_tick(site: Site) -> None:
@@ -307,9 +307,9 @@ async def test_the_output_of_what_sleeps_is_not_waited_for_and_a_remedy_leads_to
     assert "#logs-title" not in (await ann.get(place)).text
     for reason in (ErrorReason.CRASH_LOOP, ErrorReason.TIMEOUT):
         monkeypatch.setattr(detail, "remedy_text", lambda _, language, why=reason: remedy_text(why, language))
-        for language, words in (("en", "IDE&#39;s output"), ("ko", "IDE 출력")):
+        for language, label in (("en", "IDE&#39;s output"), ("ko", "IDE 출력")):
             page = (await ann.get(place, headers={"Accept-Language": language})).text
-            assert f'<a href="#logs-title">{words}</a>' in page
+            assert f'<a href="#logs-title">{label}</a>' in page
 
 
 async def test_a_long_list_comes_in_pages(site: Site) -> None:

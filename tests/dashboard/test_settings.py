@@ -39,7 +39,7 @@ async def test_two_who_change_other_settings_at_once_both_have_theirs(site: Site
     ann, root = await site.browser("ann"), await site.browser("root", Role.ADMIN)
     made = await create(ann, "demo", desired_state="PENDING", description="two\nlines")
     place = f"/workspaces/{made['id']}/settings"
-    hers, theirs = [drawn_fields((await one.get(place)).text) for one in (ann, root)]
+    hers, theirs = [drawn_fields((await client.get(place)).text) for client in (ann, root)]
     # A field of one line has no line break in a browser, and each that is hidden is sent with two characters.
     hers |= {"description": "twolines", "was.description": "two\r\nlines"}
     for changed in ({"memory_mb": "4096"}, {"ide": "http", "standby_ttl_seconds": "never"}):

@@ -160,7 +160,7 @@ def test_a_countdown_tells_two_units_where_one_would_hide_much(
 
 
 @pytest.mark.parametrize(
-    ("amount", "words"),
+    ("amount", "text"),
     [
         (0, "0 B"),
         (999, "999 B"),
@@ -170,8 +170,8 @@ def test_a_countdown_tells_two_units_where_one_would_hide_much(
         (9e17, "900000 TB"),
     ],
 )
-def test_bytes_are_told_as_people_write_them(amount: float, words: str) -> None:
-    assert measures.size(amount) == words
+def test_bytes_are_told_as_people_write_them(amount: float, text: str) -> None:
+    assert measures.size(amount) == text
 
 
 def test_progress_says_what_is_known_and_nothing_else() -> None:

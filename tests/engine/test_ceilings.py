@@ -35,7 +35,9 @@ async def test_a_workspace_above_a_lowered_ceiling_starts_within_it(monkeypatch:
     workspace_id = await plane.create(DesiredState.RUNNING)
     await plane.converge(plane.controller())
     row = await plane.get(workspace_id)
-    begun = [one.event for one in await plane.store.history(workspace_id) if one.event.after == "STARTING"]
+    begun = [
+        record.event for record in await plane.store.history(workspace_id) if record.event.after == "STARTING"
+    ]
     await plane.close()
     assert row.status.phase is Phase.RUNNING
     assert [event.reason for event in begun] == [
@@ -49,7 +51,9 @@ async def test_a_start_that_gives_all_that_was_asked_for_says_nothing_of_ceiling
     plane = Plane()
     workspace_id = await plane.create(DesiredState.RUNNING)
     await plane.converge(plane.controller())
-    begun = [one.event for one in await plane.store.history(workspace_id) if one.event.after == "STARTING"]
+    begun = [
+        record.event for record in await plane.store.history(workspace_id) if record.event.after == "STARTING"
+    ]
     await plane.close()
     assert [event.reason for event in begun] == [Message(Why.MOVES_UP)]
 

@@ -48,7 +48,7 @@ async def test_an_old_archive_goes_after_its_grace_time_and_the_new_one_stays(pl
     assert (await collector(plane).collect()).removed == ()
     plane.clock.seconds += 2 * 3600
     planned = await collector(plane).collect(dry_run=True)
-    assert [removal.found.thing for removal in planned.removed] == [Thing.ARCHIVE]
+    assert [removal.item.thing for removal in planned.removed] == [Thing.ARCHIVE]
     assert len(await plane.storage.list_archives()) == 2
     assert (await collector(plane).collect()).removed == planned.removed
     assert [archive.key for archive in await plane.storage.list_archives()] == [key]
@@ -87,7 +87,7 @@ async def restored_unrecorded(plane: Plane) -> UUID:
 async def test_what_a_restore_left_that_was_never_recorded_goes(plane: Plane) -> None:
     workspace_id = await restored_unrecorded(plane)
     collected = await collector(plane).collect()
-    assert [removal.found.thing for removal in collected.removed] == [Thing.VOLUME]
+    assert [removal.item.thing for removal in collected.removed] == [Thing.VOLUME]
     assert plane.storage.volume_id(workspace_id) is None
 
 
@@ -174,7 +174,7 @@ async def test_a_home_that_is_newer_than_the_database_is_told_and_goes_only_if_a
 ) -> None:
     workspace_id = await forgotten_by_an_older_dump(plane)
     collected = await collector(plane).collect()
-    assert [removal.found.thing for removal, _ in collected.failed] == [Thing.VOLUME]
+    assert [removal.item.thing for removal, _ in collected.failed] == [Thing.VOLUME]
     assert plane.storage.files(workspace_id) is not None
     await collector(plane).collect(orphans=True)
     assert plane.storage.files(workspace_id) is None
@@ -272,7 +272,7 @@ async def test_what_is_left_of_a_forgotten_workspace_is_told_kept_and_collected_
     plane.clock.seconds += 1000
     await plane.converge(controller)
     over = await collector(plane).collect()
-    assert ([removal.found.thing for removal in over.removed], over.failed) == (
+    assert ([removal.item.thing for removal in over.removed], over.failed) == (
         [Thing.INSTANCE, Thing.VOLUME],
         (),
     )
@@ -302,11 +302,11 @@ async def test_what_was_written_after_a_deletion_that_was_forgotten_is_kept_unti
     await plane.converge(controller)
     kept = await collector(plane).collect()
     assert kept.removed == ()
-    assert [removal.found.thing for removal, _why in kept.failed] == [Thing.INSTANCE, Thing.VOLUME]
+    assert [removal.item.thing for removal, _why in kept.failed] == [Thing.INSTANCE, Thing.VOLUME]
     assert all("forgotten" in why and "--orphans" in why for _removal, why in kept.failed)
     assert plane.storage.files(workspace_id) == {"notes.txt": b"mine"}
     ended = await collector(plane).collect(orphans=True)
-    assert ([removal.found.thing for removal in ended.removed], ended.failed) == (
+    assert ([removal.item.thing for removal in ended.removed], ended.failed) == (
         [Thing.INSTANCE, Thing.VOLUME],
         (),
     )

@@ -264,7 +264,7 @@ async def test_the_grace_counts_from_when_an_archive_was_replaced(plane: Plane) 
     newer = await work(plane, controller, workspace_id, NEW)
     assert (await collector(plane).collect()).removed == ()
     plane.clock.seconds += 2 * 3600
-    assert [removal.found.name for removal in (await collector(plane).collect()).removed] == [older]
+    assert [removal.item.name for removal in (await collector(plane).collect()).removed] == [older]
     assert [each.key for each in await plane.storage.list_archives()] == [newer]
 
 

@@ -25,16 +25,16 @@ class Kept:
 
     def __init__(self) -> None:
         self.is_held = False
-        self.said: list[str] = []
+        self.actions: list[str] = []
 
     async def hold(self) -> None:
         if not self.is_held:
-            self.said.append("held")
+            self.actions.append("held")
         self.is_held = True
 
     async def release(self) -> bool:
         was_held, self.is_held = self.is_held, False
-        self.said.append("released")
+        self.actions.append("released")
         return was_held
 
 
@@ -140,8 +140,8 @@ async def test_below_the_floor_a_home_that_grows_is_put_to_sleep_and_others_run_
     slept, ran = await scene.plane.get(scene.demo), await scene.plane.get(other)
     assert (slept.status.phase, slept.spec.desired_state) == (Phase.STANDBY, DesiredState.STANDBY)
     assert ran.status.phase is Phase.RUNNING
-    told = [event.event.reason for event in await scene.plane.store.history(scene.demo)]
-    assert Message(Code.GREW, {"grew": 2800}) in told
+    reasons = [event.event.reason for event in await scene.plane.store.history(scene.demo)]
+    assert Message(Code.GREW, {"grew": 2800}) in reasons
     assert slept.status.home_ctx.volume_id is not None, "nothing of it is deleted"
 
 
@@ -185,14 +185,14 @@ async def test_where_the_database_may_stop_what_grows_is_ended_without_it_and_th
 
     scene.plane.hook = is_away
     await scene.look_later()
-    assert scene.reserve.said == ["held", "released"]
+    assert scene.reserve.actions == ["held", "released"]
     assert await scene.plane.instances.list_all() == {}
     scene.plane.hook = None
     await scene.look_later()
     assert (await scene.plane.get(scene.demo)).spec.desired_state is DesiredState.STANDBY
     scene.disk.free_mb = 5000
     await scene.look_later()
-    assert scene.reserve.said[-1] == "held"
+    assert scene.reserve.actions[-1] == "held"
 
 
 async def test_usage_is_measured_once_a_minute_and_what_did_not_change_is_not_written(scene: Scene) -> None:

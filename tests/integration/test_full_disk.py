@@ -70,8 +70,8 @@ async def test_one_who_fills_the_disk_is_put_to_sleep_and_nobody_loses_anything(
 
         async def is_measured() -> bool:
             return (
-                found := (await api.usages([greedy])).get(greedy)
-            ) is not None and found.disk_mb is not None
+                usage := (await api.usages([greedy])).get(greedy)
+            ) is not None and usage.disk_mb is not None
 
         await until(is_measured)
         assert (data / "reserve").stat().st_size == RESERVE_MB << 20
@@ -83,8 +83,8 @@ async def test_one_who_fills_the_disk_is_put_to_sleep_and_nobody_loses_anything(
             return is_asked and (row.status.phase, row.status.operation) == (Phase.STANDBY, Operation.NONE)
 
         await until(sleeps)
-        told = [one.event for one in await api.history(greedy)]
-        assert any(event.actor == "disk" and event.reason.code == Code.GREW for event in told)
+        events = [record.event for record in await api.history(greedy)]
+        assert any(event.actor == "disk" and event.reason.code == Code.GREW for event in events)
         assert (await api.shortage()) is not None
         assert not (data / "reserve").exists(), "the database has it"
 

@@ -92,9 +92,9 @@ async def test_processes_that_start_at_once_migrate_once(database: Mapping[str, 
         )
         for _ in range(3)
     ]
-    said = [(await process.communicate())[0].decode() for process in processes]
+    outputs = [(await process.communicate())[0].decode() for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
-    numbers = [int(word) for text in said for word in re.findall(r"\d+", text.rpartition("done")[2])]
+    numbers = [int(word) for text in outputs for word in re.findall(r"\d+", text.rpartition("done")[2])]
     assert sorted(numbers) == NUMBERS
 
 
@@ -320,7 +320,7 @@ async def test_a_login_that_may_create_roles_and_owns_the_database_needs_nobody(
 
 
 async def test_databases_that_are_migrated_at_once_share_the_roles(bare_server: TestServer) -> None:
-    async with bare_server.empty() as one, bare_server.empty() as two, bare_server.empty() as three:
-        databases = [bare_server.connect_args(name) for name in (one, two, three)]
+    async with bare_server.empty() as first, bare_server.empty() as second, bare_server.empty() as third:
+        databases = [bare_server.connect_args(name) for name in (first, second, third)]
         done = await asyncio.gather(*(migrate(each) for each in databases))
         assert [len(each) for each in done] == [len(NUMBERS)] * 3

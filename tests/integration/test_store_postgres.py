@@ -142,10 +142,10 @@ async def test_only_rows_that_are_idle_are_read(
 
 
 async def test_a_pass_takes_as_many_statements_however_many_rows_it_has(postgres: PostgresWorld) -> None:
-    said: list[str] = []
+    queries: list[str] = []
 
     async def watch(connection: Any) -> None:
-        connection.add_query_logger(lambda record: said.append(record.query))
+        connection.add_query_logger(lambda record: queries.append(record.query))
 
     pool = await asyncpg.create_pool(
         **postgres.connect_args,
@@ -160,9 +160,9 @@ async def test_a_pass_takes_as_many_statements_however_many_rows_it_has(postgres
     counts = []
     # The first pass also asks for types; what it asks is not counted.
     for some in (workspaces[:2], workspaces[2:10], workspaces[10:]):
-        said.clear()
+        queries.clear()
         await store.persist([begun(each, now) for each in some])
-        counts.append(len([query for query in said if "RESET" not in query.upper()]))
+        counts.append(len([query for query in queries if "RESET" not in query.upper()]))
     await pool.close()
     assert counts[1] == counts[2] <= 5
 
@@ -308,8 +308,8 @@ async def test_a_connection_that_is_cut_off_is_unavailable_and_the_next_one_work
 
 async def test_a_connection_that_serves_is_acquainted_before_anybody_asks(postgres: PostgresWorld) -> None:
     pool = await open_pool(postgres.connect_args, Role.API, size_min=2, size_max=2)
-    async with pool.acquire() as one, pool.acquire() as other:
-        for connection in (one, other):
+    async with pool.acquire() as first, pool.acquire() as second:
+        for connection in (first, second):
             asked = [row[0] for row in await connection.fetch("SELECT statement FROM pg_prepared_statements")]
             assert statements()["acquaint"].text in asked
     await pool.close()

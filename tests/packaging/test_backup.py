@@ -231,11 +231,11 @@ async def test_a_back_up_comes_back_with_homes_in_a_directory_of_their_own(
         assert server.stop() == 0
     theirs = tmp_path / "theirs"
     (theirs / "users" / "somebody").mkdir(parents=True)
-    for mark, words in ((None, "no codehub's mark"), ("another", "another installation's")):
+    for mark, message in ((None, "no codehub's mark"), ("another", "another installation's")):
         if mark is not None:
             (theirs / "users" / ".codehub-installation").write_text(mark)
         refused = codehub("restore", str(copy), "--yes", data_dir=str(restored), homes_dir=str(theirs))
-        assert (refused.returncode, words in refused.stderr) == (1, True), refused.stderr
+        assert (refused.returncode, message in refused.stderr) == (1, True), refused.stderr
     remove(data)
     if where == "outside":
         remove(homes)

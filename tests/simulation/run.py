@@ -56,7 +56,7 @@ def run(
     trash_s: int | None = TRASH_S,
 ) -> Outcome:
     """`trash_s`: as CODEHUB_TRASH_SECONDS; None is never."""
-    said = structlog.get_config()
+    log_config = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_SILENT))
     was_collecting = gc.isenabled()
     gc.disable()  # what a seed leaves is collected after it; meanwhile it costs a tenth
@@ -68,7 +68,7 @@ def run(
             _calm(world)
         return _outcome(world)
     finally:
-        structlog.configure(**said)
+        structlog.configure(**log_config)
         gc.collect()
         gc.unfreeze()
         if was_collecting:
@@ -185,11 +185,11 @@ def _recover(world: World) -> None:
 def _judge_leftovers(world: World) -> None:
     """No orphan after garbage collection: what lies there is what a workspace needs, or what is left of a forgotten one."""
     rows = world.store._workspaces
-    for key, found in world.storage._objects.items():
+    for key, archive in world.storage._objects.items():
         workspace_id = world.owner_of(key)
         status = rows[workspace_id].status
-        is_old = world.now() + world.skew - found.modified_at > GRACE + timedelta(seconds=200)
-        if found.committed:
+        is_old = world.now() + world.skew - archive.modified_at > GRACE + timedelta(seconds=200)
+        if archive.committed:
             is_old &= world.judges.was_replaced_before(rows[workspace_id], key, _STILL_S)
         is_needed = key == status.archive_key or str(status.op_id) in key or status.phase is Phase.ERROR
         # While the archive itself is missing, an older one may be the best that is left.
@@ -250,11 +250,11 @@ def _outcome(world: World) -> Outcome:
         world.break_("no task fails", None, repr(world.loop.failures[0]))
     seconds = sum((world.now() - row.created_at).total_seconds() for row in world.rows())
     history = tuple(world.store._history)
-    told = "\n".join(
-        f"{(one.at - EPOCH).total_seconds():.6f} {one.workspace_id} {one.event.kind} {one.event.after} {one.event.actor}"
-        for one in history
+    history_text = "\n".join(
+        f"{(record.at - EPOCH).total_seconds():.6f} {record.workspace_id} {record.event.kind} {record.event.after} {record.event.actor}"
+        for record in history
     )
-    digest = hashlib.sha256(f"{told}\n{world.passes}\n{world.faults.strikes}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{history_text}\n{world.passes}\n{world.faults.strikes}".encode()).hexdigest()
     return Outcome(
         world.seed, world.broken, world.passes, tuple(world.faults.strikes), seconds, history, digest
     )

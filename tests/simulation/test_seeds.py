@@ -30,8 +30,8 @@ MUTANTS_MIN = 25
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_every_contract_holds(first: int) -> None:
     for seed in range(first, first + BATCH):
-        found = run(seed)
-        assert found.broken is None, tell(shrink(found), known=found)
+        outcome = run(seed)
+        assert outcome.broken is None, tell(shrink(outcome), known=outcome)
 
 
 def test_every_contract_holds_where_the_trash_has_no_end() -> None:
@@ -41,7 +41,7 @@ def test_every_contract_holds_where_the_trash_has_no_end() -> None:
 
 
 def test_the_same_seed_gives_the_same_run_whatever_hashes_are() -> None:
-    told = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", "from tests.simulation.run import run; print(run(7).digest)"],
             check=True,
@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_run_whatever_hashes_are() -> None:
         ).stdout
         for number in ("1", "2")
     }
-    assert len(told) == 1
+    assert len(digests) == 1
 
 
 RECORDED: dict[str, dict[str, str]] = json.loads(KILLERS.read_text())
@@ -74,13 +74,13 @@ def test_a_failure_tells_its_story() -> None:
     name = "begin_starting_without_dirty"
     seed = int(next(iter(RECORDED[name])))
     with alive(name):
-        found = run(seed)
-        small = shrink(found)
-    assert found.broken is not None
-    told = tell(small, known=found)
-    assert found.broken.contract in told
-    assert f"make simulate SEED={seed}" in told
-    assert len(small.strikes) <= len(found.strikes)
+        outcome = run(seed)
+        small = shrink(outcome)
+    assert outcome.broken is not None
+    story = tell(small, known=outcome)
+    assert outcome.broken.contract in story
+    assert f"make simulate SEED={seed}" in story
+    assert len(small.strikes) <= len(outcome.strikes)
 
 
 class Quiet(World):
@@ -111,7 +111,7 @@ class Quiet(World):
 
     def handlers(self) -> set[str]:
         """Return who has begun something since the wish."""
-        begun = (one.event for one in self.store._history if one.event.after == Operation.RESTORING)
+        begun = (record.event for record in self.store._history if record.event.after == Operation.RESTORING)
         return {event.actor for event in begun}
 
     def are_all_moving(self) -> bool:

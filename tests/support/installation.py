@@ -79,6 +79,6 @@ async def installed(data_dir: Path, **changes: Any) -> AsyncIterator[Installatio
     async with AsyncExitStack() as stack:
         connect_args = await stack.enter_async_context(database(settings, system))
         stored = await stack.enter_async_context(stores(connect_args, system, settings.redis_url))
-        found = await stack.enter_async_context(platform(settings, stored, system, stops=True))
-        await stack.enter_async_context(control(settings, stored, found.backends, system))
-        yield Installation(settings, stored, found.backends, make_service(settings, stored))
+        host_platform = await stack.enter_async_context(platform(settings, stored, system, stops=True))
+        await stack.enter_async_context(control(settings, stored, host_platform.backends, system))
+        yield Installation(settings, stored, host_platform.backends, make_service(settings, stored))

@@ -3,7 +3,7 @@
 import json
 
 from codehub.cli.language import say
-from codehub.core.garbage import Found, Removal
+from codehub.core.garbage import BackendItem, Removal
 from codehub.engine.gc import Collected
 
 
@@ -12,8 +12,8 @@ def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> 
         return json.dumps(
             {
                 "dry_run": dry_run,
-                "removed": [{**_item(removal.found), "why": _why(removal)} for removal in collected.removed],
-                "failed": [{**_item(removal.found), "why": reason} for removal, reason in collected.failed],
+                "removed": [{**_item(removal.item), "why": _why(removal)} for removal in collected.removed],
+                "failed": [{**_item(removal.item), "why": reason} for removal, reason in collected.failed],
                 "unknown": [_item(item) for item in collected.unknown],
                 "forgotten": [_item(item) for item in collected.forgotten],
                 "newer": [_item(item) for item in collected.newer],
@@ -24,10 +24,8 @@ def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> 
             indent=2,
         )
     verb = "would remove" if dry_run else "removed"
-    lines = [f"{verb} {_describe(removal.found)}: {_why(removal)}" for removal in collected.removed]
-    lines += [
-        f"could not remove {_describe(removal.found)}: {reason}" for removal, reason in collected.failed
-    ]
+    lines = [f"{verb} {_describe(removal.item)}: {_why(removal)}" for removal in collected.removed]
+    lines += [f"could not remove {_describe(removal.item)}: {reason}" for removal, reason in collected.failed]
     lines += [f"unknown, left alone (--orphans removes it): {_describe(item)}" for item in collected.unknown]
     lines += [
         f"left of a forgotten workspace, goes when it is purged or its time in the trash is over: {_describe(item)}"
@@ -46,11 +44,11 @@ def format_collection(collected: Collected, *, dry_run: bool, as_json: bool) -> 
     return "\n".join(lines) or "There is no garbage."
 
 
-def _item(item: Found) -> dict[str, str | None]:
+def _item(item: BackendItem) -> dict[str, str | None]:
     return {"thing": item.thing, "workspace_id": str(item.workspace_id), "name": item.name}
 
 
-def _describe(item: Found) -> str:
+def _describe(item: BackendItem) -> str:
     return f"{item.thing} {item.name or item.workspace_id}"
 
 

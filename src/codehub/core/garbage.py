@@ -31,7 +31,7 @@ class Leftover(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BackendItem:
     """Something of this installation that lies in a backend. An archive has its key, a volume its id."""
 
     thing: Thing
@@ -51,7 +51,7 @@ class Found:
 class Removal:
     """What may go, and why."""
 
-    found: Found
+    item: BackendItem
     why: Leftover
 
 
@@ -61,13 +61,13 @@ class Sorted:
     over; and archives that are newer than what their workspaces name. The last three are reported, not touched."""
 
     removals: tuple[Removal, ...]
-    unknown: tuple[Found, ...]
-    forgotten: tuple[Found, ...]
-    newer: tuple[Found, ...]
+    unknown: tuple[BackendItem, ...]
+    forgotten: tuple[BackendItem, ...]
+    newer: tuple[BackendItem, ...]
 
 
 def to_be_read(
-    items: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, grace: timedelta
+    items: Iterable[BackendItem], rows: Mapping[UUID, Workspace], now: datetime, grace: timedelta
 ) -> frozenset[UUID]:
     """Return the workspaces whose archives' `.meta` decide what may go: those with another archive than their own that is old enough."""
     return frozenset(
@@ -82,11 +82,11 @@ def to_be_read(
 
 
 def sort_garbage(
-    items: Iterable[Found], rows: Mapping[UUID, Workspace], now: datetime, *, grace: timedelta
+    items: Iterable[BackendItem], rows: Mapping[UUID, Workspace], now: datetime, *, grace: timedelta
 ) -> Sorted:
     """Sort what was found. Whatever a workspace in the database could still need is in neither list."""
     items = list(items)
-    archives: dict[UUID, list[Found]] = defaultdict(list)
+    archives: dict[UUID, list[BackendItem]] = defaultdict(list)
     for item in items:
         if item.thing is Thing.ARCHIVE and item.committed:
             archives[item.workspace_id].append(item)
@@ -107,8 +107,8 @@ def sort_garbage(
 
 
 def _removals(
-    items: Iterable[Found],
-    archives: Mapping[UUID, Sequence[Found]],
+    items: Iterable[BackendItem],
+    archives: Mapping[UUID, Sequence[BackendItem]],
     rows: Mapping[UUID, Workspace],
     now: datetime,
     grace: timedelta,
@@ -133,11 +133,11 @@ def _removals(
             yield Removal(item, Leftover.STRAY)
 
 
-def _is_young(item: Found, now: datetime, grace: timedelta) -> bool:
+def _is_young(item: BackendItem, now: datetime, grace: timedelta) -> bool:
     return item.modified_at is not None and now - item.modified_at < grace
 
 
-def _is_newer(item: Found, row: Workspace, committed: Sequence[Found], now: datetime) -> bool:
+def _is_newer(item: BackendItem, row: Workspace, committed: Sequence[BackendItem], now: datetime) -> bool:
     """Whether this archive is newer than what the row names, as after an older dump of the database was restored: it may hold what
     nothing else does. After the trash's time, only what was archived since the deletion is."""
     if item not in committed or item.name == row.status.archive_key:
@@ -151,7 +151,7 @@ def _is_newer(item: Found, row: Workspace, committed: Sequence[Found], now: date
 
 
 def _was_just_replaced(
-    item: Found, row: Workspace, committed: Sequence[Found], now: datetime, grace: timedelta
+    item: BackendItem, row: Workspace, committed: Sequence[BackendItem], now: datetime, grace: timedelta
 ) -> bool:
     """Whether the archive that took its place is younger than the grace time: a dump of the database from before names this one."""
     later = [
@@ -165,12 +165,12 @@ def _was_just_replaced(
     return own is not None and _is_young(own, now, grace)
 
 
-def _order(archive: Found) -> datetime:
+def _order(archive: BackendItem) -> datetime:
     """An archive without a time was made by an older codehub, before any that has one."""
     return archive.committed_at or _BEFORE_ALL
 
 
-def _is_forgotten(item: Found, row: Workspace | None, now: datetime) -> bool:
+def _is_forgotten(item: BackendItem, row: Workspace | None, now: datetime) -> bool:
     return (
         row is not None
         and row.spec.forgotten_at is not None
@@ -179,7 +179,7 @@ def _is_forgotten(item: Found, row: Workspace | None, now: datetime) -> bool:
     )
 
 
-def _is_needed(item: Found, row: Workspace, archives: Collection[str | None]) -> bool:
+def _is_needed(item: BackendItem, row: Workspace, archives: Collection[str | None]) -> bool:
     """Its archive, and whatever the operation that ran last may have made: that may be its archive in a moment.
 
     While its archive is missing, an older one may be the best that is left."""
@@ -190,7 +190,7 @@ def _is_needed(item: Found, row: Workspace, archives: Collection[str | None]) ->
     return op_id == str(row.status.op_id)
 
 
-def _is_stray(volume: Found, row: Workspace, archives: Collection[str | None]) -> bool:
+def _is_stray(volume: BackendItem, row: Workspace, archives: Collection[str | None]) -> bool:
     """A volume, or half of one, that a late restore has left beside a whole archive. The row never named it, so no instance ever ran on it."""
     status = row.status
     rests = status.phase is Phase.ARCHIVED and status.operation is Operation.NONE

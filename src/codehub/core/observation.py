@@ -138,7 +138,7 @@ def _volume_ready(
         case Volume(volume_id=None):
             # Whether or not the row knows its id: the row may be older than the home.
             return VOLUME_UNIDENTIFIED
-        case Volume(volume_id=found) if found == volume_id:
+        case Volume(volume_id=seen_id) if seen_id == volume_id:
             return VOLUME_READY
         case _:
             return VOLUME_FOREIGN

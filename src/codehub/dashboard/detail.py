@@ -56,17 +56,17 @@ async def page(pages: Pages, caller: Caller) -> Response:
 
 async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str, Any]:
     """Return everything that the page says of a workspace, as it is now."""
-    (one,) = await view_rows(pages, caller, [row])
+    (view,) = await view_rows(pages, caller, [row])
     language, error = caller.language, row.status.error_info
-    waiting = one.explanation.waiting_for
+    waiting = view.explanation.waiting_for
     limited = clamping(pages.parts.ceilings, row.spec.resources)
     if waiting is not None and waiting.on in (WaitsFor.REMEDY, WaitsFor.END_SEEN):
         waiting = None  # the problem's own box says it, and so does the bar
     return {
-        "one": one,
-        "why": why_text(one.explanation.why, language),
+        "one": view,
+        "why": why_text(view.explanation.why, language),
         "waiting": None if waiting is None else waiting_text(waiting, language),
-        "track": track(row, one.explanation),
+        "track": track(row, view.explanation),
         "conditions": [(name, getattr(row.status.conditions, name)) for name in NAMES],
         "names": NAMES,
         "trouble": None if error is None else trouble_text(error.reason, language),
@@ -74,7 +74,7 @@ async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str,
         "remedy": None
         if error is None
         else remedy_text(remedy(row, error), language)
-        if one.explanation.error is not None
+        if view.explanation.error is not None
         else caller.say("trouble.changed"),
         "newest_at": None if error is None else _newest_at(error),
         "is_loss": error is not None
@@ -88,10 +88,14 @@ async def part_values(pages: Pages, caller: Caller, row: Workspace) -> dict[str,
 
 def _used(usages: Mapping[UUID, Usage], row: Workspace, caller: Caller) -> str | None:
     """Return what it uses in words, as far as it was measured."""
-    found = usages.get(row.id)
-    if found is None:
+    workspace_usage = usages.get(row.id)
+    if workspace_usage is None:
         return None
-    facts = {"memory_mb": found.memory_mb, "cpu": found.cpu, "disk_mb": found.disk_mb}
+    facts = {
+        "memory_mb": workspace_usage.memory_mb,
+        "cpu": workspace_usage.cpu,
+        "disk_mb": workspace_usage.disk_mb,
+    }
     return " · ".join(caller.say(f"used.{name}", n=n) for name, n in facts.items() if n is not None) or None
 
 
@@ -111,29 +115,31 @@ async def history(pages: Pages, caller: Caller) -> Response:
 
 
 async def _history(pages: Pages, caller: Caller, row: Workspace, before: int | None) -> dict[str, Any]:
-    found = await pages.parts.store.history(row.id, limit=_HISTORY + 1, before_seq=before)
-    lines = [_line(recorded, caller) for recorded in told_once(found[:_HISTORY])]
-    return {"lines": lines, "earlier": found[_HISTORY - 1].seq if len(found) > _HISTORY else None}
+    records = await pages.parts.store.history(row.id, limit=_HISTORY + 1, before_seq=before)
+    lines = [_line(record, caller) for record in told_once(records[:_HISTORY])]
+    return {"lines": lines, "earlier": records[_HISTORY - 1].seq if len(records) > _HISTORY else None}
 
 
-def told_once(found: Sequence[Recorded]) -> list[Recorded]:
+def told_once(records: Sequence[Recorded]) -> list[Recorded]:
     """Leave out what another line of the same moment says already: that an operation ended, beside where it led; ERROR, beside why;
     what a deletion, or taking it back, makes of the wish."""
 
-    def has_beside(one: Recorded, kind: EventKind) -> bool:
-        return any(other.event.kind is kind and abs(other.at - one.at) < _MOMENT for other in found)
+    def has_beside(record: Recorded, kind: EventKind) -> bool:
+        return any(other.event.kind is kind and abs(other.at - record.at) < _MOMENT for other in records)
 
-    def is_said(one: Recorded) -> bool:
-        event = one.event
+    def is_said(record: Recorded) -> bool:
+        event = record.event
         if event.kind is EventKind.OPERATION and event.after == Operation.NONE:
-            return has_beside(one, EventKind.PHASE)
+            return has_beside(record, EventKind.PHASE)
         if event.kind is EventKind.WISH:
-            return has_beside(one, EventKind.DELETION)
+            return has_beside(record, EventKind.DELETION)
         return (
-            event.kind is EventKind.PHASE and event.after == Phase.ERROR and has_beside(one, EventKind.ERROR)
+            event.kind is EventKind.PHASE
+            and event.after == Phase.ERROR
+            and has_beside(record, EventKind.ERROR)
         )
 
-    return [one for one in found if not is_said(one)]
+    return [record for record in records if not is_said(record)]
 
 
 def _line(recorded: Recorded, caller: Caller) -> dict[str, Any]:

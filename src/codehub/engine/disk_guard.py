@@ -104,7 +104,7 @@ class DiskGuard:
         for workspace_id, grew in list(self._owed.items()):
             await self._put_to_sleep(workspace_id, grew)
         if room.free_mb < self.critical_mb:
-            await self._end([rows[one] for one in grown])
+            await self._end([rows[workspace_id] for workspace_id in grown])
             if self.reserve is not None and await self.reserve.release():
                 log.warning("database_reserve_released", free_mb=room.free_mb)
 
@@ -138,7 +138,7 @@ class DiskGuard:
         """Measure the homes of what runs, few at a time: nobody else's can change."""
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(row: Workspace) -> None:
+        async def measure(row: Workspace) -> None:
             disk = self.platforms.disks.get(row.spec.storage_backend)
             if disk is None:
                 return
@@ -151,30 +151,39 @@ class DiskGuard:
             if used is not None:
                 self._homes_mb[row.id] = used
 
-        await asyncio.gather(*(one(row) for row in rows))
+        await asyncio.gather(*(measure(row) for row in rows))
 
     async def _note_usage(self) -> None:
         """Write what has changed so that people would see it, and let go of whoever does not run any more."""
         rows = self.running()
         try:
             now = (await self.store.load([])).now
-            found = {row.id: await self._usage(row, now) for row in rows}
+            usages = {row.id: await self._usage(row, now) for row in rows}
             changed = {
-                one: usage for one, usage in found.items() if is_noticeable(self._usages.get(one), usage)
+                workspace_id: usage
+                for workspace_id, usage in usages.items()
+                if is_noticeable(self._usages.get(workspace_id), usage)
             }
             asleep = {
-                one: Usage(None, None, usage.disk_mb, now)
-                for one, usage in self._usages.items()
-                if one not in found and usage.memory_mb is not None
+                workspace_id: Usage(None, None, usage.disk_mb, now)
+                for workspace_id, usage in self._usages.items()
+                if workspace_id not in usages and usage.memory_mb is not None
             }
             if changed or asleep:
                 await self.store.write_usage({**changed, **asleep})
         except StoreUnavailable as error:
             log.warning("store_unavailable", reason=str(error))
             return
-        self._usages = {**{one: self._usages.get(one, usage) for one, usage in found.items()}, **changed}
-        self._homes_mb = {one: used for one, used in self._homes_mb.items() if one in found}
-        self._spent = {one: spent for one, spent in self._spent.items() if one in found}
+        self._usages = {
+            **{workspace_id: self._usages.get(workspace_id, usage) for workspace_id, usage in usages.items()},
+            **changed,
+        }
+        self._homes_mb = {
+            workspace_id: used for workspace_id, used in self._homes_mb.items() if workspace_id in usages
+        }
+        self._spent = {
+            workspace_id: spent for workspace_id, spent in self._spent.items() if workspace_id in usages
+        }
 
     async def _usage(self, row: Workspace, now: datetime) -> Usage:
         gauge = self.platforms.gauges.get(row.spec.instance_backend)
@@ -215,10 +224,10 @@ class DiskGuard:
         self._told, self._has_told = self.shortage, True
 
     def _is_as_told(self) -> bool:
-        told, short = self._told, self.shortage
-        if told is None or short is None:
-            return told is short
-        return abs(told.free_mb - short.free_mb) < short.floor_mb / 20
+        last_report, short = self._told, self.shortage
+        if last_report is None or short is None:
+            return last_report is short
+        return abs(last_report.free_mb - short.free_mb) < short.floor_mb / 20
 
     def _disks(self) -> Sequence[Disk]:
         return list({id(disk): disk for disk in self.platforms.disks.values()}.values())

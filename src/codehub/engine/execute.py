@@ -86,16 +86,16 @@ class Executor:
 
     async def _last_lines(self, workspace: Workspace) -> str:
         instances = self._platforms.instances.get(workspace.spec.instance_backend)
-        said = b""
+        output = b""
         if instances is None:
             return ""
         try:
             async with asyncio.timeout(_LAST_LINES_S_MAX):
                 async for part in instances.logs(workspace.id, tail=_LAST_LINES):
-                    said = (said + part)[-_LAST_LINES_BYTES_MAX:]
+                    output = (output + part)[-_LAST_LINES_BYTES_MAX:]
         except (BackendUnreachable, ActionFailed, TimeoutError) as error:
             log.info("last_lines_unknown", workspace_id=str(workspace.id), reason=str(error))
-        return readable(said)
+        return readable(output)
 
     async def _require(self, workspace_id: UUID, op_id: UUID) -> None:
         if await self._holds(workspace_id, op_id) is None:
@@ -280,9 +280,9 @@ async def _adopted(storage: StorageProvider, home: Home, known: HomeCtx) -> Done
     return Done(volume_id=volume_id, restore_marker=known.restore_marker)
 
 
-def readable(said: bytes) -> str:
+def readable(output: bytes) -> str:
     """Return what a program said as words that command no terminal and no page: lines stay, other control characters don't."""
-    text = said.decode("utf-8", "replace")
+    text = output.decode("utf-8", "replace")
     shown = (each if each.isprintable() or each == "\n" else " " for each in text.replace("\r\n", "\n"))
     return "".join(shown).strip()
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 
-from codehub.core.garbage import Found, Leftover, Removal, Sorted, Thing, sort_garbage, to_be_read
+from codehub.core.garbage import BackendItem, Leftover, Removal, Sorted, Thing, sort_garbage, to_be_read
 from codehub.core.judge import holds_lost_archive, may_replace
 from codehub.core.observation import Volume
 from codehub.core.operations import Phase
@@ -36,9 +36,9 @@ class Collected:
 
     removed: tuple[Removal, ...]
     failed: tuple[tuple[Removal, str], ...]
-    unknown: tuple[Found, ...]
-    forgotten: tuple[Found, ...]
-    newer: tuple[Found, ...]
+    unknown: tuple[BackendItem, ...]
+    forgotten: tuple[BackendItem, ...]
+    newer: tuple[BackendItem, ...]
     unreachable: tuple[str, ...]
     leftovers: tuple[str, ...]
     events: int
@@ -62,13 +62,13 @@ class GarbageCollector:
         """Run one round. A dry run only says what it would do; `orphans` also removes what the database does not know."""
         unreachable: list[str] = []
         # Looked at before the rows are read: what is made meanwhile is in neither, and can't be taken for unknown.
-        found = {one: backend async for backend, one in self._look(unreachable)}
+        items = {item: backend async for backend, item in self._look(unreachable)}
         looked = await self._store.changes(None)
         rows = {row.id: row for row in looked.workspaces}
-        found = await self._read_closer(found, rows, looked.now, unreachable)
-        result = sort_garbage(found, rows, looked.now, grace=self._grace)
+        items = await self._read_closer(items, rows, looked.now, unreachable)
+        result = sort_garbage(items, rows, looked.now, grace=self._grace)
         removals = _removals(result, orphans=orphans)
-        failed = {} if dry_run else await self._remove_all(removals, found, orphans=orphans)
+        failed = {} if dry_run else await self._remove_all(removals, items, orphans=orphans)
         leftovers = await self._leftovers(unreachable)
         events = 0
         if not dry_run:
@@ -85,11 +85,11 @@ class GarbageCollector:
             events,
         )
 
-    async def _look(self, unreachable: list[str]) -> AsyncIterator[tuple[Backend, Found]]:
+    async def _look(self, unreachable: list[str]) -> AsyncIterator[tuple[Backend, BackendItem]]:
         for backend, instances in self._platforms.instances.items():
             try:
                 for workspace_id in await instances.list_all():
-                    yield backend, Found(Thing.INSTANCE, workspace_id, None)
+                    yield backend, BackendItem(Thing.INSTANCE, workspace_id, None)
             except (ActionFailed, BackendUnreachable) as error:
                 unreachable.append(f"{backend}: {error}")
         for home, storage in self._platforms.storage.items():
@@ -97,7 +97,7 @@ class GarbageCollector:
                 for workspace_id, volume in (await storage.list_volumes()).items():
                     yield (
                         home,
-                        Found(
+                        BackendItem(
                             Thing.VOLUME,
                             workspace_id,
                             volume.volume_id,
@@ -109,25 +109,27 @@ class GarbageCollector:
                     owner = UUID(archive.key.split("/")[0])
                     yield (
                         home,
-                        Found(Thing.ARCHIVE, owner, archive.key, archive.modified_at, archive.committed),
+                        BackendItem(
+                            Thing.ARCHIVE, owner, archive.key, archive.modified_at, archive.committed
+                        ),
                     )
             except (ActionFailed, BackendUnreachable) as error:
                 unreachable.append(f"{home}: {error}")
 
     async def _read_closer(
         self,
-        found: Mapping[Found, Backend],
+        items: Mapping[BackendItem, Backend],
         rows: Mapping[UUID, Workspace],
         now: datetime,
         unreachable: list[str],
-    ) -> dict[Found, Backend]:
+    ) -> dict[BackendItem, Backend]:
         """Read what the `.meta` of archives say, where that decides: a list does not tell which is newer."""
-        closer = dict(found)
-        for workspace_id in to_be_read(found, rows, now, self._grace):
+        closer = dict(items)
+        for workspace_id in to_be_read(items, rows, now, self._grace):
             listed = [
-                each for each in found if each.thing is Thing.ARCHIVE and each.workspace_id == workspace_id
+                each for each in items if each.thing is Thing.ARCHIVE and each.workspace_id == workspace_id
             ]
-            backend = found[listed[0]]
+            backend = items[listed[0]]
             for each in listed:
                 del closer[each]
             try:
@@ -138,68 +140,75 @@ class GarbageCollector:
                 closer |= dict.fromkeys(read, backend)
         return closer
 
-    async def _archives_of(self, backend: Backend, workspace_id: UUID) -> Sequence[Found]:
+    async def _archives_of(self, backend: Backend, workspace_id: UUID) -> Sequence[BackendItem]:
         assert isinstance(backend, StorageBackend)
         archives = await self._platforms.storage[backend].list_archives_of(workspace_id)
         return [
-            Found(Thing.ARCHIVE, workspace_id, one.key, one.modified_at, one.committed, one.committed_at)
-            for one in archives
+            BackendItem(
+                Thing.ARCHIVE,
+                workspace_id,
+                archive.key,
+                archive.modified_at,
+                archive.committed,
+                archive.committed_at,
+            )
+            for archive in archives
         ]
 
     async def _remove_all(
-        self, removals: Sequence[Removal], everything: Mapping[Found, Backend], *, orphans: bool
+        self, removals: Sequence[Removal], everything: Mapping[BackendItem, Backend], *, orphans: bool
     ) -> Mapping[Removal, str]:
         """Remove what may go, and return what did not, with why."""
-        lies_there: dict[UUID, list[Found]] = defaultdict(list)
-        for one in everything:
-            lies_there[one.workspace_id].append(one)
+        lies_there: dict[UUID, list[BackendItem]] = defaultdict(list)
+        for item in everything:
+            lies_there[item.workspace_id].append(item)
         failed = {}
         for removal in removals:
-            found = removal.found
-            beside = lies_there[found.workspace_id]
-            why = await self._remove(found, everything[found], beside, orphans=orphans)
+            item = removal.item
+            beside = lies_there[item.workspace_id]
+            why = await self._remove(item, everything[item], beside, orphans=orphans)
             if why is not None:
                 failed[removal] = why
         return failed
 
     async def _remove(
-        self, found: Found, backend: Backend, beside: Sequence[Found], *, orphans: bool
+        self, item: BackendItem, backend: Backend, beside: Sequence[BackendItem], *, orphans: bool
     ) -> str | None:
         """Remove it and return why not, if so. `beside`: all that lies there of its workspace. Each look may take minutes, so the row is
         read before them and once more right before anything goes."""
         # A round may take long. What is needed by now stays.
-        latest = await self._store.load([found.workspace_id])
+        latest = await self._store.load([item.workspace_id])
         rows = {row.id: row for row in latest.workspaces}
-        row = rows.get(found.workspace_id)
+        row = rows.get(item.workspace_id)
         try:
             beside = await self._looked_at(beside, row)
             again = sort_garbage(beside, rows, latest.now, grace=self._grace)
-            removable = {(each.found.thing, each.found.name) for each in _removals(again, orphans=orphans)}
-            if (found.thing, found.name) not in removable:
+            removable = {(each.item.thing, each.item.name) for each in _removals(again, orphans=orphans)}
+            if (item.thing, item.name) not in removable:
                 return "It is needed by now."
-            if not orphans and row is not None and (why := await self._in_the_way(found, row)):
+            if not orphans and row is not None and (why := await self._in_the_way(item, row)):
                 return why
-            if found.thing is Thing.VOLUME and await self._has_instance(found.workspace_id):
+            if item.thing is Thing.VOLUME and await self._has_instance(item.workspace_id):
                 return "An instance runs on it."  # the row may be older than both (contract 8)
             if row is not None and list((await self._store.load([row.id])).workspaces) != [row]:
                 return "Its workspace changed while it was looked at."
-            await self._delete(found, backend, row)
+            await self._delete(item, backend, row)
         except (ActionFailed, BackendUnreachable) as error:
             return str(error)
-        log.info("garbage_removed", thing=found.thing, workspace_id=str(found.workspace_id), name=found.name)
+        log.info("garbage_removed", thing=item.thing, workspace_id=str(item.workspace_id), name=item.name)
         return None
 
-    async def _looked_at(self, beside: Sequence[Found], row: Workspace | None) -> Sequence[Found]:
+    async def _looked_at(self, beside: Sequence[BackendItem], row: Workspace | None) -> Sequence[BackendItem]:
         """Look at the workspace's archives themselves: a list takes one for whole whose `.meta` was cut, and does not tell which is newer."""
         if row is None or row.spec.storage_backend not in self._platforms.storage:
             return beside
-        others = [one for one in beside if one.thing is not Thing.ARCHIVE]
+        others = [item for item in beside if item.thing is not Thing.ARCHIVE]
         return [*others, *await self._archives_of(row.spec.storage_backend, row.id)]
 
-    async def _in_the_way(self, found: Found, row: Workspace) -> str | None:
+    async def _in_the_way(self, item: BackendItem, row: Workspace) -> str | None:
         """Return why a volume stays that its workspace, which rests in its archive or is deleted, does not name: somebody worked on it.
         What runs on it stays with it."""
-        volume, storage = await self._volume_of(found, row)
+        volume, storage = await self._volume_of(item, row)
         is_over = row.status.phase is Phase.DELETED and not is_purge_asked(row.spec)
         if volume is None or not (is_over or row.status.phase is Phase.ARCHIVED):
             return None
@@ -222,26 +231,26 @@ class GarbageCollector:
                 return True
         return False
 
-    async def _volume_of(self, found: Found, row: Workspace) -> tuple[Volume | None, StorageProvider]:
+    async def _volume_of(self, item: BackendItem, row: Workspace) -> tuple[Volume | None, StorageProvider]:
         """Return the volume that would go, or lose what runs on it."""
         storage = self._platforms.storage.get(row.spec.storage_backend)
         if storage is None:
             raise BackendUnreachable("This process has no adapter for its home.")
-        if found.thing is Thing.VOLUME:
-            return Volume(found.name, found.bears, found.made_from), storage
-        if found.thing is Thing.ARCHIVE:
+        if item.thing is Thing.VOLUME:
+            return Volume(item.name, item.bears, item.made_from), storage
+        if item.thing is Thing.ARCHIVE:
             return None, storage
         return (await storage.list_volumes()).get(row.id), storage
 
-    async def _delete(self, found: Found, backend: Backend, row: Workspace | None) -> None:
+    async def _delete(self, item: BackendItem, backend: Backend, row: Workspace | None) -> None:
         if isinstance(backend, InstanceBackend):
-            await self._platforms.instances[backend].delete(found.workspace_id)
-        elif found.thing is Thing.VOLUME:
-            home = Home(found.workspace_id, row.spec.home_store_key if row else "")
-            await self._platforms.storage[backend].delete_volume(home, found.name or found.bears)
+            await self._platforms.instances[backend].delete(item.workspace_id)
+        elif item.thing is Thing.VOLUME:
+            home = Home(item.workspace_id, row.spec.home_store_key if row else "")
+            await self._platforms.storage[backend].delete_volume(home, item.name or item.bears)
         else:
-            assert found.name is not None
-            await self._platforms.storage[backend].delete_archive(found.name)
+            assert item.name is not None
+            await self._platforms.storage[backend].delete_archive(item.name)
 
     async def _leftovers(self, unreachable: list[str]) -> tuple[str, ...]:
         leftovers: list[str] = []
@@ -264,5 +273,5 @@ def _removals(result: Sorted, *, orphans: bool) -> tuple[Removal, ...]:
     unknown = result.unknown if orphans else ()
     return (
         *result.removals,
-        *(Removal(found, Leftover.UNKNOWN) for found in unknown),
+        *(Removal(item, Leftover.UNKNOWN) for item in unknown),
     )

@@ -103,11 +103,11 @@ class Observer:
         self._silent.clear()
         hosts, disks = self._hosts, self._disks
         looks: list[Coroutine[Any, Any, Any]] = [
-            *(_look("instances", one.list_all) for one in hosts),
-            *(_look("volumes", partial(_volumes, one)) for one in disks),
+            *(_look("instances", host.list_all) for host in hosts),
+            *(_look("volumes", partial(_volumes, disk)) for disk in disks),
         ]
-        found = await _side_by_side(looks)
-        instances, volumes = found[: len(hosts)], found[len(hosts) :]
+        results = await _side_by_side(looks)
+        instances, volumes = results[: len(hosts)], results[len(hosts) :]
         return Looks(
             _by_backend(self._platforms.instances, hosts, self._count_all(instances)),
             _by_backend(self._platforms.storage, disks, volumes),
@@ -116,15 +116,15 @@ class Observer:
     async def look_closely(self, workspaces: Collection[Workspace]) -> CloseLooks:
         """Look at these workspaces' instances one by one, and at nothing else: for those that are about to be ready."""
         self._silent.clear()
-        found = await _side_by_side([self.look_at_instance(workspace) for workspace in workspaces])
-        return CloseLooks({workspace.id: look for workspace, look in zip(workspaces, found, strict=True)})
+        looks = await _side_by_side([self.look_at_instance(workspace) for workspace in workspaces])
+        return CloseLooks({workspace.id: look for workspace, look in zip(workspaces, looks, strict=True)})
 
     async def look_at_instance(self, workspace: Workspace) -> Instance | Unobserved | None:
         controller = self._platforms.instances.get(workspace.spec.instance_backend)
         if controller is None:
             return Unobserved.UNREACHABLE
-        found = await _look("instance", lambda: controller.status(workspace.id))
-        return self._count(workspace.id, found) if isinstance(found, Instance) else found
+        instance = await _look("instance", lambda: controller.status(workspace.id))
+        return self._count(workspace.id, instance) if isinstance(instance, Instance) else instance
 
     async def look_at_archives(self, workspaces: Collection[Workspace]) -> Mapping[UUID, ArchiveLook]:
         """Look at the archives of those for whom they matter now, a few at a time; the rest is swept now and then.
@@ -136,27 +136,27 @@ class Observer:
             return {}
         gates: dict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_HEADS_AT_ONCE))
 
-        async def one(workspace: Workspace) -> ArchiveLook:
+        async def look_in_turn(workspace: Workspace) -> ArchiveLook:
             storage = self._platforms.storage.get(workspace.spec.storage_backend)
             if storage is None:
                 return ArchiveLook(Unobserved.UNREACHABLE)
             async with gates[id(storage)]:
                 return await self._look_at_archive(storage, workspace)
 
-        found = await _side_by_side([one(workspace) for workspace in chosen])
-        return {workspace.id: look for workspace, look in zip(chosen, found, strict=True)}
+        looks = await _side_by_side([look_in_turn(workspace) for workspace in chosen])
+        return {workspace.id: look for workspace, look in zip(chosen, looks, strict=True)}
 
     async def sweep_archives(self, workspaces: Iterable[Workspace]) -> Mapping[UUID, ArchiveLook]:
         """Look at every archive by one list per backend. Says nothing of a backend that can't be asked: the next sweep will."""
 
-        async def one(storage: StorageProvider) -> Mapping[str, Archive] | Unobserved:
+        async def list_archives(storage: StorageProvider) -> Mapping[str, Archive] | Unobserved:
             listed = await self._ask(storage, "archives", storage.list_archives)
             if isinstance(listed, Unobserved):
                 return listed
-            return {found.key: Archive(found.committed) for found in listed}
+            return {archive.key: Archive(archive.committed) for archive in listed}
 
-        found = await _side_by_side([one(disk) for disk in self._disks])
-        swept = _by_backend(self._platforms.storage, self._disks, found)
+        lists = await _side_by_side([list_archives(disk) for disk in self._disks])
+        swept = _by_backend(self._platforms.storage, self._disks, lists)
         looks: dict[UUID, ArchiveLook] = {}
         for workspace in workspaces:
             listed = swept.get(workspace.spec.storage_backend, Unobserved.UNREACHABLE)
@@ -189,15 +189,15 @@ class Observer:
         self, lists: Sequence[Mapping[UUID, Instance] | Unobserved]
     ) -> Sequence[Mapping[UUID, Instance] | Unobserved]:
         """Count on every host. Who is on none of them is gone, unless one of them could not be looked at."""
-        listed = [one for one in lists if not isinstance(one, Unobserved)]
+        listed = [host_list for host_list in lists if not isinstance(host_list, Unobserved)]
         if len(listed) == len(lists):
             for gone in self._failing.keys() - set[UUID]().union(*listed):
                 del self._failing[gone]
         return [
-            one
-            if isinstance(one, Unobserved)
-            else {each: self._count(each, observation) for each, observation in one.items()}
-            for one in lists
+            host_list
+            if isinstance(host_list, Unobserved)
+            else {each: self._count(each, observation) for each, observation in host_list.items()}
+            for host_list in lists
         ]
 
     def _count(self, workspace_id: UUID, instance: Instance) -> Instance:
@@ -215,9 +215,9 @@ class Observer:
 
 async def committed_archives(storage: StorageProvider, workspace_id: UUID) -> tuple[CommittedArchive, ...]:
     return tuple(
-        CommittedArchive(found.key, found.committed_at, found.is_empty, found.digest)
-        for found in await storage.list_archives_of(workspace_id)
-        if found.committed
+        CommittedArchive(archive.key, archive.committed_at, archive.is_empty, archive.digest)
+        for archive in await storage.list_archives_of(workspace_id)
+        if archive.committed
     )
 
 
@@ -254,6 +254,6 @@ async def _side_by_side(looks: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
     return [await looks[0]] if len(looks) == 1 else await asyncio.gather(*looks)
 
 
-def _by_backend(backends: Mapping[K, A], adapters: Sequence[A], found: Sequence[T]) -> Mapping[K, T]:
-    of = {id(one): each for one, each in zip(adapters, found, strict=True)}
-    return {backend: of[id(one)] for backend, one in backends.items()}
+def _by_backend(backends: Mapping[K, A], adapters: Sequence[A], results: Sequence[T]) -> Mapping[K, T]:
+    of = {id(adapter): result for adapter, result in zip(adapters, results, strict=True)}
+    return {backend: of[id(adapter)] for backend, adapter in backends.items()}

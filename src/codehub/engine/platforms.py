@@ -28,4 +28,4 @@ class Platforms:
 
 def distinct(backends: Mapping[Any, A]) -> Sequence[A]:
     """Return each adapter once, however many backends it serves."""
-    return list({id(one): one for one in backends.values()}.values())
+    return list({id(adapter): adapter for adapter in backends.values()}.values())

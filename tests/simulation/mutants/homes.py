@@ -35,8 +35,8 @@ def delete_before_storing_the_key() -> Any:
 
 @mutant
 def collect_garbage_without_grace() -> Any:
-    def sort(found: Any, rows: Any, now: datetime, *, grace: timedelta) -> Any:
-        return original(found, rows, now, grace=timedelta(0) * grace.days)
+    def sort(items: Any, rows: Any, now: datetime, *, grace: timedelta) -> Any:
+        return original(items, rows, now, grace=timedelta(0) * grace.days)
 
     original = garbage.sort_garbage
     return patched(gc, "sort_garbage", sort)
@@ -44,27 +44,27 @@ def collect_garbage_without_grace() -> Any:
 
 @mutant
 def collect_the_archive_of_the_running_operation() -> Any:
-    def needed(one: Any, row: Any, _archives: Any) -> bool:
-        return bool(one.name == row.status.archive_key)
+    def needed(item: Any, row: Any, _archives: Any) -> bool:
+        return bool(item.name == row.status.archive_key)
 
     return [
         patched(garbage, "_is_needed", needed),
         patched(
             gc,
             "sort_garbage",
-            lambda found, rows, now, grace: garbage.sort_garbage(found, rows, now, grace=grace / 100),
+            lambda items, rows, now, grace: garbage.sort_garbage(items, rows, now, grace=grace / 100),
         ),
     ]
 
 
 @mutant
 def collect_older_archives_while_the_archive_is_missing() -> Any:
-    def needed(one: Any, row: Any, archives: Any) -> bool:
-        return original(one, row, {*archives, row.status.archive_key})
+    def needed(item: Any, row: Any, archives: Any) -> bool:
+        return original(item, row, {*archives, row.status.archive_key})
 
-    def newer(one: Any, row: Any, committed: Any, now: datetime) -> bool:
+    def newer(item: Any, row: Any, committed: Any, now: datetime) -> bool:
         has_own = row.status.archive_key in {each.name for each in committed}
-        return has_own and original_newer(one, row, committed, now)
+        return has_own and original_newer(item, row, committed, now)
 
     original, original_newer = garbage._is_needed, garbage._is_newer
     return [patched(garbage, "_is_needed", needed), patched(garbage, "_is_newer", newer)]
@@ -73,8 +73,8 @@ def collect_older_archives_while_the_archive_is_missing() -> Any:
 @mutant
 def provision_over_a_lost_home() -> Any:
     def broken(spec: Any, stored: Status, status: Status, look: Any, now: datetime) -> ErrorInfo | None:
-        found = original(spec, stored, status, look, now)
-        return None if found is not None and found.reason == "DataLost" else found
+        error = original(spec, stored, status, look, now)
+        return None if error is not None and error.reason == "DataLost" else error
 
     original = judge.check_invariants
     return patched(judge, "check_invariants", broken)
