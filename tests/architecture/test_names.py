@@ -9,8 +9,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SEARCHED = ("src", "tests", "benchmarks", "scripts")
 FORBIDDEN = frozenset({"found", "one", "said", "told", "words"})
-# Files that still have such names. This list only gets shorter.
-NOT_YET_CLEAN = ("tests/simulation/commits.py",)
 
 
 def python_files() -> Sequence[Path]:
@@ -45,14 +43,8 @@ def forbidden_names(path: Path) -> list[str]:
     ]
 
 
-def is_not_yet_clean(path: Path) -> bool:
-    return any(path.is_relative_to(ROOT / entry) for entry in NOT_YET_CLEAN)
-
-
 def test_every_name_says_what_it_holds() -> None:
-    problems = [
-        problem for path in python_files() if not is_not_yet_clean(path) for problem in forbidden_names(path)
-    ]
+    problems = [problem for path in python_files() for problem in forbidden_names(path)]
     assert not problems, "name the thing instead:\n" + "\n".join(problems)
 
 

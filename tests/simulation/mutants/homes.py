@@ -140,7 +140,7 @@ def adopt_what_nobody_spoke_of() -> Any:
 def adopt_by_making_a_new_volume() -> Any:
     async def adopt(self: Any, home: Home, lost: str) -> str:
         disk = self._disks.get(home.workspace_id)
-        if disk is not None and disk.bears == lost:
+        if disk is not None and disk.former_id == lost:
             self._disks[home.workspace_id] = memory_storage.Disk(None, former_id=lost)
         return await original(self, home, lost)
 
