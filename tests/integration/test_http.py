@@ -149,8 +149,16 @@ async def test_of_a_health_check_the_status_alone_is_read_and_no_more_than_a_bou
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for(socket: Path) -> None:
-    async with await asyncio.start_unix_server(lambda *_: asyncio.sleep(60), socket):
+    is_closed = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        is_closed.set()
+
+    async with await asyncio.start_unix_server(say_nothing, socket):
         assert await answer_status(UnixUpstream(socket), "/", within_s=0.1) is None
+        await is_closed.wait()
     assert await answer_status(TcpUpstream("127.0.0.1", 1), "/", within_s=60) is None
 
 

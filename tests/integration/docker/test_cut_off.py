@@ -74,7 +74,7 @@ async def test_a_look_through_a_home_of_which_nothing_arrived_does_not_say_that_
 ) -> None:
     home = new_home()
     volume_id = await storage.provider.provision(home)
-    monkeypatch.setattr(AttachedStreams, "hear", lambda _streams: None)
+    monkeypatch.setattr(AttachedStreams, "read_frame", lambda _streams: None)
     with pytest.raises(BackendUnreachable, match="broke off"):
         await storage.provider.is_worked_on(home, volume_id)
 
