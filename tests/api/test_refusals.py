@@ -37,7 +37,7 @@ def docker(settings: Settings) -> AbstractAsyncContextManager[object]:
     [
         ("unix:///nowhere/docker.sock", "No such file or directory"),
         ("tcp://127.0.0.1:1", "[Errno 111]"),
-        ("tcp://[::1", "Invalid IPv6 URL"),
+        ("tcp://[::1", "is no unix:// or tcp:// address"),
     ],
 )
 async def test_a_docker_engine_that_does_not_answer_is_named_with_the_remedy(

@@ -14,12 +14,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 from tests.support.docker import BASE, DOCKER, LIGHT, Dockerd, alone, make_images
 from tests.support.groups import remove_groups
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import TestServer, running_server
 from tests.support.program import environment
 from tests.support.redis import REDIS, TestRedis, running_redis
@@ -42,6 +43,7 @@ from codehub.core.messages import verbatim
 from codehub.core.operations import DesiredState, Operation, Phase
 from codehub.core.requests import Refused
 from codehub.core.workspace import InstanceBackend, StorageBackend, Workspace
+from codehub.ports.backends import BackendUnreachable
 from codehub.ports.store import StoreUnavailable
 from codehub.service.workspaces import WorkspaceService
 
@@ -203,13 +205,21 @@ class World:
         for row in rows:
             if row.status.phase is Phase.ARCHIVED:
                 assert row.status.archive_key is not None
-                archive = await self.archives.head(row.status.archive_key)
-                assert archive is not None
-                assert archive.committed
+                await until(partial(self._is_archived, row.status.archive_key))
                 continue
             home = engine.path_of(home_name(row.id))
             found_files = {path.name: path.read_bytes() for path in home.iterdir() if path.is_file()}
             assert found_files == self.written[row.id], row.id
+
+    async def _is_archived(self, key: str) -> bool:
+        """Whether this archive is there. A server that was killed just now may not serve what it holds yet."""
+        try:
+            archive = await self.archives.head(key)
+        except BackendUnreachable:
+            return False
+        assert archive is not None
+        assert archive.committed
+        return True
 
     def write(self, rows: list[Workspace], turn: int) -> None:
         """Write as the IDE would: into homes of running workspaces alone, and remember it."""
